@@ -21,7 +21,7 @@ from ..mechanisms.errors import InputRefused, Refusal
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.inputs.list import SourceLayout
 from ..tasks.request import Request
-from .terminal.plan import inclusion_facts, limit_facts, limit_in_words
+from .terminal.explanation import inclusion_facts, limit_facts, limit_in_words
 
 if TYPE_CHECKING:
     from ..flows.prepare import DryRun

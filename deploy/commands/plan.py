@@ -49,7 +49,7 @@ def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool
     """
     from ...flows.spec import read_spec
     from ..readiness import readiness, readiness_lines
-    from ..terminal.plan import explanation, print_explanation
+    from ..terminal.explanation import explanation, print_explanation
 
     request = read_spec(spec, output=spec.parent, releases=releases)
     explained = explanation(request) | readiness(request, state_paths=places)

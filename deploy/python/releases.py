@@ -37,7 +37,7 @@ from ...tasks.readers.released_groups import read_released_table
 from ...tasks.request import output_at
 from ..documents.utility_report.write import MadeReport, run_private_report
 from ..release_check import verify_release
-from ..terminal.plan import explanation
+from ..terminal.explanation import explanation
 from ..terminal.tables import FactTable
 
 __all__ = [

@@ -1,0 +1,224 @@
+"""What a specification would do and cost, from its public parts alone: rows for `--json`, tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, assert_never
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from ...accounting.theory.kinds.registry import mechanism_of_record, mechanism_record
+from ...flows.releases.kind import kind_of_mechanism, release_kind
+from ...mechanisms.amounts import amount_shown
+from ...mechanisms.hierarchies.declare import Hierarchy
+from ...mechanisms.map_selection.choice import MapChoice, information_kept
+from ...mechanisms.recoding import GeneralizationMap
+from ...tasks.request import Request
+
+if TYPE_CHECKING:
+    from ...mechanisms.biased_sampling import InclusionColumn
+    from ...mechanisms.contributions import ContributionLimit
+    from ..schemas.outputs import ExplainedColumn, ExplainedLevel, Included, Limit
+
+__all__ = ["explanation", "inclusion_facts", "limit_facts", "limit_in_words", "print_explanation"]
+
+MOST_EXAMPLES = 3
+
+
+def explanation(request: Request) -> dict[str, Any]:
+    """What `explain --json` prints.
+
+    PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
+    """
+    mechanism, charged, paper = request.mechanism, request.price, request.paper_price
+    of_kind = release_kind(request.kind).explain(request)
+    return {
+        "dataset": request.dataset,
+        "mechanism": mechanism_record(mechanism),
+        "epsilon": float(charged.epsilon),
+        "delta": float(charged.delta),
+        "epsilon_paper": None if paper is None else float(paper.epsilon),
+        "rule": charged.rule,
+        "releases": charged.releases,
+        "limit": limit_facts(request.limit),
+        **inclusion_facts(request.thinning),
+        "columns": list(_columns(request.recoding, stages=[one["levels"] for one in of_kind.get("stages", [])])),
+        **of_kind,
+    }
+
+
+def limit_facts(limit: ContributionLimit | None) -> Limit | None:
+    """Whose records are limited, by which column and to how many; None where nothing limits them."""
+    return None if limit is None else {"unit": limit.unit, "column": limit.column, "records": limit.records}
+
+
+def inclusion_facts(thinning: InclusionColumn | None) -> Included:
+    """The column of rates that sampled records are kept by, as an entry; none where all have one rate."""
+    if thinning is None:
+        return {}
+    return {"inclusion": {"column": thinning.column.name, "rates": [str(rate) for rate in thinning.declared]}}
+
+
+def limit_in_words(limit: ContributionLimit) -> str:
+    """Whose presence is hidden, and how many records count, in a sentence's words."""
+    few = "one record" if limit.records == 1 else f"{limit.records} records"
+    return f"each {limit.unit} of the column '{limit.column}', of which at most {few} of all files together counts"
+
+
+def _columns(
+    recoding: GeneralizationMap | MapChoice, *, stages: Sequence[Mapping[str, int]]
+) -> Iterator[ExplainedColumn]:
+    match recoding:
+        case GeneralizationMap(columns=fixed):
+            for column in fixed:
+                possible = {column.level, *(levels[column.name] for levels in stages)}
+                yield _column(column.name, column.hierarchy, possible, weight=None)
+        case MapChoice(lattice=lattice):
+            for place, candidate in enumerate(lattice.columns):
+                possible = set(range(candidate.min_level, candidate.max_level + 1))
+                if lattice.candidates is not None:
+                    possible = {stage[place] for one in lattice.candidates for stage in lattice.by_stage(one)}
+                yield _column(candidate.name, candidate.hierarchy, possible, weight=candidate.weight)
+        case _:
+            assert_never(recoding)
+
+
+def _column(name: str, hierarchy: Hierarchy, possible: set[int], *, weight: Decimal | None) -> ExplainedColumn:
+    levels: list[ExplainedLevel] = []
+    for level in range(hierarchy.levels):
+        sizes = hierarchy.label_sizes(level) or {0: 0}
+        levels.append(
+            {
+                "level": level,
+                "labels": sum(sizes.values()),
+                "values_per_label": (min(sizes), max(sizes)),
+                "information_kept": float(information_kept(hierarchy, level)),
+                "examples": _examples(hierarchy, level),
+                "possible": level in possible,
+            }
+        )
+    return {
+        "column": name,
+        "weight": None if weight is None else float(weight),
+        "min_level": min(possible),
+        "max_level": max(possible),
+        "levels": levels,
+    }
+
+
+def _examples(hierarchy: Hierarchy, level: int) -> list[str]:
+    """A few labels: the first, the middle and the last, but for the bucket where there is another."""
+    size = hierarchy.size(level)
+    codes = sorted({code for code in (1, (size + 1) // 2, size - 1) if 0 < code < size}) or [0]
+    return hierarchy.labels(np.array(codes[:MOST_EXAMPLES], dtype=np.int64), level)
+
+
+def print_explanation(explained: Mapping[str, Any], console: Console | None = None) -> None:
+    """Write the tables to the console (standard output where none is given)."""
+    out = console or Console()
+    out.print(_costs(explained))
+    out.print(_levels(explained))
+
+
+def _costs(explained: Mapping[str, Any]) -> Table:
+    selection, releases = explained["selection"], explained["releases"]
+    table = Table("", "value", "meaning", title="What this would do and cost", title_justify="left")
+    many = "" if releases == 1 else f", all {releases} releases together"
+    rows: list[tuple[str, object, str]] = list(_parameters(explained))
+    if selection is not None:
+        on = "all records" if selection["rate"] is None else f"a fresh sample at rate {selection['rate']}, spent too"
+        steps = "" if selection["steps"] is None else f" of {selection['steps']} steps"
+        rows += [
+            ("draw", f"{selection['draw']}{steps}", f"made on {on}"),
+            ("k′", selection["threshold"], "groups below this size there count nothing for a map"),
+            ("ε of one choice", amount_shown(selection["epsilon_of_choice"]), "of drawing the map"),
+            ("ε of the release", amount_shown(selection["epsilon_of_release"]), f"with the map drawn{many}"),
+        ]
+    paper = "none" if explained["epsilon_paper"] is None else amount_shown(explained["epsilon_paper"])
+    rows += [
+        ("ε", amount_shown(explained["epsilon"]), f"what would be charged{many}"),
+        ("δ", amount_shown(explained["delta"]), f"what would be charged{many}"),
+        ("ε by the paper", paper, "the same by the published bound"),
+    ]
+    if (inclusion := explained.get("inclusion")) is not None:
+        rates = inclusion["rates"]
+        rows.append(("rates", f"{rates[0]} to {rates[-1]}", f"each record's own, by the column {inclusion['column']}"))
+    if (limit := explained["limit"]) is not None:
+        rows.append((limit["unit"], limit["column"], f"of each at most {limit['records']} count, chosen at random"))
+    for name, value, meaning in rows:
+        table.add_row(name, str(value), meaning)
+    return table
+
+
+def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """What the mechanism has, with a meaning for each."""
+    mechanism, selection = explained["mechanism"], explained["selection"]
+    if "cells" not in explained and "sampling_rate" in mechanism:
+        yield "maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"
+        yield "k", mechanism["k"], "groups with fewer sampled records are dropped"
+        yield "sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"
+        return
+    yield "mechanism", mechanism["kind"], "docs/mechanisms says what it publishes and guarantees"
+    if "cells" in explained:
+        yield "cells", explained["cells"], "declared, and all of them published"
+    if selection is not None:
+        yield "maps", explained["maps"], "candidates for the draw; where they have several stages, chains of maps"
+    meanings = kind_of_mechanism(mechanism_of_record(mechanism)).meanings
+    for name, value in mechanism.items():
+        if name in meanings:
+            yield name, value, meanings[name]
+    if "half_width" in explained:
+        width, share = explained["half_width"], explained["confidence"]
+        yield "accuracy", f"± {width:.6g}", f"of each answer before any scaling up, with confidence {share:g}"
+    if "largest_deletion" in explained:
+        yield "expected deletion", f"{explained['expected_deletion']:.1f}", "records that a group loses at a stage"
+        yield "largest deletion", explained["largest_deletion"], "records that a group loses at a stage"
+        for number, stage in enumerate(explained["stages"], start=1):
+            levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
+            yield f"stage {number}", levels, "the levels of what it publishes"
+    if margins := explained.get("margins"):
+        rows, beside = (
+            "none" if cost is None else f"ε = {amount_shown(cost)}"
+            for cost in (margins["rows_epsilon_alone"], margins["epsilon_alone"])
+        )
+        yield (
+            "rows alone",
+            rows,
+            "what they would cost at the same δ; together with the margins it is less than the sum",
+        )
+        yield "margins alone", beside, f"{margins['cells']} noisy counts in a file of their own"
+        yield (
+            "margins' noise",
+            f"± {margins['standard_error']:.1f}",
+            "standard error of each of their counts, in records",
+        )
+    if "people_for_1_percent" in explained:
+        people = explained["people_for_1_percent"]
+        yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"
+
+
+def _levels(explained: Mapping[str, Any]) -> Table:
+    table = Table(
+        "column", "level", "labels", "values a label", "kept", "for example", title="Columns and their levels"
+    )
+    table.title_justify = "left"
+    for column in explained["columns"]:
+        name = column["column"] if column["weight"] is None else f"{column['column']} (weight {column['weight']:g})"
+        for row in column["levels"]:
+            low, high = row["values_per_label"]
+            table.add_row(
+                name,
+                f"{row['level']} {'•' if row['possible'] else ' '}",
+                str(row["labels"]),
+                str(low) if low == high else f"{low}–{high}",
+                f"{row['information_kept']:.0%}",
+                ", ".join(row["examples"]),
+                style="" if row["possible"] else "dim",
+            )
+            name = ""
+        table.add_section()
+    table.caption = "• a level that the release may have; kept: share of the value's information that the label keeps"
+    return table
