@@ -89,7 +89,7 @@ def write_picture(results: Mapping[str, Mapping[str, Timing]], path: Path) -> No
             axis.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
             axis.axvline(1.0, color="#999999", linewidth=0.8, zorder=0)
             axis.set_xlim(0, 1.18 * max(shares))
-            axis.set_title(f"{title}\n{kind} process", fontsize=8)
+            axis.set_title(f"{title}\n{kind} process", fontsize=7)
             axis.set_xlabel("time over ours", fontsize=8)
             axis.tick_params(labelsize=8)
             axis.tick_params(axis="y", labelleft=kind == "warm")

@@ -60,7 +60,7 @@ def test_the_worst_neighbours_show_most_of_what_is_charged_and_no_more(name):
 
 @pytest.mark.parametrize(
     ("scale", "width", "stages", "releases"),
-    [("7.633", 39, 3, 1), pytest.param("15.17", 79, 1, 12, marks=pytest.mark.slow)],
+    [("7.633", 39, 3, 1), pytest.param("15.17", 79, 1, 12, marks=pytest.mark.long)],
 )
 def test_the_price_of_planned_noise_is_the_exact_one_at_a_millionth_too(scale, width, stages, releases):
     """Enumerated in floating point from another law of Z; too rare an event to be shown by draws."""

@@ -21,8 +21,8 @@ def postgresql_url(postgresql_server):
 
 @pytest.mark.slow
 def test_the_command_runs_small(benchmark) -> None:
-    (scale,) = [json.loads(line) for line in benchmark("ledger.scale", "--json", "--entries", "1200").splitlines()]
-    assert scale["entries"] == 1200
+    (scale,) = [json.loads(line) for line in benchmark("ledger.scale", "--json", "--entries", "300").splitlines()]
+    assert scale["entries"] == 300
 
 
 @pytest.mark.long

@@ -77,7 +77,7 @@ def test_table_2_is_the_papers_in_all_18_cells(made):
     assert [(rate, epsilon, delta) for rate, epsilon, _, delta, *_ in rows] == paper
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_exact_column_is_the_truth_in_40_digits(made):
     rows = tables((made / "README.md").read_text(encoding="utf-8"))[2]
     for rate, epsilon, _, bound, exact, ratio in rows:

@@ -264,7 +264,11 @@ def locked(path: Path) -> set[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "lock"), [("crowdblend", "constraints-run.txt"), ("image", "deploy/docker/requirements.txt")]
+    ("name", "lock"),
+    [
+        ("crowdblend", "constraints-run.txt"),
+        pytest.param("image", "deploy/docker/requirements.txt", marks=pytest.mark.long),
+    ],
 )
 def test_a_bill_of_materials_is_valid_and_complete(name: str, lock: str, tmp_path: Path) -> None:
     """Made by the Makefile's own words; the tool validates what it writes against the schema."""

@@ -31,7 +31,9 @@ EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", pytest.param("sqli
 EACH_DRAW = pytest.mark.parametrize(
     "scene", ["sqlite-drawn", "sqlite-noisy", pytest.param("sqlite-deletion", marks=pytest.mark.long)], indirect=True
 )
-EACH_NOISE = pytest.mark.parametrize("scene", ["sqlite-noisy", "sqlite-deletion"], indirect=True)
+EACH_NOISE = pytest.mark.parametrize(
+    "scene", ["sqlite-deletion", pytest.param("sqlite-noisy", marks=pytest.mark.long)], indirect=True
+)
 DELETION_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-deletion"], indirect=True)
 DRAWN_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-drawn"], indirect=True)
 
