@@ -65,11 +65,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: three processes more than there are processors, since some tests wait; at most five.
+    """For `-n auto`: two processes more than there are processors, since some tests wait for a clock; at most four.
 
-    Each has a Prefect server of its own, which takes more than a further process gains.
+    Each has a Prefect server of its own, which takes what a further process gains.
     """
-    return min((os.cpu_count() or 1) + 3, 5)
+    return min((os.cpu_count() or 1) + 2, 4)
 
 
 @pytest.hookimpl(optionalhook=True)
