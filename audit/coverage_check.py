@@ -27,6 +27,7 @@ ELSEWHERE = (
     "tests/flows/test_series.py",
     "tests/deploy/documents/test_codebook.py",
     "tests/deploy/test_dry_run.py",
+    "tests/deploy/test_resumed_verification.py",
     "tests/deploy/test_forecast.py",
     "tests/deploy/test_key_custody.py",
     "tests/deploy/test_ledger_administration.py",
