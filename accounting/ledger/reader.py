@@ -18,6 +18,7 @@ from .chain.check import AnchorCheck, KeptVerification, Reached, check_anchor, v
 from .chain.hashing import Finding, Head
 from .chain.signed_state import Place, head_of
 from .charge import DatasetContext, Receipt, charged_price
+from .database.schema import STREAMED
 from .database.schema import entry as entry_table
 from .database.store import OpenedLedger, open_store, present_head
 from .entries.codec import entry_of_bytes, sorted_fields
@@ -43,7 +44,6 @@ from .queries import (
     releases_of,
     series_of,
 )
-from .rules.audit import STREAMED
 from .rules.rule import StoredState, Violation, unknown
 from .rules.series import all_releases_taken, other_specification
 from .rules.violations import budget_violations

@@ -42,14 +42,13 @@ from .chain.checkpoint import (
 )
 from .chain.hashing import GENESIS, link_hash
 from .chain.signed_state import Place
-from .database.schema import entry
+from .database.schema import STREAMED, entry
 from .database.store import Store, open_store, present_head
 from .entries.codec import entry_of_bytes
 from .entries.kinds import Entry, ReleaseCharged
 from .private_store.keys import replace_private
 from .private_store.signing import PublicKey
 from .queries import ledger_id_of
-from .rules.audit import STREAMED
 
 if TYPE_CHECKING:
     import httpx

@@ -44,6 +44,7 @@ DECISIVE = frozenset(
         "accounting/ledger/entries/values.py",
         "accounting/ledger/rules/audit.py",
         "accounting/ledger/rules/series.py",
+        "accounting/ledger/rules/state_tree.py",
         "accounting/ledger/rules/violations.py",
         "accounting/theory/kinds/deletion.py",
         "accounting/theory/kinds/microdata.py",

@@ -16,7 +16,7 @@ from crowdblend.accounting.ledger.chain.check import Reached, digests_of_tables
 from crowdblend.accounting.ledger.chain.hashing import link_hash, node_digest
 from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
+from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, STREAMED, entry
 from crowdblend.accounting.ledger.database.store import open_store, present_head
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.entries.kinds import (
@@ -27,7 +27,8 @@ from crowdblend.accounting.ledger.entries.kinds import (
     ReleaseReading,
     ReleaseRefused,
 )
-from crowdblend.accounting.ledger.rules.audit import STREAMED, Replay, WholeState, keep_state
+from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.rules.state_tree import WholeState, keep_state
 from crowdblend.accounting.theory.kinds.kind import Price
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -116,7 +117,7 @@ def grow(url: str, *, anchoring: Anchoring, entries: int, kept_at: int | None = 
             replay = Replay()
             for row in connection.execute(select(entry).order_by(entry.c.position), execution_options=STREAMED):
                 replay.apply(entry_of_bytes(row.body.encode("ascii")), position=row.position)
-                whole.take(row._asdict(), replay)
+                whole.take(row._asdict(), rows=replay.rows, counts=replay.counts)
             reached = None
             if kept_at is not None:
                 _append(connection, replay, whole, kept_at)
@@ -144,7 +145,7 @@ def _append(connection: Connection, replay: Replay, whole: WholeState, entries: 
         body = bytes_of_entry(recorded)
         own = link_hash(previous=previous, position=position, body=body)
         link = {"position": position, "previous": previous, "hash": own, "kind": recorded.KIND, "body": body.decode()}
-        whole.take(link, replay)
+        whole.take(link, rows=replay.rows, counts=replay.counts)
         batch[entry].append(link)
         for row in replay.rows:
             batch[row.table].append({"position": position, **row.values})

@@ -27,11 +27,10 @@ from crowdblend.accounting.ledger.chain.check import keep_verification
 from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.database.creation import create_ledger
-from crowdblend.accounting.ledger.database.schema import entry
+from crowdblend.accounting.ledger.database.schema import STREAMED, entry
 from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.rules.audit import STREAMED
 from crowdblend.accounting.ledger.writer import open_writer
 from sqlalchemy import select
 

@@ -109,7 +109,7 @@ def test_declared_values_that_no_record_can_have_are_refused(told, tmp_path, col
 
 
 def test_the_warning_stands_on_standard_error_before_the_charge(desk) -> None:
-    (desk.folder / "in.csv").write_text("4711,30\n4712,31\n")
+    (desk.folder / "in.csv").write_text("471147114711,30\n471247124712,31\n")
     spec = desk.folder / "spec.toml"
     spec.write_text(
         SPEC.format(source="in.csv", data="")
@@ -119,4 +119,4 @@ def test_the_warning_stands_on_standard_error_before_the_charge(desk) -> None:
     done = desk.succeed("run", spec, "--dry-run")
     assert "warning" in done.err
     assert "Is the first line a record?" in done.err
-    assert "4711" not in done.err + done.out
+    assert "471147114711" not in done.err + done.out

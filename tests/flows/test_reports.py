@@ -243,13 +243,13 @@ def table_of(numbers: list[int], bits: list[bytes], width: int) -> pa.Table:
     ("name", "content", "said"),
     [
         ("a.csv", b"hash;bits\n1;00\n", "does not name 'hash', 'bits'"),
-        ("b.csv", b"1,4711secret\n", "does not name"),
-        ("c.parquet", b"PAR1 4711secret", "footer"),
-        ("d.parquet", pa.table({"hash": ["4711secret"], "bits": ["4711secret"]}), "must stand there once"),
-        ("e.parquet", table_of([4711], [b"4711secret"], 10), "fixed_size_binary[8]"),
+        ("b.csv", b"1,47114711secret\n", "does not name"),
+        ("c.parquet", b"PAR1 47114711secret", "footer"),
+        ("d.parquet", pa.table({"hash": ["47114711secret"], "bits": ["47114711secret"]}), "must stand there once"),
+        ("e.parquet", table_of([4711], [b"47114711secret"], 14), "fixed_size_binary[8]"),
         ("f.parquet", table_of([], [], 8), "0 reports"),
-        ("g.txt.bz2", b"4711secret", "compressed"),
-        ("h.txt.gz", b"4711secret", "cannot be read"),
+        ("g.txt.bz2", b"47114711secret", "compressed"),
+        ("h.txt.gz", b"47114711secret", "cannot be read"),
     ],
 )  # fmt: skip
 def test_a_file_of_another_kind_is_refused_without_a_value_and_nothing_is_charged(
@@ -260,7 +260,7 @@ def test_a_file_of_another_kind_is_refused_without_a_value_and_nothing_is_charge
     refused = desk("run", asked.spec(SKETCH, name))
     assert refused.code == 2, refused.err
     assert said in refused.err
-    assert "4711" not in refused.err + refused.out
+    assert "47114711" not in refused.err + refused.out
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 

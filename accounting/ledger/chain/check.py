@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from sqlalchemy import Connection, Table, select
 
 from ....mechanisms.errors import InputRefused, Refusal, ReleaseFailed
-from ..database.schema import DERIVED_TABLES, account, as_stored, entry, release_stage, sample, series_release
+from ..database.schema import DERIVED_TABLES, STREAMED, account, as_stored, entry, release_stage, sample, series_release
 from ..database.store import present_head
 from ..entries.codec import entry_of_bytes
 from ..entries.kinds import ReleaseCharged
@@ -28,7 +28,7 @@ from ..entries.values import require_digest
 from ..private_store.keys import replace_private
 from ..private_store.signing import PublicKey, canonical_bytes
 from ..queries import ledger_id_of
-from ..rules.audit import STREAMED, Earlier, Replay, verify_ledger
+from ..rules.audit import Earlier, Replay, verify_ledger
 from ..rules.rule import Payment
 from .anchor import LONGEST_LINE, ClaimedHead, SignedHead, claim_of_line, head_of_line
 from .append import Row, standing

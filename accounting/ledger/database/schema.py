@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from sqlalchemy import (
@@ -27,6 +28,7 @@ __all__ = [
     "GUARDS",
     "METADATA",
     "SCHEMA_REVISION",
+    "STREAMED",
     "VERSION_TABLE",
     "account",
     "as_stored",
@@ -46,6 +48,8 @@ SCHEMA_REVISION = "0003"
 EARLIER_REVISIONS: tuple[str, ...] = ()  # those that a migration brings to the present one
 VERSION_TABLE = "ledger_version"
 METADATA = MetaData()
+# For one statement at a time: the same options on the connection would stay with it.
+STREAMED: Mapping[str, int] = {"yield_per": 2_000}
 
 
 class DamagedCell(TypeError):

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.rules import audit
+from crowdblend.accounting.ledger.rules import state_tree
 from crowdblend.accounting.ledger.rules.rule import StoredState
 
 
@@ -92,9 +92,9 @@ def test_what_does_not_fit_in_memory_is_verified_from_disk(sqlite_books, monkeyp
     for name in ("one", "two"):
         books.charge(name)
     spilled: list[int] = []
-    spill = audit.WholeState._spill
-    monkeypatch.setattr(audit, "KEPT", 4 * 64)
-    monkeypatch.setattr(audit.WholeState, "_spill", lambda self: (spilled.append(self._kept), spill(self)))
+    spill = state_tree.WholeState._spill
+    monkeypatch.setattr(state_tree, "KEPT", 4 * 64)
+    monkeypatch.setattr(state_tree.WholeState, "_spill", lambda self: (spilled.append(self._kept), spill(self)))
     assert books.findings() == []
     assert len(spilled) > 1
     books.sql("UPDATE state_node SET children = children || 'a' WHERE path = ''")

@@ -15,7 +15,8 @@ from crowdblend.accounting.ledger.database.schema import APPEND_ONLY, entry, sig
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import ledger_id_of
-from crowdblend.accounting.ledger.rules.audit import Replay, WholeState
+from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.rules.state_tree import WholeState
 from sqlalchemy import and_, delete, update
 from sqlalchemy.exc import DBAPIError
 from support.guards import past_guards
@@ -35,7 +36,7 @@ def followed(links: list[dict[str, Any]]) -> tuple[Replay, Counter, str]:
     with closing(WholeState()) as whole:
         for link in links:
             assert not replay.apply(entry_of_bytes(link["body"].encode()), position=link["position"])
-            whole.take(link, replay)
+            whole.take(link, rows=replay.rows, counts=replay.counts)
             counts.update(replay.counts)
         *_, (_, topmost) = whole.nodes()
     return replay, counts, node_digest(topmost)
