@@ -12,7 +12,7 @@ from functools import cache
 from itertools import count
 
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.chain.check import Reached, digests_of_tables
+from crowdblend.accounting.ledger.chain.check import Reached, RowDigests
 from crowdblend.accounting.ledger.chain.hashing import link_hash, node_digest
 from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
@@ -122,9 +122,9 @@ def grow(url: str, *, anchoring: Anchoring, entries: int, kept_at: int | None = 
             if kept_at is not None:
                 _append(connection, replay, whole, kept_at)
                 *_, (_, topmost) = whole.nodes()
-                reached = Reached(
-                    head=present_head(connection), root=node_digest(topmost), tables=digests_of_tables(connection)
-                )
+                head, rows = present_head(connection), RowDigests(connection)
+                rows.read_all(after=-1, upto=head.position)
+                reached = Reached(head=head, root=node_digest(topmost), tables=rows.digests)
             _append(connection, replay, whole, entries)
             keep_state(connection, whole, head_of(connection))
             return reached

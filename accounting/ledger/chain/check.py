@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from sqlalchemy import Connection, Table, select
 
@@ -39,8 +39,8 @@ __all__ = [
     "AnchorCheck",
     "KeptVerification",
     "Reached",
+    "RowDigests",
     "check_anchor",
-    "digests_of_tables",
     "keep_verification",
     "read_verification",
     "verify_resumable",
@@ -379,7 +379,7 @@ def verify_resumable(
         InputRefused: what was kept is of another ledger.
     """
     with connect() as connection:
-        rows = _RowDigests(connection)
+        rows = RowDigests(connection)
         since = None
         if kept is not None:
             findings, since = _earlier(connection, kept.reached, rows)
@@ -394,19 +394,12 @@ def verify_resumable(
         return (), Reached(head=head, root=known.root, tables=rows.digests)
 
 
-def digests_of_tables(connection: Connection) -> dict[str, str]:
-    """The digest of each table's rows.
+class RowDigests:
+    """A digest of each table's rows in the order of their places; of entries that of what their hashes don't bind.
 
     Args:
         connection: a connection in a transaction.
     """
-    rows = _RowDigests(connection)
-    rows.read_all(after=-1, upto=head_of(connection).position)
-    return rows.digests
-
-
-class _RowDigests:
-    """A digest of each table's rows in the order of their places; of entries that of what their hashes don't bind."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -451,7 +444,7 @@ class _RowDigests:
             yield [tuple(row) for row in part]
 
 
-def _earlier(connection: Connection, reached: Reached, rows: _RowDigests) -> tuple[tuple[Finding, ...], Earlier | None]:
+def _earlier(connection: Connection, reached: Reached, rows: RowDigests) -> tuple[tuple[Finding, ...], Earlier | None]:
     """The ledger up to a head, as its chain and its rows give it, where they are those that were verified."""
     head = reached.head
     try:
@@ -495,7 +488,7 @@ def _earlier(connection: Connection, reached: Reached, rows: _RowDigests) -> tup
 class _Before:
     """What the rules need to know of entries that were verified, without applying the rules to them again."""
 
-    def __init__(self, rows: _RowDigests) -> None:
+    def __init__(self, rows: RowDigests) -> None:
         self.replay = Replay()
         self.last = Place(position=-1, hash="")
         self._rows = rows
@@ -533,10 +526,8 @@ class _Before:
             *(tuple(part.items()) for part in (document["mechanism"], document["price"], taken)),
         )
         if alike not in self._payments:
-            charge = entry_of_bytes(body.encode("ascii"))
-            if not isinstance(charge, ReleaseCharged):
-                raise TypeError("the entry is no charge")
-            self._payments[alike] = Payment.by(charge)
+            charge = entry_of_bytes(body.encode("ascii"))  # refused where its class isn't that of its kind
+            self._payments[alike] = Payment.by(cast("ReleaseCharged", charge))
         return self._payments[alike]
 
     def read_rows(self, upto: int) -> None:

@@ -100,8 +100,8 @@ class WholeState:
     def part(self, number: int) -> list[bytes]:
         """The facts of rows whose keys begin with a byte, sorted."""
         content = bytearray()
-        for begin, length in self._runs[number]:
-            if self._file is not None:
+        if self._file is not None:
+            for begin, length in self._runs[number]:
                 self._file.seek(begin)
                 content += self._file.read(length)
         content += self._parts[number]

@@ -12,6 +12,7 @@ from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.rules import state_tree
 from crowdblend.accounting.ledger.rules.rule import StoredState
+from crowdblend.mechanisms.errors import ReleaseFailed
 
 
 def grow(books, *, first: int, count: int) -> None:
@@ -101,3 +102,12 @@ def test_what_does_not_fit_in_memory_is_verified_from_disk(sqlite_books, monkeyp
     books.sql("UPDATE state_node SET children = children || 'a' WHERE path = ''")
     (finding,) = books.findings()
     assert "nodes of the ledger's state" in finding
+
+
+def test_where_the_disk_takes_no_facts_the_verification_says_so(sqlite_books, monkeypatch, tmp_path) -> None:
+    sqlite_books.add()
+    monkeypatch.setattr(state_tree, "KEPT", 64)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(ReleaseFailed, match="can't be kept on disk") as refused:
+        sqlite_books.findings()
+    assert refused.value.where == str(tmp_path / "missing")

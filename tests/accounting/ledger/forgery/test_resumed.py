@@ -45,9 +45,8 @@ def followed(links: list[dict[str, Any]]) -> tuple[Replay, Counter, str]:
 def kept_at(victim, links: list[dict[str, Any]], position: int) -> KeptVerification:
     """What would have been kept of the ledger when it ended there."""
     with victim.connection.begin():
-        rows = check._RowDigests(victim.connection)
-        for table in check.TABLES:
-            assert list(rows.read(table, after=-1, upto=position)) is not None
+        rows = check.RowDigests(victim.connection)
+        rows.read_all(after=-1, upto=position)
         head = Head(ledger_id=ledger_id_of(victim.connection), position=position, hash=links[position]["hash"])
     reached = Reached(head=head, root=followed(links[: position + 1])[2], tables=rows.digests)
     return KeptVerification(reached=reached, anchored=head_of_line(line_of_head(head, KEY)), version="1")
@@ -73,7 +72,7 @@ def test_what_is_rebuilt_of_earlier_entries_is_what_their_replay_gives(victim, l
         kept = kept_at(victim, links, position)
         replay, counts, _ = followed(links[: position + 1])
         with victim.connection.begin():
-            findings, earlier = check._earlier(victim.connection, kept.reached, check._RowDigests(victim.connection))
+            findings, earlier = check._earlier(victim.connection, kept.reached, check.RowDigests(victim.connection))
         assert findings == ()
         assert [getattr(earlier.replay, name) for name in LOOK_UPS] == [getattr(replay, name) for name in LOOK_UPS]
         assert dict(earlier.counts) == dict(counts)
@@ -91,6 +90,13 @@ def test_a_changed_cell_and_a_removed_row_are_found_on_both_sides(victim, links,
             if name not in table.primary_key or thorough:
                 other = row[name] + 1000 if isinstance(row[name], int) else f"{row[name]}0"
                 assert found_after(victim, kept, update(table).where(this).values({name: other})), (row, name)
+
+
+@pytest.mark.parametrize("children", ["", "x", "," * 14, "," * 16])
+def test_a_node_of_another_form_is_found(victim, links, children) -> None:
+    kept = kept_at(victim, links, len(links) // 2)
+    found = found_after(victim, kept, update(state_node).where(state_node.c.path == "").values(children=children))
+    assert "state doesn't follow from the one that was verified before" in found[0]
 
 
 def test_a_ledger_that_was_cut_back_is_found(victim, links) -> None:
