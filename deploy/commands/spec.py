@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import click
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
 
-__all__ = ["FILL_IN", "schema", "schema_text", "sketched_spec", "spec"]
+__all__ = ["FILL_IN", "schema", "schema_text", "sketched_spec", "spec", "text_of_schema"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+OUTPUTS = json.loads((FOLDER / "outputs.json").read_text(encoding="utf-8"))
+DOCUMENTS = ("certificate", "ledger-export", "specification")
+NAMES = sorted((*DOCUMENTS, *OUTPUTS["outputs"]))
+REFERENCE = re.compile(r'"\$ref": "#/\$defs/(\w+)')
 
 
 @click.group(cls=CommandGroup)
@@ -171,7 +174,20 @@ def _seen_from(place: Path, source: str) -> str:
 
 def schema_text(name: str) -> str:
     """The text of a schema, as it came with this version."""
-    return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    if name in DOCUMENTS:
+        return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    schema, found = OUTPUTS["outputs"][name], set[str]()
+    left = [schema]
+    while left:
+        new = set(REFERENCE.findall(json.dumps(left.pop()))) - found
+        found |= new
+        left += [OUTPUTS["$defs"][one] for one in new]
+    return text_of_schema(schema | {"$defs": {one: OUTPUTS["$defs"][one] for one in sorted(found)}})
+
+
+def text_of_schema(schema: Mapping[str, Any]) -> str:
+    """A schema as it is printed and stored."""
+    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 
 @click.command()

@@ -6,13 +6,11 @@ python -m crowdblend.deploy.schemas.generate
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -32,6 +30,7 @@ from ...flows.spec import PAGE, keys_of, spec_model, spec_schema
 from ...mechanisms.measures.risk import Attacks
 from ...mechanisms.measures.utility import UtilityMeasures
 from ..commands.doctor import Check
+from ..commands.spec import DOCUMENTS, FOLDER, text_of_schema
 from ..documents.preview.deletion import DeletionForecast
 from ..documents.preview.forecast import Forecast, Suggestion
 from .documents import Certificate, ExportedEntry
@@ -61,7 +60,7 @@ from .outputs import (
     TokenMade,
 )
 
-__all__ = ["VERSIONS", "schema_of_type", "schemas", "text_of_schema"]
+__all__ = ["VERSIONS", "schema_of_type", "schemas"]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PLAIN: Mapping[object, Mapping[str, Any]] = {
@@ -164,11 +163,6 @@ def schemas(page: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for words, hint in OUTPUTS.items():
         name = words.replace(" ", "-")
         yield name, _named(name, f"What crowdblend {words} --json prints", schema_of_type(hint))
-
-
-def text_of_schema(schema: Mapping[str, Any]) -> str:
-    """A schema as it stands in its file."""
-    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 
 def _named(name: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -325,10 +319,16 @@ def _plain(text: str) -> str:
 
 
 def main() -> None:
-    """Write every schema beside this module."""
-    folder = Path(__file__).resolve().parent
-    for name, schema in schemas((folder.parents[1] / PAGE).read_text(encoding="utf-8")):
-        (folder / f"{name}.json").write_text(text_of_schema(schema), encoding="utf-8")
+    """Write the documents' schemas beside this module, and those of outputs in one file, what they share once."""
+    definitions, outputs = dict[str, Any](), dict[str, Any]()
+    for name, schema in schemas((FOLDER.parents[1] / PAGE).read_text(encoding="utf-8")):
+        if name in DOCUMENTS:
+            (FOLDER / f"{name}.json").write_text(text_of_schema(schema), encoding="utf-8")
+        else:
+            definitions |= schema.pop("$defs")
+            outputs[name] = schema
+    together = {"outputs": outputs, "$defs": dict(sorted(definitions.items()))}
+    (FOLDER / "outputs.json").write_text(text_of_schema(together), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -192,7 +192,7 @@ def _failed(kind: str) -> ReleaseFailed:
 
 def _python() -> str:
     """The interpreter that is named, or this one."""
-    return os.environ.get("CROWDBLEND_SYNTHESIZER") or sys.executable
+    return os.environ.get(SYNTHESIZER) or sys.executable
 
 
 def _environment() -> dict[str, str]:

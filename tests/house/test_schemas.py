@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crowdblend.deploy.commands.spec import NAMES, schema_text
-from crowdblend.deploy.schemas.generate import schemas, text_of_schema
+from crowdblend.deploy.commands.spec import NAMES, schema_text, text_of_schema
+from crowdblend.deploy.schemas.generate import schemas
 from crowdblend.flows.spec import PAGE
 
 PROJECT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from crowdblend.deploy.commands.spec import FOLDER, NAMES
+from crowdblend.deploy.commands.spec import NAMES, schema_text
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
@@ -18,7 +18,7 @@ MOST_LINES = 100
 
 @cache
 def validator(name: str) -> Draft202012Validator:
-    schema = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    schema = json.loads(schema_text(name))
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 
@@ -27,7 +27,7 @@ def require_valid(name: str, document: object) -> None:
     """Fail where a document has a key or a value that its schema doesn't know."""
     fault = best_match(validator(name).iter_errors(document))
     assert fault is None, (
-        f"{fault.json_path} is not as deploy/schemas/{name}.json says: {fault.message}\nIf it is meant, change the "
+        f"{fault.json_path} is not as crowdblend schema {name} says: {fault.message}\nIf it is meant, change the "
         "form in deploy/schemas/outputs.py or documents.py and run python -m crowdblend.deploy.schemas.generate"
     )
 
