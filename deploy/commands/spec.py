@@ -175,7 +175,7 @@ def _seen_from(place: Path, source: str) -> str:
 def schema_text(name: str) -> str:
     """The text of a schema, as it came with this version."""
     if name in DOCUMENTS:
-        return (FOLDER / f"{name}.json").read_text(encoding="utf-8")
+        return text_of_schema(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
     schema, found = OUTPUTS["outputs"][name], set[str]()
     left = [schema]
     while left:
@@ -186,7 +186,7 @@ def schema_text(name: str) -> str:
 
 
 def text_of_schema(schema: Mapping[str, Any]) -> str:
-    """A schema as it is printed and stored."""
+    """A schema as it is printed."""
     return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 

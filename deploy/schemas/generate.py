@@ -6,6 +6,7 @@ python -m crowdblend.deploy.schemas.generate
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -30,7 +31,7 @@ from ...flows.spec import PAGE, keys_of, spec_model, spec_schema
 from ...mechanisms.measures.risk import Attacks
 from ...mechanisms.measures.utility import UtilityMeasures
 from ..commands.doctor import Check
-from ..commands.spec import DOCUMENTS, FOLDER, text_of_schema
+from ..commands.spec import DOCUMENTS, FOLDER
 from ..documents.preview.deletion import DeletionForecast
 from ..documents.preview.forecast import Forecast, Suggestion
 from .documents import Certificate, ExportedEntry
@@ -80,6 +81,7 @@ VERSIONS = {"certificate": 5}
 """Of a schema; 1 where it isn't here. It rises when a key goes, or gets another type or meaning; not when one comes."""
 HEADING = re.compile(r"^#+ (?:`\[(.+)\]`|Top level)$")
 ROW = re.compile(r"^\| `(\w+)` \|.*\| ([^|]+) \|$")
+WIDTH = 120
 LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 
@@ -323,12 +325,26 @@ def main() -> None:
     definitions, outputs = dict[str, Any](), dict[str, Any]()
     for name, schema in schemas((FOLDER.parents[1] / PAGE).read_text(encoding="utf-8")):
         if name in DOCUMENTS:
-            (FOLDER / f"{name}.json").write_text(text_of_schema(schema), encoding="utf-8")
+            (FOLDER / f"{name}.json").write_text(_stored(schema) + "\n", encoding="utf-8")
         else:
             definitions |= schema.pop("$defs")
             outputs[name] = schema
     together = {"outputs": outputs, "$defs": dict(sorted(definitions.items()))}
-    (FOLDER / "outputs.json").write_text(text_of_schema(together), encoding="utf-8")
+    (FOLDER / "outputs.json").write_text(_stored(together) + "\n", encoding="utf-8")
+
+
+def _stored(value: object, *, depth: int = 0) -> str:
+    """JSON whose objects and arrays take one line where they fit into it, so that a key is a line of a change."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if len(flat) + depth <= WIDTH or not isinstance(value, dict | list):
+        return flat
+    inner = " " * (depth + 1)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_stored(part, depth=depth + 1)}" for key, part in value.items()]
+    else:
+        parts = [_stored(part, depth=depth + 1) for part in value]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}\n{inner}" + f",\n{inner}".join(parts) + f"\n{inner[1:]}{end}"
 
 
 if __name__ == "__main__":
