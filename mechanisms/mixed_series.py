@@ -102,12 +102,11 @@ class MixedSeries(Mechanism):
             yield range(end - part.releases + 1, end + 1)
 
 
-def series_of_parts(texts: Sequence[str], *, where: str = "--part") -> MixedSeries:
+def series_of_parts(texts: Sequence[str]) -> MixedSeries:
     """The series whose parts are written in some texts.
 
     Args:
         texts: a part each, as `12 x k=20,rate=0.1` or `24 x epsilon=0.05`.
-        where: what they are called in a refusal.
 
     Raises:
         InputRefused: a text of another form, or a value out of range.
@@ -115,7 +114,7 @@ def series_of_parts(texts: Sequence[str], *, where: str = "--part") -> MixedSeri
     try:
         return MixedSeries(parts="; ".join(str(series_part(text)) for text in texts))
     except ValueError as error:
-        raise InputRefused(f"{error}.", where=where, remedy=EXAMPLE) from None
+        raise InputRefused(f"{error}.", where="--part", remedy=EXAMPLE) from None
 
 
 def series_part(text: str) -> SeriesPart:

@@ -26,7 +26,6 @@ __all__ = [
     "cells_of_codes",
     "centres",
     "error_bound",
-    "lipschitz_modulus",
     "points_of_counts",
     "stated_moved_share",
 ]
@@ -110,11 +109,6 @@ def points_of_counts(grid: SyntheticPoints, counts: NDArray[np.int64]) -> NDArra
     sides = np.unravel_index(np.arange(grid.cells), (grid.cells_per_side,) * grid.dimensions)
     centres = (np.column_stack(sides) + 0.5) / grid.cells_per_side
     return np.repeat(centres, np.maximum(counts, 0), axis=0)
-
-
-def lipschitz_modulus(constant: float) -> Callable[[float], float]:
-    """The modulus of continuity of functions that change by at most `constant` times the Euclidean distance."""
-    return lambda distance: constant * distance
 
 
 def error_bound(

@@ -405,7 +405,6 @@ def record_survival(sizes: NDArray[np.float64], *, k: int, rate: float) -> NDArr
 _TAIL_SLACK = 1e-10
 _TIE = 1e-12
 _BATCH = 256
-_BISECTIONS = 200
 
 
 def least_epsilon_of_paper(sampling_rate: float) -> float:
@@ -475,10 +474,7 @@ def epsilon_paper(*, k: int, sampling_rate: float, delta: float) -> float | None
     high = max(1.0, 2.0 * low, math.log(k) + 60.0)
     if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=high) > delta:
         return None
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-14 * high or not low < middle < high:
-            break
+    while high - low > 1e-14 * high and low < (middle := 0.5 * (low + high)) < high:
         if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=middle) <= delta:
             high = middle
         else:

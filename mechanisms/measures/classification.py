@@ -59,9 +59,8 @@ def fitted_model(
     classes: NDArray[np.int64],
     class_number: int,
     counts: NDArray[np.int64],
-    ridge: float = 1.0,
 ) -> LogisticModel:
-    """Minimise Σ counts · (−log probability of the class) + ridge/2 · Σ weights², the intercepts free, by L-BFGS.
+    """Minimise Σ counts · (−log probability of the class) + 1/2 · Σ weights², the intercepts free, by L-BFGS.
 
     Hastie, Tibshirani, Friedman, The Elements of Statistical Learning, 2nd edition, Sections 4.4 and 18.3.2. Nothing
     is drawn: equal input gives an equal model on one machine.
@@ -72,13 +71,7 @@ def fitted_model(
         classes: the class of every row; shape (rows,).
         class_number: number of classes.
         counts: records of every row; shape (rows,).
-        ridge: penalty, above 0.
-
-    Raises:
-        ValueError: no penalty, without which the least need not exist.
     """
-    if ridge <= 0:
-        raise ValueError(f"the ridge must be above 0, not {ridge}")
     features = _one_hot(codes, sizes)
     shape = (features.shape[1] + 1, class_number)
     target = np.zeros((features.shape[0], class_number))
@@ -88,8 +81,8 @@ def fitted_model(
         weights = flat.reshape(shape)
         logs = special.log_softmax(features @ weights[:-1] + weights[-1], axis=1)
         residuals = np.exp(logs) * counts[:, np.newaxis] - target
-        gradient = np.vstack([features.T @ residuals + ridge * weights[:-1], residuals.sum(axis=0)])
-        value = -float((target * logs).sum()) + ridge / 2 * float((weights[:-1] ** 2).sum())
+        gradient = np.vstack([features.T @ residuals + weights[:-1], residuals.sum(axis=0)])
+        value = -float((target * logs).sum()) + 0.5 * float((weights[:-1] ** 2).sum())
         return value, gradient.ravel()
 
     start = np.zeros(shape[0] * shape[1])

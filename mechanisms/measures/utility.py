@@ -139,27 +139,25 @@ def pair_distances(before: CountedRecords, after: CountedRecords) -> tuple[PairD
     return tuple(found)
 
 
-def granularity_loss(records: CountedRecords, place: int, *, suppressed: int = 0) -> float:
+def granularity_loss(records: CountedRecords, place: int) -> float:
     """LM: how much of its domain a value of one column covers beyond itself, averaged over records; 0 … 1.
 
-    (1/n) Σ (c − 1)/(m − 1), where a record's label covers c of the m declared values; a suppressed record loses 1.
+    (1/n) Σ (c − 1)/(m − 1), where a record's label covers c of the m declared values.
     Iyengar, Transforming Data to Satisfy Privacy Constraints, KDD 2002, Section 2. ARX shows 1 minus this as its
     quality "granularity". 0 for a domain of one value, and where there are no records.
 
     Args:
         records: the table.
         place: number of the column, from 0.
-        suppressed: records that were left out, at least 0.
     """
     column = records.map.columns[place]
     codes, counts = records.marginal(place)
     domain = _domain(column.hierarchy)
-    total = int(counts.sum()) + suppressed
+    total = int(counts.sum())
     if domain <= 1 or not total:
         return 0.0
     covered = column.hierarchy.values_covered(codes, column.level).astype(np.float64)
-    lost = float(((covered - 1) / (domain - 1) * counts).sum()) + suppressed
-    return lost / total
+    return float(((covered - 1) / (domain - 1) * counts).sum()) / total
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -125,9 +125,7 @@ def _deficit(
     certain = 1.0 - (2.0 * size + 64.0) * ULP
     wanted = np.append(deltas, 1.0)
     reached = np.append(curve, infinite + float(masses.sum())) * certain
-    short = wanted > reached
-    if not short.any():
-        return 0.0
+    short = ~(wanted <= reached)  # the last δ of any size at least, and what is no number
     with np.errstate(divide="ignore"):
         return float(np.max(wanted[short] / reached[short])) - 1.0 + 4.0 * ULP
 
@@ -252,10 +250,7 @@ def epsilon_at(measure: LossDistribution, delta: float) -> float | None:
     low, high = 0.0, float(max(measure.lowest + measure.masses.size, 1)) * measure.spacing
     if delta_at(measure, high) > delta:
         return None
-    while high - low > 1e-13 * high:
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
+    while high - low > 1e-13 * high and low < (middle := 0.5 * (low + high)) < high:
         if delta_at(measure, middle) <= delta:
             high = middle
         else:

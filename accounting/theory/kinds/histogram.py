@@ -36,7 +36,6 @@ from .kind import (
     Statements,
     check_request,
     filter_parts_of_one,
-    no_place,
     not_composed,
 )
 from .microdata import EXACT_PROFILE, paper_price_fixed, price_fixed
@@ -454,7 +453,7 @@ def _ray(first: float, loss: float, other_first: float, other_loss: float) -> fl
 def _outlier_filter_parts(mechanism: OutlierPrivateHistogram) -> tuple[FilterPart, ...]:
     last = mechanism.horizon - mechanism.margin + 1
     if last * _reach(mechanism.noise(0).scale) > _MOST_PLACES:
-        raise no_place(f"K of {mechanism.horizon} with this noise is beyond the enumeration")
+        raise InputRefused(f"K of {mechanism.horizon} with this noise is beyond the enumeration.")
     return (LossesBySize(mechanism=mechanism, sizes=_outlier_sizes),)
 
 

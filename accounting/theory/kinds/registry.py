@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from decimal import Decimal
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE, Mechanism
 from .kind import MechanismKind, Price, check_records, check_request
+
+if TYPE_CHECKING:
+    from ....mechanisms.mixed_series import MixedSeries
 
 __all__ = [
     "KINDS",
@@ -139,7 +142,7 @@ def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1)
         ValueError: no part of the series has this number.
     """
     if registered.kind == "mixed_series":
-        return _not_covered_by_part(mechanism, registered, number)
+        return _not_covered_by_part(mechanism, cast("MixedSeries", registered), number)
     if type(mechanism) is not type(registered) or registered.kind not in FREER_KINDS:
         return None if mechanism == registered else "another kind of mechanism"
     for one in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
@@ -153,12 +156,8 @@ def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1)
     return None
 
 
-def _not_covered_by_part(mechanism: Mechanism, series: Mechanism, number: int) -> str | None:
+def _not_covered_by_part(mechanism: Mechanism, series: MixedSeries, number: int) -> str | None:
     """The same for a part: a sampled release, or any answer whose price has no δ and at most an ε."""
-    from ....mechanisms.mixed_series import MixedSeries  # for such a series alone
-
-    if not isinstance(series, MixedSeries):
-        raise TypeError("a mixed series has parts")
     measure = series.each[series.part_of(number) - 1].measure
     if not isinstance(measure, Decimal):
         return not_covered(mechanism, measure)

@@ -510,3 +510,9 @@ def test_a_plan_with_margins_keeps_the_price_and_leaves_the_rows_more_than_the_r
 def test_shares_that_leave_no_noise_are_refused(share, margins):
     with pytest.raises(InputRefused, match="share"):
         plan_deletion(epsilon=Decimal(1), delta=MILLIONTH, margins=margins, margin_share=Decimal(share))
+
+
+def test_parts_whose_noise_has_no_price_at_a_delta_have_none():
+    mechanism = calibrated(GaussianDeletion(scale=Decimal("15.6"), width=80), 2, 3, "24.1", 130)
+    found = price_parts(mechanism, delta=Decimal("1e-300"))
+    assert (found.rows, found.margins) == (None, None)

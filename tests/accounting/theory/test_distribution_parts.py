@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory import arithmetic
 from crowdblend.accounting.theory.arithmetic import ULP, convolution_slack, convolve_direct
+from crowdblend.accounting.theory.composition import loss_distribution
 from crowdblend.accounting.theory.composition.finite_losses import LossesInDoubles
 from crowdblend.accounting.theory.composition.loss_distribution import (
     LossDistribution,
@@ -202,3 +203,13 @@ def test_the_epsilon_read_off_is_the_least():
     assert epsilon_at(measure, 0.9) == 0.0
     assert epsilon_at(measure, 0.9e-5) is None
     assert epsilon_at(LossDistribution(spacing=1.0, lowest=-5, masses=np.ones(1), infinite=0.0, slack=0.0), 0.0) == 0.0
+
+
+@pytest.mark.parametrize("deltas", [[0.5, math.nan, 0.0], [math.nan] * 3])
+def test_a_curve_that_is_no_number_is_refused(deltas):
+    with pytest.raises(ValueError, match="too noisy"):
+        from_curve(spacing=0.125, lowest=0, deltas=np.array(deltas))
+
+
+def test_the_end_of_a_curve_that_stays_above_a_level_is_the_farthest_loss():
+    assert loss_distribution._end(np.zeros_like, -1.0, 0.1, 5.0) == 5.0

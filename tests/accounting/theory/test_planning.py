@@ -11,6 +11,7 @@ import pytest
 from crowdblend.accounting.theory.arithmetic import first_whole, last_real
 from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
 from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.planning import planner
 from crowdblend.accounting.theory.planning.inversion import Target, frontier
 from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan, plan_for_groups
 from crowdblend.mechanisms.errors import InputRefused
@@ -284,3 +285,10 @@ def test_every_corner_takes_less_than_a_second(k, rate):
             except InputRefused:
                 continue
             assert seconds < 1.0, asked
+
+
+def test_a_delta_is_raised_by_some_ten_thousandths_at_most():
+    """Where no such δ brings the price within ε, the plan is charged more, and says so."""
+    target = Target(epsilon=Decimal("0.01"), delta=Decimal("1e-6"), releases=2)
+    found = planner._charged_within(StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), target)
+    assert target.delta < found.delta < target.delta * Decimal("1.002")

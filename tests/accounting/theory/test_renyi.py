@@ -23,6 +23,7 @@ from crowdblend.accounting.theory.composition.renyi import (
     tail_of,
 )
 from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.planning import filter_terms
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
@@ -34,7 +35,7 @@ from crowdblend.mechanisms.deletion import (
     deletion_weights,
 )
 from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram
+from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from scipy.special import logsumexp
@@ -215,6 +216,17 @@ def test_what_has_no_place_is_refused_by_name():
     for mechanism, told in ((ALONE, "stands alone"), (survey, "serves one release ever")):
         with pytest.raises(InputRefused, match=f"no place in a filter budget.*{told}"):
             filter_cost(mechanism, order=TERMS.order, tail=MILLIONTH)
+    large = OutlierPrivateHistogram(epsilon=Decimal("0.001"), horizon=10**5, margin=10)
+    for mechanism, told in (
+        (large, "beyond the enumeration"),
+        (SuppressedHistogram(k=20, sampling_rate=None), "not composed"),
+    ):
+        with pytest.raises(InputRefused, match=f"no place in a filter budget.*{told}") as refused:
+            filter_cost(mechanism, order=TERMS.order, tail=MILLIONTH)
+        assert refused.value.what.count("no place") == 1
+    steep = DeletionRelease(stages=1, k=2, noise=GeometricDeletion(epsilon=Decimal(1), width=80))
+    with pytest.raises(InputRefused, match="too improbable where a person has up to 2 records"):
+        filter_cost(steep, order=TERMS.order, tail=MILLIONTH, rows_per_person=2)
     with pytest.raises(InputRefused, match="one record of a person, not for up to 2"):
         filter_cost(USUAL, order=TERMS.order, tail=Decimal("1e-8"), rows_per_person=2)
     with pytest.raises(InputRefused, match="too small"):
@@ -380,6 +392,16 @@ def test_proposed_terms_hold_what_is_expected_and_more():
         propose_terms(Decimal(3), MILLIONTH, [(ALONE, 1)])
     with pytest.raises(InputRefused, match="at least one release"):
         propose_terms(Decimal(3), MILLIONTH, [])
+
+
+def test_room_is_found_where_smaller_tails_cost_far_more(monkeypatch):
+    """The releases that are said to fit do, each with its tail, though the divergence rises faster than they do."""
+    search, order, share = filter_terms._Search(MILLIONTH, [(USUAL, 3)]), Decimal(20), Decimal("0.5")
+    usual = search.tail_each(share, 1.0)
+    monkeypatch.setattr(search, "divergence", lambda _order, tail: (usual / tail) ** 4 / 8)
+    times, tail_each = search.room(Decimal(2), order, share)
+    assert tail_each < usual
+    assert 1 < times <= float((2 - search.loss(order, share)) / search.divergence(order, tail_each))
 
 
 def shares(terms, mechanism, tail, **more):

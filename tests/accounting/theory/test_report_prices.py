@@ -26,6 +26,7 @@ DELTA = Decimal("1e-6")
 SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"seed")
 FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))
 ONE = KRandomization(bits=1, flip_probability=Decimal("0.25"))
+ALMOST_NEVER = KRandomization(bits=1, flip_probability=Decimal("0.075"))
 COUNTS = OutcomeCounts(randomizer=FLIPS, least_people=10**5)
 ONES = OutcomeCounts(randomizer=ONE, least_people=900)
 
@@ -128,3 +129,10 @@ def test_noise_of_its_own_does_not_make_a_second_publication_add_up():
 
     assert told([np.outer(look, look) for look in looks]) > 1000 * float(DELTA)
     assert told(looks) <= float(DELTA)
+
+
+@pytest.mark.parametrize(("flips", "delta"), [(ONE, "1e-100"), (ALMOST_NEVER, "1e-9")])
+def test_where_no_smaller_epsilon_is_found_the_price_is_that_of_the_reports(flips, delta):
+    assert price_outcome_counts(flips, people=50, delta=Decimal("1e-4")).rule == "outcome-counts-exact/1"
+    found = price_outcome_counts(flips, people=5, delta=Decimal(delta))
+    assert (found.rule, found.epsilon, found.delta) == ("local/1", price(flips, delta=Decimal(0)).epsilon, 0)

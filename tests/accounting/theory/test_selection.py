@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.accounting.theory.kinds import microdata
 from crowdblend.accounting.theory.kinds.microdata import (
     log_profile_selected,
     paper_price_selected,
@@ -87,3 +88,20 @@ def test_no_paper_price_without_one_of_the_release():
 def test_a_selection_out_of_range_is_refused(selection_epsilon, rate):
     with pytest.raises(InputRefused):
         selection_cost(Decimal(selection_epsilon), selection_rate=None if rate is None else Decimal(rate))
+
+
+def test_a_choice_beyond_the_grid_is_charged_by_the_sum():
+    charged = price_selected(EXAMPLE, selection_epsilon=Decimal(10**6), selection_rate=None, delta=SMALL, releases=2)
+    assert charged.rule == "basic-selection/1"
+    assert charged.epsilon > 2 * 10**6
+
+
+def test_what_a_delta_bounds_alone_costs_next_to_no_epsilon():
+    """The choice moves less than δ, and so does a release of such large groups: an ε of 0 would do."""
+    release = StronglySafeRelease(k=200, sampling_rate=Decimal("0.01"))
+    charged = price_selected(release, selection_epsilon=Decimal("1e-9"), selection_rate=None, delta=Decimal("0.01"))
+    assert 0 < charged.epsilon < Decimal("1e-50")
+
+
+def test_no_epsilon_of_one_release_is_found_where_the_largest_does_not_do():
+    assert microdata._epsilon_of_one(EXAMPLE, 0.1, -1e6, 1.0) is None

@@ -21,7 +21,7 @@ from crowdblend.accounting.theory.kinds.biased_sampling import (
     price_robust_counts,
 )
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, price, recorded_price
-from crowdblend.accounting.theory.privacy_profile import delta_exact
+from crowdblend.accounting.theory.privacy_profile import LARGEST_GROUP, delta_exact
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.errors import InputRefused
 
@@ -228,3 +228,15 @@ def test_one_exception_betrays_itself_as_the_formula_says():
     found = delta_unequal(k=1, highest_rate=0.25, largest_rate=0.5, exceptions=0, epsilon=math.log(2.0))
     assert Fraction(found) >= Fraction(1, 2)
     assert found == pytest.approx(0.5, rel=1e-9)
+
+
+def test_groups_too_large_to_be_looked_at_are_bounded_by_the_largest_one_that_is():
+    """Next to e^ε = 1/(1 − p_max) the worst group for a removed record grows without end, and tells nothing more."""
+    limit = math.log(2.0)
+    near = math.nextafter(limit - 1e-16, 0.0)
+    counts = _Counts(5, 0.01, 0.5, near)
+    assert counts.first(2, adding=False) == LARGEST_GROUP
+    assert counts.at(LARGEST_GROUP, 2, adding=False) < 1e-300
+    bounds = {"k": 5, "highest_rate": 0.01, "largest_rate": 0.5, "exceptions": 2}
+    before, here, after = (delta_unequal(**bounds, epsilon=epsilon) for epsilon in (limit - 1e-3, near, limit + 1e-3))
+    assert before > here > after

@@ -130,12 +130,9 @@ def test_a_group_that_is_published_whole_is_certain_and_one_persons_group_is_cou
     shown = table({("Lille", 31): 2, ("Nice", 61): 1})
     people = table({("Lille", 31): 2, ("Nice", 61): 1, ("Arras", 31): 1})
     told: list[tuple[int, int]] = []
-    found = attacks_of(
-        people,
-        [shown],
-        mechanism=StronglySafeRelease(k=1, sampling_rate=Decimal("0.5")),
-        on_progress=lambda done, total: told.append((done, total)),
-    )
+    mechanism = StronglySafeRelease(k=1, sampling_rate=Decimal("0.5"))
+    found = attacks_of(people, [shown], mechanism=mechanism, on_progress=lambda done, total: told.append((done, total)))
+    assert attacks_of(people, [shown], mechanism=mechanism) == found
     assert (found.known.highest, found.known.shares[-1], found.groups_of_one) == (1, 0.75, 1)
     assert found.known.shares[0] == 1  # that Arras isn't shown has half the chance with its one person
     assert told == [(1, 3), (2, 3), (3, 3)]

@@ -75,7 +75,6 @@ def test_a_domain_of_one_value_has_nothing_to_lose_and_one_of_two_has() -> None:
         assert granularity_loss(blank, 0) == loss
     nothing = table({"one": (SIDES, 1, [])}, [])
     assert granularity_loss(nothing, 0) == ambiguity_log10(nothing) == 0.0
-    assert granularity_loss(nothing, 0, suppressed=2) == 1.0
     told = entropy_loss(nothing, 0, level=1)
     assert (told.lost, told.had, told.share) == (0.0, 0.0, 0.0)
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
-from crowdblend.mechanisms.measures.classification import fitted_model
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.risk import discernibility, normalised_class_size, reidentification_risk
 from crowdblend.mechanisms.measures.utility import association
@@ -72,10 +71,3 @@ def test_a_risk_is_of_a_table_within_its_population(classes, population, thresho
         reidentification_risk(np.array(classes), np.array(population), threshold=threshold)
     for bound in (0.0, 1.0):
         assert reidentification_risk(np.array([3]), np.array([3]), threshold=bound).threshold == bound
-
-
-@pytest.mark.parametrize("ridge", [0.0, -1.0])
-def test_a_model_without_a_penalty_is_refused(ridge) -> None:
-    codes, rows = [np.array([0, 1])], np.array([0, 1])
-    with pytest.raises(ValueError, match="ridge must be above 0"):
-        fitted_model(codes, sizes=[2], classes=rows, class_number=2, counts=np.array([1, 1]), ridge=ridge)
