@@ -52,10 +52,9 @@ from ..margins import MARGINS, declared_margins, margin_facts, margin_names, mar
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .kind import (
     GivenSpec,
-    Observer,
     ReleaseKind,
     TableReading,
-    chosen_chain,
+    chosen_map,
     count_records,
     record_layout,
     require_left,
@@ -306,13 +305,6 @@ def _layout(request: DeletionRequest) -> SourceLayout:
     return layout
 
 
-def _chosen_map(request: DeletionRequest, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
-    """The map of the first stage: the fixed one, or the one of the chain that is drawn and stored first."""
-    if isinstance(request.recoding, GeneralizationMap):
-        return request.recoding
-    return chosen_chain(request, work, observer)[0]
-
-
 def _drawn_levels(request: DeletionRequest, work: ReleaseWork) -> tuple[int, ...]:
     """The levels that were drawn, as they are stored; none where they are fixed.
 
@@ -545,7 +537,7 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset(),
     request=_request,
     layout=_layout,
-    count_columns=_chosen_map,
+    count_columns=chosen_map,
     count=count_records,
     protect=_protected,
     draws=_can_be_published,

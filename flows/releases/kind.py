@@ -50,7 +50,7 @@ __all__ = [
     "Shape",
     "Suppressing",
     "TableReading",
-    "chosen_chain",
+    "chosen_map",
     "count_records",
     "fixed_columns",
     "kind_of_mechanism",
@@ -427,12 +427,14 @@ def require_left(epsilon: Decimal | None, *, choice: Decimal, path: Path) -> Non
         )
 
 
-def chosen_chain(request: Request, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, ...]:
-    """The map of each stage of a request that has candidates: drawn and stored, or what was stored before.
+def chosen_map(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
+    """The map that records are counted by, of several stages the first one's: the fixed one, or one drawn and stored.
 
     Raises:
         ReleaseFailed: the choice has not been paid for, or as of `tasks.stages.count.drawn_chain`.
     """
+    if isinstance(request.recoding, GeneralizationMap):
+        return request.recoding
     from ...tasks.stages.count import drawn_chain
 
     selection = kind_of(request.mechanism).selection
@@ -445,7 +447,7 @@ def chosen_chain(request: Request, work: ReleaseWork, observer: Observer) -> tup
             reading=request.reading,
             limit=request.limit,
             work=work,
-        )
+        )[0]
 
 
 def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> GroupCounts:

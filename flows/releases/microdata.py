@@ -21,10 +21,9 @@ from ..columns import declared_choice, declared_map
 from ..spec_tables import SelectionTable
 from .kind import (
     GivenSpec,
-    Observer,
     ReleaseKind,
     TableReading,
-    chosen_chain,
+    chosen_map,
     count_records,
     record_layout,
     require_left,
@@ -156,13 +155,6 @@ def _mechanism(given: GivenSpec) -> Microdata:
     )
 
 
-def _chosen_map(request: MicrodataRequest, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
-    """The fixed map, or the one that is drawn and stored first."""
-    if isinstance(request.recoding, GeneralizationMap):
-        return request.recoding
-    return chosen_chain(request, work, observer)[0]
-
-
 def _surviving(request: MicrodataRequest, work: ReleaseWork, counts: GroupCounts) -> GroupCounts:
     """The groups of at least k sampled records."""
     del work
@@ -229,7 +221,7 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset({"column"}),
     request=_request,
     layout=record_layout,
-    count_columns=_chosen_map,
+    count_columns=chosen_map,
     count=count_records,
     protect=_surviving,
     draws=None,

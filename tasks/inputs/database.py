@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...accounting.ledger.charge import Receipt
-from ...accounting.ledger.private_store.keys import ReleaseFolder
+from ...accounting.ledger.private_store.keys import ReleaseFolder, sync_folder
 from ...mechanisms.contributions import ContributionLimit
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ..request import Request
@@ -101,7 +101,7 @@ def copy_records(query: DatabaseQuery, *, columns: Sequence[str], path: Path) ->
                 os.fsync(file.fileno())
         draft.rename(path)
         for place in (folder, folder.parent):
-            _sync(place)
+            sync_folder(place)
     except InputRefused as refusal:  # what would be the caller's mistake before the charge is a failure now
         raise _failed(refusal.what, query) from None
     except OSError as error:
@@ -229,14 +229,6 @@ def _failed(what: str, query: DatabaseQuery) -> ReleaseFailed:
         where=query.where,
         remedy="Run again with the same release id: it isn't charged twice, and the records are copied anew.",
     )
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @stage("copy")

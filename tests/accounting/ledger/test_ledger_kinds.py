@@ -44,7 +44,6 @@ WHOLE: dict[str, Mechanism] = {
     "outlier-private histogram": OutlierPrivateHistogram(epsilon=HALF, horizon=60, margin=40),
     "count of all": CountAnswer(**ANSWER | {"sampling_rate": None}),
 }
-ONE_SAMPLE = "5" * 64
 DAY = date(2026, 3, 4)
 
 

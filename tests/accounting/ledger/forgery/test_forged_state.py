@@ -100,11 +100,6 @@ def sample_of(release_id: str) -> str:
     return sha256(release_id.encode()).hexdigest()
 
 
-def receipt_of(books: Any, release_id: str) -> Any:
-    with books.reader() as reader:
-        return reader.release(release_id).receipt
-
-
 # What a writer is asked to do; each succeeds, or is refused for a reason of its own, where nothing was forged.
 ATTEMPTS: dict[str, Callable[[Any], Any]] = {
     "charge": lambda books: books.charge("fresh"),
