@@ -165,7 +165,7 @@ def prefect_server(prefect_template: Path, tmp_path_factory: pytest.TempPathFact
 @pytest.fixture(scope="module")
 def own_prefect_server(prefect_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
     """A server that a module may kill and start again, and whose schedules it watches."""
-    settings = {"PREFECT_SERVER_API_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
+    settings = {"PREFECT_SERVER_API_SERVICES_SCHEDULER_LOOP_SECONDS": "2", "PREFECT_UI_ENABLED": "0"}
     folder = tmp_path_factory.mktemp("prefect")
     made = PrefectServer(folder=folder, port=_free_port(), template=prefect_template, settings=settings)
     made.start()
