@@ -29,13 +29,9 @@ if TYPE_CHECKING:
     from .schemas.outputs import BudgetFacts, SourceFacts
 
 __all__ = [
-    "budget_facts",
-    "filter_charge_for",
-    "filter_lines",
     "print_dry_run",
     "readiness",
     "readiness_lines",
-    "source_facts",
 ]
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "postgresql": "PostgreSQL"}

@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Choice",
-    "chosen_cluster",
     "levels_text",
-    "opened_executor",
-    "require_reachable",
     "result_text",
     "run_release",
 ]

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULTS",
-    "FILE_NAME",
     "PLACES",
     "Setting",
     "Settings",
@@ -33,7 +32,6 @@ __all__ = [
     "StatePaths",
     "resolve_paths",
     "resolved_settings",
-    "settings_file",
 ]
 
 FILE_NAME = "crowdblend.toml"

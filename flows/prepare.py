@@ -53,7 +53,6 @@ __all__ = [
     "DryRun",
     "PreparedRelease",
     "check_output",
-    "check_release_id",
     "dry_run",
     "layout_of_copy",
     "layout_of_source",
@@ -62,7 +61,6 @@ __all__ = [
     "release_violation",
     "request_of_series",
     "require_apart",
-    "series_and_part",
 ]
 
 TABLES = ("data.csv", "data.parquet", "margins.csv", "margins.parquet")

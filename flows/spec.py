@@ -23,7 +23,6 @@ from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
 from .spec_tables import SpecTables, tables_model
 
 __all__ = [
-    "ANY_NAME",
     "PAGE",
     "SpecKey",
     "key_advice",

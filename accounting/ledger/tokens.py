@@ -21,7 +21,6 @@ __all__ = [
     "TokenState",
     "recognised",
     "secret_digest",
-    "token_states",
     "token_text",
     "tokens_of",
     "vouched_tokens",

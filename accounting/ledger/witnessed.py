@@ -63,7 +63,6 @@ __all__ = [
     "Witnessed",
     "check_proof",
     "check_witnessed",
-    "checkpoint_beside",
     "log_key",
     "policy_of_file",
     "prove_entry",

@@ -25,7 +25,7 @@ from ...mechanisms.amounts import counted
 from ...mechanisms.errors import Refusal
 from ..cli import AS_JSON, LEDGER
 
-__all__ = ["Check", "doctor", "doctor_checks"]
+__all__ = ["Check", "doctor"]
 
 PATIENCE_SECONDS = 5.0
 MOST_SKEW = timedelta(minutes=2)

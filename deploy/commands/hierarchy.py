@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
     from ...tasks.inputs.hierarchy_files import PeerRows
 
-__all__ = ["ENCODING", "SEPARATOR", "build", "hierarchy", "hierarchy_tree", "tree_record"]
+__all__ = ["build", "hierarchy"]
 
 MOST_DAYS = 200_000
 OUTPUT = click.option("--output", type=FILE, required=True, help="The hierarchy's file.")

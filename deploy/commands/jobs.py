@@ -36,11 +36,9 @@ __all__ = [
     "Job",
     "JobArguments",
     "cancel",
-    "job_exists",
     "job_of",
     "status",
     "submit",
-    "submit_job",
 ]
 
 STARTED_WITHIN_SECONDS = 60.0

@@ -18,7 +18,7 @@ from ..cli import AS_JSON, FILE, LEDGER, ExactNumber
 if TYPE_CHECKING:
     from ...accounting.theory.planning.planner import Plan
 
-__all__ = ["explain", "explain_spec", "plan"]
+__all__ = ["explain", "plan"]
 
 
 @click.command()

@@ -49,8 +49,6 @@ __all__ = [
     "configure_prefect_home",
     "configured_api",
     "lay_out_database",
-    "own_folder",
-    "start_in_process",
     "start_server",
     "template_in",
 ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["Stages", "add_verbosity", "is_quiet", "pace", "process_begun", "progress_bar"]
+__all__ = ["Stages", "add_verbosity", "pace", "process_begun"]
 
 READING = ("select", "count")
 _QUIET = "crowdblend.quiet"

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "AnswerRequest", "AnswerTable", "tally_of"]
+__all__ = ["KIND", "AnswerRequest", "AnswerTable"]
 
 FIGURES = ("answer", "interval_low", "interval_high", "standard_error")
 FIRST_CODE = 2  # after the bucket's and the one of smaller numbers, as `IntervalHierarchy` has them

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "HistogramRequest", "HistogramTable", "counts_of_cells"]
+__all__ = ["KIND", "HistogramRequest", "HistogramTable"]
 
 Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | BiasedSampleCounts | UnequalRatesHistogram
 PARAMETERS: Mapping[str, tuple[str, ...]] = {

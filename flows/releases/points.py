@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "PointsRequest", "PointsTable", "counts_of_grid"]
+__all__ = ["KIND", "PointsRequest", "PointsTable"]
 
 COUNTED = ("suppressed", "noisy")
 

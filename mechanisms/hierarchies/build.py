@@ -13,7 +13,6 @@ from .decimals import DecimalIntervals, NumberSteps
 from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, ValueHierarchy
 
 __all__ = [
-    "DAY_LEVELS",
     "day_rows",
     "described_hierarchy",
     "interval_rows",

@@ -26,7 +26,6 @@ from .krandomization import (
 from .sketch import CountMeanSketch, SketchSums, estimated_counts, standard_error
 
 __all__ = [
-    "MOST_SUMS",
     "MOST_VALUES",
     "BloomDesign",
     "BloomEncoding",

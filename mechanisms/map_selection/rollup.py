@@ -23,7 +23,6 @@ __all__ = [
     "excess",
     "ordered_groups",
     "prefix_keys",
-    "rolled_up",
     "scorer",
     "scores",
 ]

@@ -35,7 +35,6 @@ __all__ = [
     "association",
     "entropy_loss",
     "granularity_loss",
-    "marginal_distance",
     "pair_distances",
     "total_variation",
     "utility_of",

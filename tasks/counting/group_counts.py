@@ -47,7 +47,6 @@ __all__ = [
     "KeySource",
     "count_chunks",
     "count_job",
-    "counted_chunks",
     "counting_graph",
     "counts_of_frame",
     "empty_counts",

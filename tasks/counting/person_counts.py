@@ -50,7 +50,7 @@ from .workers import naming_kinds_only
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PersonBuckets", "chosen_records", "person_counts", "person_records"]
+__all__ = ["PersonBuckets", "person_counts"]
 
 _BUCKET_RECORDS = 1 << 19
 _MOST_BUCKETS = 1 << 12

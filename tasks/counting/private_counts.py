@@ -21,7 +21,7 @@ from .workers import naming_kinds_only
 if TYPE_CHECKING:
     from ...mechanisms.contributions import ContributionLimit
 
-__all__ = ["finest_map", "private_counts", "records_left_out"]
+__all__ = ["private_counts", "records_left_out"]
 
 
 def finest_map(generalization: GeneralizationMap) -> GeneralizationMap:

@@ -18,7 +18,6 @@ from ..request import MetadataTexts
 from ..stages.table import PublishedTable
 
 __all__ = [
-    "Datatype",
     "DescribedColumn",
     "DescribedFile",
     "DescribedRelease",

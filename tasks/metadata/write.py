@@ -19,7 +19,7 @@ from ...mechanisms.hierarchies.codebook import ColumnCodebook
 from ...mechanisms.hierarchies.declare import BUCKET_LABEL
 from .description import DescribedColumn, DescribedFile, DescribedRelease, DescribedTable
 
-__all__ = ["FOLDER", "croissant_text", "csvw_text", "ddi_text", "dictionary_text", "write_metadata"]
+__all__ = ["FOLDER", "csvw_text", "ddi_text", "dictionary_text", "write_metadata"]
 
 _FORMATS = {
     "csv": "text/csv",

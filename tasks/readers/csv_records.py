@@ -32,7 +32,6 @@ __all__ = [
     "csv_keys",
     "is_record",
     "keys_of_range",
-    "record_blocks",
     "sort_records",
     "take_records",
 ]

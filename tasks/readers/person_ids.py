@@ -22,7 +22,6 @@ from .values import RecordReading
 
 __all__ = [
     "PersonCoder",
-    "id_class",
     "with_person_column",
 ]
 

@@ -29,7 +29,6 @@ __all__ = [
     "ReportGroup",
     "ReportTask",
     "check_report_files",
-    "report_columns",
     "report_layout",
     "report_tasks",
     "sketch_batches",

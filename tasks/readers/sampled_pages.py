@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...mechanisms.hierarchies.declare import BUCKET_CODE
 from .column_codes import ColumnCoder, RecordCoder, arrow_of
 
-__all__ = ["AVAILABLE", "SampledPages", "StoredColumn", "dictionary_values", "stored_columns"]
+__all__ = ["AVAILABLE", "SampledPages", "StoredColumn"]
 
 try:
     from . import page_decoder

@@ -32,7 +32,6 @@ __all__ = [
     "OverviewPage",
     "RaiseRow",
     "SeriesRow",
-    "budget_row",
     "dataset_page",
     "overview_page",
 ]

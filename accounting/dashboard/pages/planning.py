@@ -18,7 +18,6 @@ from ..views.rows import Amount, amount
 from ..views.state import PageHeader, PageRequest
 
 __all__ = [
-    "MOST_CALENDARS",
     "NUMBER",
     "Asked",
     "AskedCalendars",

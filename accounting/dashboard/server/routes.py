@@ -33,7 +33,7 @@ from ..views.rows import Amount
 from ..views.state import DashboardState, PageRequest
 from ..work import ChainState
 
-__all__ = ["API", "STATIC", "Page", "csv_of", "fault_page", "html_of", "router", "rows_of_page"]
+__all__ = ["API", "STATIC", "Page", "fault_page", "router"]
 
 HERE = Path(__file__).parents[1]
 STATIC = HERE / "static"

@@ -39,12 +39,10 @@ __all__ = [
     "map_fields",
     "map_findings",
     "output_files",
-    "records_statement",
     "registered_fields",
     "sha256_of_file",
     "signed_bytes",
     "theorem_of",
-    "unit_statement",
     "write_certificate",
 ]
 

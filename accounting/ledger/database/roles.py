@@ -13,7 +13,7 @@ from ..entries.values import require_name
 from .schema import APPEND_ONLY, VERSION_TABLE, signed_state, state_node
 from .store import Store, open_store
 
-__all__ = ["Roles", "grant_roles", "statements_for"]
+__all__ = ["Roles", "grant_roles"]
 
 LEDGER_TABLES = tuple(table.name for table in APPEND_ONLY)
 STATE_TABLES = (state_node.name, signed_state.name)  # each write replaces some of their rows

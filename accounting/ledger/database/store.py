@@ -32,10 +32,8 @@ __all__ = [
     "locate",
     "open_database",
     "open_store",
-    "postgresql_engine",
     "present_head",
     "revision_of",
-    "sqlite_engine",
 ]
 
 SECONDS_TO_WAIT = 60

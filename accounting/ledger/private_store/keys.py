@@ -34,7 +34,6 @@ __all__ = [
     "replace_private",
     "require_not_held",
     "require_private",
-    "store_failed",
     "sync_folder",
 ]
 

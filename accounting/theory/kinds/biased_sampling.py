@@ -36,7 +36,6 @@ from .microdata import group_price_fixed
 
 __all__ = [
     "MOST_EXCEPTIONS",
-    "ROBUST_THEOREMS",
     "SURVEY_COUNTS",
     "UNEQUAL_RATES",
     "delta_biased",
@@ -46,7 +45,6 @@ __all__ = [
     "price_robust_counts",
     "survey_statement",
     "zero_knowledge_epsilon_biased",
-    "zero_knowledge_holds",
 ]
 
 MOST_EXCEPTIONS = 1000

@@ -35,7 +35,6 @@ __all__ = [
     "SELECTED_DELETION",
     "PartPrices",
     "choice_cost",
-    "deletion_filter_parts",
     "deletion_losses",
     "price_deletion",
     "price_parts",

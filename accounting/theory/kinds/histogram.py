@@ -41,7 +41,6 @@ from .kind import (
 from .microdata import EXACT_PROFILE, paper_price_fixed, price_fixed
 
 __all__ = [
-    "NOISY_CELLS",
     "NOISY_HISTOGRAM",
     "NOISY_THEOREMS",
     "OUTLIER_HISTOGRAM",

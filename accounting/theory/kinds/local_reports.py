@@ -41,13 +41,11 @@ from .kind import (
 )
 
 __all__ = [
-    "ESTIMATES",
     "EXACT_PEOPLE",
     "LOCAL_REPORTS",
     "LOCAL_RULE",
     "OUTCOME_COUNTS",
     "REPORTS",
-    "LocalReport",
     "OnesProfile",
     "epsilon_shuffled",
     "local_epsilon",

@@ -48,7 +48,6 @@ from .kind import (
 )
 
 __all__ = [
-    "DONE",
     "EPSILON_SAFE",
     "EXACT_PROFILE",
     "RECORDS",
@@ -57,12 +56,10 @@ __all__ = [
     "composed_price_fixed",
     "group_price_fixed",
     "log_profile_selected",
-    "no_finite_price",
     "paper_price_fixed",
     "paper_price_selected",
     "price_fixed",
     "price_selected",
-    "release_curve",
     "selection_cost",
 ]
 

@@ -17,7 +17,7 @@ from .inversion import Target, delta_of_paper, frontier, least_delta, least_k_of
 from .inversion import largest_sampling_rate as largest_rate_of
 from .inversion import least_k as least_k_of
 
-__all__ = ["RATES_TRIED", "Plan", "largest_sampling_rate", "least_k", "plan", "plan_for_groups"]
+__all__ = ["Plan", "largest_sampling_rate", "least_k", "plan", "plan_for_groups"]
 
 RATES_TRIED = tuple(
     Decimal(rate) for rate in ("0.01", "0.02", *(f"0.{twentieth * 5:02}" for twentieth in range(1, 20)))

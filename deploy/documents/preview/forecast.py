@@ -37,7 +37,6 @@ __all__ = [
     "forecast",
     "rate_of",
     "suggestions",
-    "suppression_at",
     "worst_labels",
 ]
 

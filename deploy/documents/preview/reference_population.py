@@ -46,7 +46,6 @@ __all__ = [
     "limit_remarks",
     "reference_of_records",
     "reference_of_release",
-    "require_public",
 ]
 
 

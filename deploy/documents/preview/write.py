@@ -34,7 +34,6 @@ __all__ = [
     "Preview",
     "PreviewRow",
     "PreviewTable",
-    "deletion_tables",
     "not_a_level",
     "preview",
     "preview_tables",
