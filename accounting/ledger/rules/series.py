@@ -47,9 +47,8 @@ def place_violations(entry: ReleaseCharged, place: SeriesPlace, state: LedgerSta
             what = f"it has not paid for this release: another {' and another '.join(parts)}."
             yield _series_differs(series, what=what, fault=fault)
     if place.number > (paid := series.price.releases):
-        yield all_releases_taken(
-            series, fault=f"series '{place.name}' has paid for {paid} releases, and this is one more"
-        )
+        fault = f"series '{place.name}' has paid for {paid} releases, and this is one more"
+        yield all_releases_taken(series, number=place.number, fault=fault)
     if (holder := state.holder(place.name, place.number)) is not None:
         fault = f"release '{holder}' has this place in series '{place.name}'"
         yield all_releases_taken(series, number=place.number, fault=fault)
@@ -137,7 +136,7 @@ def _series_differs(series: SeriesRegistered, *, what: str, fault: str) -> Viola
     )
 
 
-def all_releases_taken(series: SeriesRegistered, *, number: int = 1, fault: str = "") -> Violation:
+def all_releases_taken(series: SeriesRegistered, *, number: int, fault: str = "") -> Violation:
     """What speaks against one more release of a series, or of the part that a number is of, that has no free place."""
     taken = f"{series.price.releases} releases"
     if (mixed := series.mixed) is not None and number <= mixed.releases:

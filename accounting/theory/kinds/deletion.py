@@ -209,7 +209,7 @@ def _bends(weights: tuple[int, ...]) -> float:
     total, (least, of) = 0.0, (1, 0)
     for before, here in pairwise(weights):
         rise = here * of - least * before
-        if rise <= 0 or of == 0:
+        if rise <= 0:
             least, of = here, before
         else:
             total += rise / (before * least)

@@ -185,6 +185,12 @@ def findings_after(books, statement: str, **values: Any) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("kind", ["a", "z"])
+def test_another_kind_beside_an_entry_is_named(victim, kind) -> None:
+    (finding,) = findings_after(victim, "UPDATE entry SET kind = :value WHERE position = 2", value=kind)
+    assert "entry 2: the entry's kind differs from its content" in str(finding)
+
+
 def test_a_deleted_entry_is_found_even_at_the_end(victim) -> None:
     for position in range(len(victim.kinds())):
         assert findings_after(victim, "DELETE FROM entry WHERE position = :position", position=position)

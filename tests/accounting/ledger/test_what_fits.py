@@ -45,7 +45,7 @@ def test_the_rate_and_the_k_that_are_named_fit_and_the_next_do_not(sqlite_books)
     mechanism = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
     said = refused(books, mechanism)
     left = Decimal("0.3") - books.price.epsilon
-    assert f"Left are ε = {amount_left(left)} and δ = 9e-6." in said
+    assert f"Left are ε = {amount_left(left)} and δ = 9e-6. With all else as it is, a sampling rate" in said
     rate = Decimal(re.search(r"sampling rate of at most ([0-9.]+[0-9])", said)[1])
     k = int(re.search(r"k of at least ([0-9]+)", said)[1])
     step = Decimal(1).scaleb(rate.adjusted() - 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
@@ -276,6 +276,16 @@ def test_weights_whose_logarithm_is_not_concave_have_no_price_for_several_record
     assert price(ragged, delta=MILLIONTH).epsilon == pytest.approx(Decimal(1), rel=Decimal("0.01"))
     with pytest.raises(InputRefused, match="too improbable"):
         price(ragged, delta=MILLIONTH, rows_per_person=2)
+    assert deletion.deletion_filter_parts(ragged, 1)
+    with pytest.raises(InputRefused, match="too improbable"):
+        deletion.deletion_filter_parts(ragged, 2)
+
+
+def test_what_a_shape_adds_to_delta_grows_with_records_releases_and_draws():
+    one = deletion._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 1, 1, 2)
+    for times, releases, records in ((3, 1, 2), (1, 3, 2), (1, 1, 6)):
+        draws = Counter({GeometricDeletion(epsilon=Decimal(1), width=80): times})
+        assert float(deletion._difference_in_shape(draws, 1, releases, records)) == pytest.approx(3 * float(one))
 
 
 # Composition.
@@ -316,8 +326,16 @@ def test_a_single_loss_is_put_between_two_grid_points_without_lowering_the_curve
 
 @pytest.mark.parametrize("delta", ["1e-8", "1e-210"])
 def test_a_noise_whose_ends_outweigh_delta_has_no_price(delta):
-    with pytest.raises(InputRefused, match="the ends of the noise"):
+    with pytest.raises(InputRefused, match="at 2 stages in all: the ends of the noise"):
         price_deletion(release(NARROW, 2), delta=Decimal(delta))
+    with pytest.raises(InputRefused, match="in all where a person has up to 3 records: the ends of the noise"):
+        price_deletion(release(NARROW, 2), delta=Decimal(delta), records=3)
+
+
+def test_a_certificate_says_how_many_maps_there_were() -> None:
+    said = deletion.DELETION.statements.done
+    assert "a map that was fixed" in said(release(NARROW, 1))
+    assert "2 maps" in said(release(NARROW, 2))
 
 
 # The planner.

@@ -231,6 +231,8 @@ def test_survival_agrees_with_simulation():
 def test_survival_edges():
     assert survival_share(StronglySafeRelease(k=1, sampling_rate=Decimal("0.2")), group_sizes={1: 3}) == 1.0
     assert survival_share(StronglySafeRelease(k=5, sampling_rate=Decimal("0.2")), group_sizes={4: 3}) == 0.0
+    pair = survival_share(StronglySafeRelease(k=2, sampling_rate=Decimal("0.2")), group_sizes={3: 1})
+    assert pair == pytest.approx(1 - 0.8**2)
     for sizes in ({}, {0: 1}, {3: 0}):
         with pytest.raises(InputRefused):
             survival_share(StronglySafeRelease(k=5, sampling_rate=Decimal("0.2")), group_sizes=sizes)

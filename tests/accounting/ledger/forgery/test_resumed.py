@@ -16,7 +16,7 @@ from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import ledger_id_of
 from crowdblend.accounting.ledger.rules.audit import Replay
-from crowdblend.accounting.ledger.rules.state_tree import WholeState
+from crowdblend.accounting.ledger.rules.state_tree import WholeState, _LaterFacts
 from sqlalchemy import and_, delete, update
 from sqlalchemy.exc import DBAPIError
 from support.guards import past_guards
@@ -97,6 +97,21 @@ def test_a_node_of_another_form_is_found(victim, links, children) -> None:
     kept = kept_at(victim, links, len(links) // 2)
     found = found_after(victim, kept, update(state_node).where(state_node.c.path == "").values(children=children))
     assert "state doesn't follow from the one that was verified before" in found[0]
+
+
+@pytest.mark.parametrize("missing", ["ff", "80", "00"])
+def test_a_later_fact_that_no_node_has_is_missed(missing) -> None:
+    facts = {first: (first + "0" * 62, "1" * 64) for first in ("ff", "80", "00")}
+    with closing(WholeState()) as whole:
+        for fact in facts.values():
+            whole._take(fact)
+        complete, later = _LaterFacts(whole, {}), _LaterFacts(whole, {})
+        for first, fact in facts.items():
+            assert complete.before(first, "".join(fact)) == ""
+            if first != missing:
+                assert later.before(first, "".join(fact)) == ""
+        assert complete.all_taken()
+        assert not later.all_taken()
 
 
 def test_a_ledger_that_was_cut_back_is_found(victim, links) -> None:
