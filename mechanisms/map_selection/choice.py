@@ -480,11 +480,10 @@ def walk(
     lattice: Lattice,
     epsilon: Decimal,
     steps: int,
-    start: Levels | None = None,
     taken: Sequence[Levels] = (),
     keep: Callable[[Levels], None] | None = None,
 ) -> Levels:
-    """Draw a map of a lattice too large to enumerate, by a walk of a number of steps fixed beforehand.
+    """Draw a map of a lattice too large to enumerate, by a walk from the coarsest of so many steps, fixed beforehand.
 
     Each step is an exponential mechanism with an equal share of ε₁ among the current map and its neighbours. The
     walk is ε₁-private as the composition of its steps, whatever it visits (docs/proofs/map-quality.md).
@@ -496,22 +495,20 @@ def walk(
         lattice: all combinations of levels; not a list of candidates.
         epsilon: ε₁ of the whole walk.
         steps: number of draws, public.
-        start: where it starts, public; None is the coarsest map.
         taken: draws of an earlier, broken-off run of this same walk, in order; they are not drawn again.
         keep: given each draw before anything depends on it, to store it privately.
 
     Raises:
-        ValueError: the lattice is a list, steps or ε₁ are out of range, or a start or draw is not of the lattice.
+        ValueError: the lattice is a list, steps or ε₁ are out of range, or a draw is not of the lattice.
     """
     if lattice.candidates is not None:
         raise ValueError("a walk goes through all combinations of levels, not through a list of candidates")
     shares = epsilon_shares(epsilon, steps)
     if len(taken) > steps:
         raise ValueError(f"a walk of {steps} steps has no {len(taken)} draws")
-    current = lattice.coarsest if start is None else start
-    for levels in (current, *taken):
+    for levels in taken:
         lattice.index_of(levels)
-        current = levels
+    current = taken[-1] if taken else lattice.coarsest
     for share in shares[len(taken) :]:
         around = neighbours(lattice, current)
         current = around[draw_map(score_of(around), epsilon=share, rule="exponential")]

@@ -223,7 +223,8 @@ def test_a_walk_stays_inside_and_refuses_what_is_not():
     LATTICE.index_of(walk(score_of, lattice=LATTICE, epsilon=Decimal(1), steps=2))
     refused: list[dict] = [
         {"steps": 0},
-        {"start": (5, 0)},
+        {"taken": [(5, 0)]},
+        {"taken": [(5, 0), (0, 0)]},
         {"taken": [(0, 0)] * 3},
         {"lattice": Lattice(columns=LATTICE.columns, candidates=((0, 0), (1, 1)))},
     ]

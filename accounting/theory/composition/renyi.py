@@ -228,22 +228,20 @@ def tails_of(
     return _tails(_parts(mechanism, releases, rows_per_person), halves, releases)
 
 
-def tail_of(mechanism: Mechanism, tail_each: Decimal, *, releases: int = 1, rows_per_person: int = 1) -> Decimal:
-    """A tail for T releases; 0 where losses are bounded.
+def tail_of(mechanism: Mechanism, tail_each: Decimal) -> Decimal:
+    """A tail for a release; 0 where losses are bounded.
 
-    It is `tail_each` for each release, and the probability of what gives the person away for sure, which no order
-    could bear: all sampled records of the smallest groups, or the ends of a noise.
+    It is `tail_each`, and the probability of what gives the person away for sure, which no order could bear: all
+    sampled records of the smallest groups, or the ends of a noise.
 
     Args:
         mechanism: the release.
-        tail_each: τ of one release beyond that, at least 0.
-        releases: T ≥ 1.
-        rows_per_person: M ≥ 1.
+        tail_each: τ beyond that, at least 0.
 
     Raises:
         InputRefused: as `filter_cost`.
     """
-    return _tails(_parts(mechanism, releases, rows_per_person), [tail_each], releases)[0]
+    return _tails(_parts(mechanism, 1, 1), [tail_each], 1)[0]
 
 
 def _tails(parts: list[tuple[FilterPart, int]], each: list[Decimal], releases: int) -> tuple[Decimal, ...]:

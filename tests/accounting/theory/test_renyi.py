@@ -21,6 +21,7 @@ from crowdblend.accounting.theory.composition.renyi import (
     spent_share,
     tail_for,
     tail_of,
+    tails_of,
 )
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning import filter_terms
@@ -237,9 +238,8 @@ def test_costs_out_of_range_are_refused_in_words():
     for order, tail in (("1", "0.1"), ("100001", "0.1"), ("NaN", "0.1"), ("2", "1"), ("2", "-0.1"), ("2", "NaN")):
         with pytest.raises(InputRefused, match=rf"an order above 1 and a tail from 0 to below 1, not .*{tail}"):
             filter_cost(COUNT, order=Decimal(order), tail=Decimal(tail))
-    for refused in (lambda: tail_for(TERMS, USUAL, releases=0), lambda: tail_of(USUAL, MILLIONTH, releases=0)):
-        with pytest.raises(InputRefused, match="releases must be at least 1, not 0"):
-            refused()
+    with pytest.raises(InputRefused, match="releases must be at least 1, not 0"):
+        tail_for(TERMS, USUAL, releases=0)
 
 
 def test_terms_are_not_proposed_for_budgets_out_of_range():
@@ -436,7 +436,7 @@ def test_no_charge_takes_a_larger_share_than_at_the_largest_tail(epsilon):
     weak = [StronglySafeRelease(k=k, sampling_rate=Decimal(rate)) for k, rate in points]
     for mechanism in (*weak, sure):
         for releases in (1, 3):
-            largest = tail_of(mechanism, terms.tail_each, releases=releases)
+            largest = tails_of(terms, mechanism, releases=releases)[0]
             tail = tail_for(terms, mechanism, releases=releases)
             assert tail <= largest
             before = shares(terms, mechanism, largest, releases=releases)
