@@ -560,6 +560,7 @@ def _serve(template: Path | None) -> None:
     )
     if not leaving.is_set():
         running[0].run(sockets=[listener])
+    os._exit(0)  # all is recorded; to take down what was imported would take a second, for which the run waits
 
 
 if __name__ == "__main__":
