@@ -75,13 +75,7 @@ _NAMES = {"k": "k", "sampling_rate": "sampling rate", "epsilon": "ε", "delta": 
 
 
 def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
-    """The plan of a deletion release as it stands in JSON.
-
-    Returns:
-        The mechanism's record; `noise`, its shape, with its `parameter` (σ of a Gaussian, else ε of a stage); how many
-        records a group loses at each stage, expected and at most; `margins` beside the rows, with `margin_error`, the
-        standard error of each of their cells (0 and None without); and what all releases together are charged.
-    """
+    """The plan of a deletion release as `schemas.outputs.DeletionPlan` says it stands in JSON."""
     record = mechanism_record(plan.mechanism)
     margins = plan.mechanism if isinstance(plan.mechanism, CalibratedDeletion) else None
     return {

@@ -51,18 +51,6 @@ Page = (
     | CalculatorPage
 )
 Form = Literal["page", "report"]
-TEMPLATES: Mapping[type[Page], str] = {
-    OverviewPage: "overview.html",
-    DatasetPage: "dataset.html",
-    ForecastPage: "forecast.html",
-    ReleasesPage: "releases.html",
-    ReleasePage: "release.html",
-    SamplesPage: "samples.html",
-    RefusalsPage: "refusals.html",
-    VerificationPage: "verification.html",
-    EntryPage: "entry.html",
-    CalculatorPage: "calculator.html",
-}
 # A spreadsheet takes a cell that begins so for a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -76,7 +64,7 @@ def html_of(page: Page, *, path: str, query: str, form: Form) -> str:
         query: the address's query, with its question mark, or empty.
         form: "report" for one without navigation, to be printed or kept.
     """
-    template = _environment().get_template(TEMPLATES[type(page)])
+    template = _environment().get_template(f"{type(page).__name__.removesuffix('Page').lower()}.html")
     return template.render(page=page, frame=page.frame, path=path, query=query, form=form)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Literal, assert_never
 
@@ -120,23 +120,8 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
 
 def day_of(entry: Entry) -> str | None:
     """The day that an entry bears, None where it bears none."""
-    match entry:
-        case LedgerCreated() | ReleaseReading() | ReleasePublished():
-            return None
-        case (
-            DatasetAdded()
-            | BudgetRaised()
-            | SeriesRegistered()
-            | ReleaseCharged()
-            | ReleaseAbandoned()
-            | ReleaseRefused()
-            | DataAccess()
-            | TokenAdded()
-            | TokenRevoked()
-        ):
-            return entry.day.isoformat()
-        case _:
-            assert_never(entry)
+    day: date | None = getattr(entry, "day", None)
+    return None if day is None else day.isoformat()
 
 
 def mechanism_label(record: Mapping[str, str | int]) -> str:

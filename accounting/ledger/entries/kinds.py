@@ -143,11 +143,7 @@ class SeriesRegistered:
     @property
     def of_filter(self) -> FilterCharge | None:
         """What it takes of a filter budget; None where it is charged to an additive one."""
-        match self:
-            case SeriesRegisteredToFilter(filter_charge=taken):
-                return taken
-            case _:
-                return None
+        return self.filter_charge if isinstance(self, SeriesRegisteredToFilter) else None
 
     @property
     def mixed(self) -> MixedSeries | None:
@@ -281,11 +277,7 @@ class ReleaseCharged:
     @property
     def of_filter(self) -> FilterCharge | None:
         """What it takes of a filter budget; None where it is charged to an additive one, or paid for by a series."""
-        match self:
-            case ReleaseChargedToFilter(filter_charge=taken):
-                return taken
-            case _:
-                return None
+        return self.filter_charge if isinstance(self, ReleaseChargedToFilter) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
