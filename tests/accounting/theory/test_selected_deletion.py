@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.deletion import price_deletion, price_selected_deletion
+from crowdblend.accounting.theory.kinds.deletion import SELECTED_DELETION, price_deletion, price_selected_deletion
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.deletion import (
     WEIGHT_TOTAL,
@@ -25,7 +25,7 @@ from crowdblend.mechanisms.deletion import (
     residual_counts,
 )
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.choice import WEIGHT_UNIT, Lattice, LatticeColumn
+from crowdblend.mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY, WEIGHT_UNIT, Lattice, LatticeColumn
 from crowdblend.mechanisms.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import coarsened
 
@@ -123,3 +123,9 @@ def test_several_records_of_a_person_pay_for_the_choice_as_often():
     assert found.epsilon == pytest.approx(alone.epsilon + Decimal("0.15"), rel=Decimal("1e-11"))
     assert found.epsilon >= alone.epsilon + Decimal("0.15")
     assert found.rule == "group-privacy/1+selected-deletion-sum/1"
+
+
+@pytest.mark.parametrize(("stages", "quality"), [(1, QUALITY), (2, CHAIN_QUALITY)])
+def test_a_map_and_a_chain_are_drawn_by_qualities_of_their_own(stages, quality):
+    mechanism = SelectedDeletion(stages=stages, k=1, noise=NARROW, selection_epsilon=Decimal("0.1"))
+    assert SELECTED_DELETION.selection(mechanism).quality == quality

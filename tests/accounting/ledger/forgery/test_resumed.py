@@ -17,7 +17,7 @@ from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.queries import ledger_id_of
 from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.accounting.ledger.rules.state_tree import WholeState, _LaterFacts
-from sqlalchemy import and_, delete, update
+from sqlalchemy import and_, delete, literal_column, update
 from sqlalchemy.exc import DBAPIError
 from support.guards import past_guards
 
@@ -97,6 +97,13 @@ def test_a_node_of_another_form_is_found(victim, links, children) -> None:
     kept = kept_at(victim, links, len(links) // 2)
     found = found_after(victim, kept, update(state_node).where(state_node.c.path == "").values(children=children))
     assert "state doesn't follow from the one that was verified before" in found[0]
+
+
+def test_a_node_that_is_no_text_is_found(victim, links) -> None:
+    kept = kept_at(victim, links, len(links) // 2)
+    blob = update(state_node).where(state_node.c.path == "").values(children=literal_column("X'2c'"))
+    (found,) = found_after(victim, kept, blob)
+    assert found == "the database refuses it" or "state doesn't follow from the one that was verified" in found
 
 
 @pytest.mark.parametrize("missing", ["ff", "80", "00"])
