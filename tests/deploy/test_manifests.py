@@ -147,7 +147,7 @@ def used_variables() -> set[str]:
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
             for line in path.read_text().splitlines():
-                if re.search(r"environ|QUIET|\": \"|ROLE|SCHEDULING|PREFECT_API_URL", line):
+                if re.search(r"environ|= \"CROWDBLEND_|QUIET|\": \"|ROLE|SCHEDULING|PREFECT_API_URL", line):
                     used |= set(VARIABLE.findall(line))
     return used | {"DASK_SCHEDULER_ADDRESS", "DASK_CONFIG"}
 
