@@ -113,3 +113,29 @@ def test_whose_records_are_limited_is_in_the_layout() -> None:
     """A ledger and a certificate tell by this name alone what was hidden; another draw needs another name."""
     layouts = [ContributionLimit(unit=unit, column="c", records=1).layout for unit in ("person", "household")]
     assert layouts == ["aes-contributions-person/1", "aes-contributions-household/1"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 15, 16, 23, 24, 25, 40, 41])
+def test_the_hash_of_a_text_is_a_chain_of_blocks_over_its_length_and_its_bytes(length) -> None:
+    key = hmac.digest(KEYS.secret, b"crowdblend/contributions/1\x00ids", hashlib.sha256)
+    text = bytes(range(65, 65 + length))
+    message = length.to_bytes(8, "little") + text
+    message += bytes(-len(message) % 16)
+    chain = Cipher(algorithms.AES(key), modes.CBC(bytes(16))).encryptor()
+    last = chain.update(message)[-16:]
+    given = np.frombuffer(b"before" + text + b"after", dtype=np.uint8)
+    found = KEYS.of_texts(given, np.array([6, 0]), np.array([6 + length, 6]))
+    assert found[:, 0].tolist() == [int.from_bytes(last[:8], "little"), int.from_bytes(last[8:], "little")]
+
+
+def test_numbers_texts_and_places_are_hashed_apart() -> None:
+    key = hmac.digest(KEYS.secret, b"crowdblend/contributions/1\x00ids", hashlib.sha256)
+    cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305 - a block alone is a keyed function
+
+    def block(first: int, second: int) -> list[int]:
+        made = cipher.update(first.to_bytes(8, "little") + second.to_bytes(8, "little", signed=second < 0))
+        return [int.from_bytes(made[:8], "little"), int.from_bytes(made[8:], "little")]
+
+    found = KEYS.of_numbers(np.array([5, -5])).T.tolist()
+    assert found == [block(1 << 60, 5), block(1 << 61, -5)]
+    assert KEYS.of_places(np.array([3]), file=1, block=2).T.tolist() == [block((1 << 62) + 3, 1 << 32 | 2)]

@@ -117,3 +117,14 @@ def test_the_digest_names_bounds_and_widths():
         for a in (0, 1) for b in (50, 60) for w in ((), (5,), (5, 10))
     }  # fmt: skip
     assert len(digests) == 12
+
+
+@settings(derandomize=True, max_examples=100)
+@given(hierarchy=intervals())
+def test_a_coarser_code_is_that_of_the_value_itself(hierarchy):
+    values = [b"", b"unknown", *(str(v).encode() for v in range(hierarchy.lower - 3, hierarchy.upper + 3))]
+    for level in range(hierarchy.levels):
+        codes = hierarchy.codes_of_texts(values, level)
+        for to in range(level, hierarchy.levels):
+            found = hierarchy.coarser(codes, level=level, to=to)
+            assert found.tolist() == hierarchy.codes_of_texts(values, to).tolist()

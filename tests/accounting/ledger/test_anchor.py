@@ -235,6 +235,17 @@ def test_an_anchor_of_another_ledger_or_key_is_refused(sqlite_books, tmp_path) -
     sqlite_books.charge("three")
 
 
+def test_what_stands_behind_a_damaged_line_is_checked_too(sqlite_books) -> None:
+    anchor = filled(sqlite_books)
+    sound = anchor.path.read_bytes()
+    last = head_of_line(sound.splitlines(keepends=True)[-1]).head
+    other = line_of_head(replace(last, hash="e" * 64), sqlite_books.anchoring.keys.current())
+    anchor.path.write_bytes(b"{}\n" + other)
+    damaged, differing = against_anchor(sqlite_books, anchor.path)
+    assert "line 1 of the anchor can't be relied on" in damaged + differing
+    assert "written anew" in damaged + differing
+
+
 def test_an_anchor_survives_rotation(sqlite_books) -> None:
     anchor = filled(sqlite_books)
     sqlite_books.anchoring.keys.rotate(os.urandom)
