@@ -362,7 +362,7 @@ def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
         if delta <= 0:
             return None
         try:
-            return price_fixed(mechanism, delta=min(delta, _LARGEST_DELTA)).epsilon, delta
+            return price_fixed(mechanism, delta=delta).epsilon, delta
         except InputRefused:
             return None
 
@@ -387,30 +387,23 @@ def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
     )
 
 
-_LARGEST_DELTA = Decimal("0.5")
-
-
 def _as_series(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
     """Releases that are registered now as one series, with all of δ."""
     most = _most_in_series(left, mechanism)
     if most == 0:
         return Lasting(way="series", releases=0, epsilon=Decimal(0), delta=Decimal(0))
-    price = price_fixed(mechanism, delta=_delta_of_series(left), releases=most)
+    price = price_fixed(mechanism, delta=_DOWN.plus(left.delta), releases=most)
     return Lasting(way="series", releases=most, epsilon=price.epsilon, delta=price.delta)
 
 
 def _most_in_series(left: BudgetLeft, mechanism: StronglySafeRelease, *, longest_game: int | None = None) -> int:
     if left.delta <= 0:
         return 0
-    target = Target(epsilon=left.epsilon, delta=_delta_of_series(left))
+    target = Target(epsilon=left.epsilon, delta=_DOWN.plus(left.delta))
     try:
         return most_releases(mechanism, target, longest_game=longest_game)
     except InputRefused:
         return 0
-
-
-def _delta_of_series(left: BudgetLeft) -> Decimal:
-    return min(_DOWN.plus(left.delta), _LARGEST_DELTA)
 
 
 def span_shown(years: Fraction) -> str:
