@@ -30,6 +30,7 @@ ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger
 OF_EVERY_MODULE = ("tests/mechanisms/test_values.py",)  # of what runs at import, which no test's lines tell
 NOT_NEEDED = ("schemathesis", "xdist", "anyio")  # plugins that cost each fork half a second
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
+OF_DATA_CLASSES = "tests/house/test_records.py::test_a_record_cannot_be_changed_nor_its_fields_be_mixed_up"
 KILLED_AT = {1: "killed", 2: "killed at import"}
 USAGE_ERROR = 4
 NOT_THERE = "ERROR: not found"
@@ -119,7 +120,12 @@ class Tests:
         return cls(lines, told["seconds"], more, most=most)
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Tests that run a mutant's line, those first that run little else; at import, those of the whole file."""
+        """Tests that run a mutant's line, those first that run little else; at import, those of the whole file.
+
+        Whether a data class is frozen is met by the test that looks at all of them, which runs no line of theirs.
+        """
+        switch = mutant.operator in ("core/ReplaceTrueWithFalse", "core/ReplaceFalseWithTrue")
+        looking = [OF_DATA_CLASSES] if switch and mutant.change()[0].startswith("@dataclass") else []
         lines = self.of_line.get(str(mutant.path), {})
         names = lines.get(mutant.line) or sorted({name for tests in lines.values() for name in tests})
         chosen, total = [], 0.0
@@ -128,7 +134,7 @@ class Tests:
             if chosen and total > self.most:
                 break
             chosen.append(name)
-        return [*self.more, *chosen]
+        return [*self.more, *looking, *chosen]
 
 
 def _covered(state: Path, rooms: list[str]) -> dict[str, Any]:
