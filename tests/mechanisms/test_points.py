@@ -172,6 +172,7 @@ def test_the_share_that_noise_moves_is_below_the_stated_one_as_often_as_stated()
     assert within == 400, "the triangle inequality leaves room"
     # The sums themselves: their share above the bound is below 5% (one chance in 10^6 of more than 44 of 400).
     assert np.mean(np.array(totals) > 1) <= 44 / 400
-    assert np.mean(np.array(totals) > 0.5) > 0.9
+    # Half of the bound is exceeded by 93% of the sums (one chance in 10^6 of fewer than 346 of 400).
+    assert np.mean(np.array(totals) > 0.5) >= 346 / 400
     mean = grid.cells * 2 * alpha / ((1 - alpha) * (1 + alpha))
     assert np.mean(totals) * stated * np.maximum(published, 0).sum() == pytest.approx(mean, rel=0.1)
