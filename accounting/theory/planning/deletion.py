@@ -128,11 +128,7 @@ def plan_deletion(
             share=margin_share,
         )
         target = replace(target, margins=_Margins(number=margins, noise=noise, share=margin_share))
-    if shape is not None:
-        tried: tuple[DeletionShape, ...] = (shape,)
-    else:
-        one = target.steps == 1 and rows_per_person == 1 and target.margins is None
-        tried = ("optimal",) if one else ("optimal", "gaussian")
+    tried: tuple[DeletionShape, ...] = ("optimal", "gaussian") if shape is None else (shape,)
     plans = [found for one in tried if (found := _least(one, target)) is not None]
     if not plans:
         raise InputRefused(
@@ -282,10 +278,10 @@ def _optimal(target: _Target) -> OptimalDeletion:
 def _geometric(target: _Target) -> DeletionPlan | None:
     epsilon = _even_epsilon(target)
     found, failed, width = None, 0, 1
-    while found is None and width <= LARGEST_DELETION // 2:
+    while found is None:  # wider ones than there are raise an error
         found = target.priced(GeometricDeletion(epsilon=epsilon, width=width))
         failed, width = (failed, width) if found else (width, 2 * width)
-    while found is not None and width - failed > 1:
+    while width - failed > 1:
         middle = (failed + width) // 2
         better = target.priced(GeometricDeletion(epsilon=epsilon, width=middle))
         found, failed, width = (better, failed, middle) if better else (found, middle, width)
@@ -407,7 +403,7 @@ def propose_deletion(
     if records < 1:
         raise InputRefused(f"there must be at least one record, not {records}.")
     known = [stage_levels(labels, records=records) for labels in columns if labels]
-    whole = len(known) == len(columns)
+    whole = all(columns)
     stages = [
         place
         for place in range(3)

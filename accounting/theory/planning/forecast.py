@@ -359,19 +359,16 @@ def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
 
     def each(releases: int) -> tuple[Decimal, Decimal] | None:
         delta = _DOWN.divide(left.delta, releases)
-        if delta <= 0:
-            return None
         try:
             return price_fixed(mechanism, delta=delta).epsilon, delta
         except InputRefused:
             return None
 
-    def fails(releases: int) -> float:
-        """0 from the first number on that does not fit; 1 before."""
+    def fits(releases: int) -> bool:
         found = each(releases)
-        return 0.0 if found is None or multiply_up(found[0], releases) > left.epsilon else 1.0
+        return found is not None and multiply_up(found[0], releases) <= left.epsilon
 
-    beyond = first_whole(fails, 0.5, largest=MOST_RELEASES)
+    beyond = first_whole(lambda releases: float(fits(releases)), 0.5, largest=MOST_RELEASES)
     most = MOST_RELEASES if beyond is None else beyond - 1
     charged = each(most) if most else None
     if charged is None:
@@ -397,10 +394,8 @@ def _as_series(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
 
 
 def _most_in_series(left: BudgetLeft, mechanism: StronglySafeRelease, *, longest_game: int | None = None) -> int:
-    if left.delta <= 0:
-        return 0
-    target = Target(epsilon=left.epsilon, delta=_DOWN.plus(left.delta))
     try:
+        target = Target(epsilon=left.epsilon, delta=_DOWN.plus(left.delta))
         return most_releases(mechanism, target, longest_game=longest_game)
     except InputRefused:
         return 0
@@ -418,5 +413,5 @@ def span_shown(years: Fraction) -> str:
 
 def _counted(amount: Fraction, noun: str) -> str:
     tenths = math.floor(amount * 10)
-    text = f"{tenths // 10:,}" if tenths % 10 == 0 or tenths >= 1000 else f"{tenths / 10:.1f}"
+    text = f"{tenths // 10:,}" if tenths % 10 == 0 or amount >= 100 else f"{tenths / 10:.1f}"
     return f"{text} {noun if tenths == 10 else noun + 's'}"

@@ -252,7 +252,7 @@ def test_a_filter_is_told_beside_an_additive_budget_of_the_same_share():
         (Fraction(109, 100), "1 year"),
         (Fraction(11, 10), "1.1 years"),
         (Fraction(9999, 100), "99.9 years"),
-        (Fraction(10009, 100), "100 years"),
+        (Fraction(10049, 100), "100 years"),
         (Fraction(12345678, 1000), "12,345 years"),
     ],
 )
@@ -283,3 +283,9 @@ def test_only_budgets_of_sampled_releases_are_forecast(change, why):
     with pytest.raises(InputRefused, match=f"nothing is forecast for this data set: .*{why}") as refused:
         require_forecast(**USUAL | change)
     assert refused.value.not_done == ""
+
+
+def test_a_forecast_is_told_of_all_its_calendars_or_not_at_all():
+    found = forecast(BudgetLeft(epsilon=Decimal("0.01"), delta=MILLIONTH), [read_calendar("1/day")])
+    with pytest.raises(ValueError, match="shorter"):
+        forecast_facts(replace(found, lasting=()))
