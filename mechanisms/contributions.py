@@ -43,7 +43,7 @@ _NUMBER_TAG, _NEGATIVE_TAG, _ALONE_TAG = 1 << 60, 1 << 61, 1 << 62
 _WORD_BYTES = 8
 _BLOCK_WORDS = 2
 _BLOCK_BYTES = _BLOCK_WORDS * _WORD_BYTES
-_DRAWN_AT_ONCE = 1 << 20
+_DRAWN_AT_ONCE = 1_048_576
 _COMPOSITES = 1 << 62
 
 Words = NDArray[np.uint64]
@@ -274,7 +274,7 @@ def _first(
     starts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
     sizes = np.diff(starts, append=owners.size)
     number = np.repeat(np.arange(starts.size, dtype=np.uint64), sizes)
-    bits = np.uint64(max(1, int(starts.size - 1).bit_length()))
+    bits = np.uint64(int(starts.size).bit_length())
     composites = (number << (np.uint64(64) - bits)) | (ranks >> bits)
     order = np.argsort(composites)
     if np.any(composites[order[1:]] == composites[order[:-1]]):

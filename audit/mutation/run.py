@@ -30,7 +30,8 @@ ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger
 OF_EVERY_MODULE = ("tests/mechanisms/test_values.py",)  # of what runs at import, which no test's lines tell
 NOT_NEEDED = ("schemathesis", "xdist", "anyio")  # plugins that cost each fork half a second
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
-OF_DATA_CLASSES = "tests/house/test_records.py::test_a_record_cannot_be_changed_nor_its_fields_be_mixed_up"
+LOOKING_ON = "tests/house/test_records.py"
+OF_DECLARATIONS = ("core/ReplaceTrueWithFalse", "core/ReplaceFalseWithTrue", "core/ReplaceBinaryOperator_Mul_Div")
 KILLED_AT = {1: "killed", 2: "killed at import"}
 USAGE_ERROR = 4
 NOT_THERE = "ERROR: not found"
@@ -122,10 +123,10 @@ class Tests:
     def of(self, mutant: Mutant) -> list[str]:
         """Tests that run a mutant's line, those first that run little else; at import, those of the whole file.
 
-        Whether a data class is frozen is met by the test that looks at all of them, which runs no line of theirs.
+        How a data class is made, and which arguments are named, is met by tests that look at all of them and run none.
         """
-        switch = mutant.operator in ("core/ReplaceTrueWithFalse", "core/ReplaceFalseWithTrue")
-        looking = [OF_DATA_CLASSES] if switch and mutant.change()[0].startswith("@dataclass") else []
+        declares = mutant.operator in OF_DECLARATIONS and mutant.change()[0].startswith(("@dataclass", "def ", "*,"))
+        looking = [LOOKING_ON] if declares else []
         lines = self.of_line.get(str(mutant.path), {})
         names = lines.get(mutant.line) or sorted({name for tests in lines.values() for name in tests})
         chosen, total = [], 0.0

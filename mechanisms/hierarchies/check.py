@@ -42,7 +42,7 @@ def hierarchy_faults(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
     faults = [*_root_first(rows), *_shape(rows), *_twice(rows)]
     if all(len(row) == len(rows[0]) for row in rows):
         faults += _not_monotone(rows)
-    return sorted(faults, key=lambda fault: -1 if fault.row is None else fault.row)
+    return sorted(faults, key=lambda fault: fault.row or 0)
 
 
 def hierarchy_remarks(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:

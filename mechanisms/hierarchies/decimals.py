@@ -57,7 +57,7 @@ class DecimalIntervals:
         if not all(number.is_finite() for number in numbers):
             raise ValueError("intervals need finite numbers")
         places = max(1, *(-int(number.as_tuple().exponent) for number in numbers))
-        beyond = any(number.adjusted() + places > _MOST_PLACES for number in numbers if number)
+        beyond = any(number.adjusted() > _MOST_PLACES for number in numbers if number)
         if places > _MOST_PLACES or beyond or any(abs(number) * 10**places > _MOST_UNITS for number in numbers):
             raise ValueError("numbers with decimals have at most 15 digits, with the places of the most exact of them")
         least, above, *units = (int(number.scaleb(places)) for number in numbers)

@@ -167,8 +167,8 @@ def _keeps_order(before: Sequence[int], after: Sequence[int]) -> bool:
 
 
 _MOST_RECORDS = 1 << 42
-_DENSE_CODES = 1 << 16
-_AT_ONCE = 1 << 18
+_DENSE_CODES = 65_536
+_AT_ONCE = 262_144
 
 
 def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys | None:
@@ -243,7 +243,7 @@ class _Paths:
 
 def _paths_of(column: LatticeColumn, present: NDArray[np.int64], *, levels: range) -> _Paths:
     place = np.empty(0, dtype=np.int64)
-    if present.size and present[-1] < max(_DENSE_CODES, 4 * present.size):
+    if present.size and _worth_a_table(int(present[-1]) + 1, present.size):
         place = np.zeros(int(present[-1]) + 1, dtype=np.int64)
         place[present] = np.arange(present.size)
     table = np.zeros(present.size, dtype=np.uint64)
@@ -301,9 +301,14 @@ def _present(generalization: GeneralizationMap, keys: NDArray[np.int64]) -> list
 
 
 def _distinct(codes: NDArray[np.int64], hierarchy: Hierarchy, level: int) -> NDArray[np.int64]:
-    if hierarchy.size(level) > max(_DENSE_CODES, 4 * codes.size):
-        return np.unique(codes)
-    return np.flatnonzero(np.bincount(codes))
+    if _worth_a_table(hierarchy.size(level), codes.size):
+        return np.flatnonzero(np.bincount(codes))
+    return np.unique(codes)
+
+
+def _worth_a_table(cells: int, values: int) -> bool:
+    """Whether some values are found faster by a table with a cell for each that there may be, than by sorting."""
+    return cells <= max(_DENSE_CODES, 4 * values)
 
 
 def _decoded(generalization: GeneralizationMap, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -319,8 +324,8 @@ def _parts(size: int) -> list[slice]:
 
 
 _PIECES_PER_THREAD = 16
-_WORTH_THREADS = 1 << 17
-_WORTH_LEAVING_OUT = 1 << 11
+_WORTH_THREADS = 131_072
+_WORTH_LEAVING_OUT = 2_048
 
 
 def excess(counts: NDArray[np.int64], threshold: int) -> int:

@@ -1,4 +1,4 @@
-"""Data classes of the mechanisms, the theory and the ledger: what was checked when one was made stays as it was."""
+"""Data classes and functions of the mechanisms, the theory and the ledger: what they forbid to those who use them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 import crowdblend.accounting.ledger
 import crowdblend.accounting.theory
@@ -21,18 +22,33 @@ WITH_ARRAYS |= {"CountedRecords", "Estimates", "LossDistribution", "Tally", "_Pi
 """Two of them are never compared: comparing arrays has no single answer."""
 
 
-def data_classes() -> Iterator[type]:
-    """Every data class of these folders."""
+def modules() -> Iterator[ModuleType]:
+    """Every module of these folders."""
     for folder in FOLDERS:
         root = Path(folder.__file__ or "").parent
         for path in sorted(root.rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            if "migrations" in parts or parts[-1] == "__init__":
-                continue
-            module = importlib.import_module(".".join((folder.__name__, *parts)))
-            for _, found in inspect.getmembers(module, inspect.isclass):
-                if dataclasses.is_dataclass(found) and found.__module__ == module.__name__:
-                    yield found
+            if "migrations" not in parts and parts[-1] != "__init__":
+                yield importlib.import_module(".".join((folder.__name__, *parts)))
+
+
+def data_classes() -> Iterator[type]:
+    """Every data class of these modules."""
+    for module in modules():
+        for _, found in inspect.getmembers(module, inspect.isclass):
+            if dataclasses.is_dataclass(found) and found.__module__ == module.__name__:
+                yield found
+
+
+def functions() -> Iterator[FunctionType]:
+    """Every function of these modules, and every one of their classes."""
+    for module in modules():
+        classes = [one for _, one in inspect.getmembers(module, inspect.isclass) if one.__module__ == module.__name__]
+        for holder in (module, *classes):
+            for found in vars(holder).values():
+                plain = found.__func__ if isinstance(found, staticmethod | classmethod) else found
+                if inspect.isfunction(plain) and plain.__module__ == module.__name__:
+                    yield plain
 
 
 def test_a_record_cannot_be_changed_nor_its_fields_be_mixed_up() -> None:
@@ -43,3 +59,11 @@ def test_a_record_cannot_be_changed_nor_its_fields_be_mixed_up() -> None:
     assert {one.__name__ for one in found if not vars(one)["__dataclass_params__"].eq} == WITH_ARRAYS
     by_place = {one.__name__ for one in found if any(f.init and not f.kw_only for f in dataclasses.fields(one))}
     assert by_place == BY_PLACE
+
+
+def test_every_argument_may_be_named() -> None:
+    """Those of one type that could be mixed up have to be; no argument is one that can't."""
+    found = list(functions())
+    assert len(found) > 1000
+    kinds = {one.__qualname__: {each.kind for each in inspect.signature(one).parameters.values()} for one in found}
+    assert not [name for name, own in kinds.items() if inspect.Parameter.POSITIONAL_ONLY in own]

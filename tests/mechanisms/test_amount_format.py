@@ -52,6 +52,7 @@ def test_costs_are_rounded_up_and_remainders_down(amount: Decimal) -> None:
 
 
 def test_a_double_is_rounded_down_where_the_nearest_one_lies_above() -> None:
+    assert double_left(Decimal("0.5")) == double_left(Decimal("0.50")) == 0.5
     third = Decimal("0.33333333333333333")
     assert Decimal(repr(float(third))) <= third
     seventh = Decimal("0.14285714285714284921")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms import contributions
 from crowdblend.mechanisms.contributions import ContributionKeys, ContributionLimit, chosen_counts, sorted_records
+from crowdblend.mechanisms.microdata import GroupCounts
 from crowdblend.mechanisms.sampling import threshold
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -66,6 +67,25 @@ def test_the_records_of_the_lowest_ranks_count(monkeypatch, rate, words, at_once
     assert found == expected(keys, most=3, rate=rate)
 
 
+class Told(ContributionKeys):
+    """Draws ranks in the order of the records, and the same coin for all."""
+
+    coin = 0
+
+    def draws(self, persons, groups, occurrences):
+        return np.arange(occurrences.size, dtype=np.uint64), np.full(occurrences.size, self.coin, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("most", [5, 2], ids=["within the limit", "beyond it"])
+def test_a_coin_takes_a_record_below_the_threshold_and_not_at_it(monkeypatch, most) -> None:
+    """So that the chance is no larger than the rate, to the last of 64 bits."""
+    records = GroupCounts(np.array([[7, 7], [1, 1], [0, 3]]), np.array([2, 1]))
+    for below, taken in ((1, min(most, 3)), (0, 0)):
+        monkeypatch.setattr(Told, "coin", threshold(Decimal("0.3")) - below)
+        found = chosen_counts(records, most=most, rate=Decimal("0.3"), cells=CELLS, keys=Told(secret=KEYS.secret))
+        assert found.counts.sum() == taken
+
+
 def test_ranks_that_agree_in_their_first_bits_are_told_apart_by_the_others() -> None:
     """Three people: two bits of the sorted word name the person, so that a rank's last two are not in it."""
     person = np.repeat(np.arange(3), 4)
@@ -89,6 +109,36 @@ def test_records_are_counted_alike_in_one_number_and_word_by_word(counts) -> Non
             tally[tuple(one)] += int(count)
         assert found.keys.T.tolist() == sorted(map(list, tally))
         assert found.counts.tolist() == [tally[key] for key in sorted(tally)]
+
+
+def test_persons_and_groups_are_told_by_one_number_where_it_has_room(monkeypatch) -> None:
+    """Which is several times faster. Word by word where a first word is two persons', or where 62 bits have no room."""
+    slowly = []
+    monkeypatch.setattr(contributions, "_sorted_slowly", lambda keys, counts: slowly.append(keys.shape))
+    one = np.array([[5, 6, 6, 7, 8], [1, 2, 2, 1, 1], [3, 0, 0, 3, 2]])
+    shared = one + np.array([[0, 0, 0, -1, 0], [0] * 5, [0] * 5])
+    for keys, cells, counted in (
+        (one, CELLS, False),
+        (one, (1 << 60) - 1, False),
+        (one, 1 << 60, True),
+        (shared, CELLS, True),
+        (one[:, :0], CELLS, True),
+        (one[[0, 1, 2, 2]], CELLS, True),
+        (one[:2], CELLS, True),
+    ):
+        slowly.clear()
+        sorted_records(keys, None, cells=cells)
+        assert slowly == ([keys.shape] if counted else []), (keys, cells)
+
+
+def test_one_word_is_sorted_for_person_and_rank_where_it_tells_them_apart(monkeypatch) -> None:
+    draws = np.random.default_rng(1)
+    person = np.repeat(np.arange(5), 3)
+    ranks = draws.integers(0, 2**64 - 1, 15, dtype=np.uint64)
+    expected = [place for one in range(5) for place in sorted(np.argsort(ranks[3 * one : 3 * one + 3])[:2] + 3 * one)]
+    monkeypatch.setattr(contributions.np, "lexsort", None)
+    places, *_ = contributions._first((np.arange(15), ranks, ranks), person, 2)
+    assert places.tolist() == expected
 
 
 def test_of_no_texts_there_are_no_hashes() -> None:

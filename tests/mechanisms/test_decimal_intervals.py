@@ -136,6 +136,10 @@ def test_labels_that_are_not_published_are_told(label):
         (("1.5", "1.5"), "lower < upper"),
         (("0.0", "inf"), "finite"),
         (("0.0", "1e15"), "15 digits"),
+        (("0.0", "10000000000000.01"), "15 digits"),
+        (("-10000000000000.01", "0.0"), "15 digits"),
+        (("0.01", "1.00", "10000000000000.01"), "15 digits"),
+        (("0.0000000000000001", "1.0"), "15 digits"),
         (("0.0", "1e-16"), "15 digits"),
         (("0.0", "1e-999999999"), "15 digits"),
         (("0.0", "1e999999999"), "15 digits"),
@@ -147,6 +151,14 @@ def test_labels_that_are_not_published_are_told(label):
 def test_other_intervals_are_refused(numbers, said):
     with pytest.raises(ValueError, match=said):
         made(*numbers)
+
+
+def test_intervals_have_up_to_fifteen_digits_and_places():
+    for numbers in (("0.0", "100000000000000.0"), ("-10000000000000.00", "0.00"), ("0.000000000000001", "1.0")):
+        hierarchy = made(*numbers)
+        bounds = hierarchy.description()
+        assert (Decimal(bounds["lower"]), Decimal(bounds["upper"])) == tuple(map(Decimal, numbers))
+    assert made("0e20", "2.5").description()["lower"] == "0.0"
 
 
 @pytest.mark.parametrize(

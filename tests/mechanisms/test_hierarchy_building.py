@@ -82,7 +82,7 @@ def test_prefixes_of_codes_of_any_lengths_are_a_hierarchy(values, mark) -> None:
 def test_prefixes_say_how_much_was_left_out() -> None:
     assert prefix_rows(["75011"], [3, 2], mark="_") == [("75011", "750__", "75___", "*")]
     assert prefix_rows(["62.01", "6"], [4, 2], mark="") == [("62.01", "62.0", "62", "*"), ("6", "6", "6", "*")]
-    for lengths in ([], [2, 3], [2, 2], [1, 0]):
+    for lengths in ([], [2, 3], [2, 2], [1, 0], [3, 2, 0], [0], [-1]):
         with pytest.raises(HierarchyError):
             prefix_rows(["75011"], lengths, mark="_")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import opendp.prelude as dp
@@ -122,10 +123,13 @@ def test_opendp_states_the_price_that_we_charge():
 
 
 def test_the_scale_is_rounded_up():
-    for epsilon in map(Decimal, ("0.1", "0.3", "1", "1e-9", "3.7", "0.7")):
-        scale = draw_scale(epsilon)
-        assert Decimal(scale) * epsilon >= WEIGHT_UNIT
-        assert Decimal(float(np.nextafter(scale, 0))) * epsilon < WEIGHT_UNIT
+    nearest_too_small = 0
+    for epsilon in (*map(Decimal, ("1", "1e-9", "3.7")), *(Decimal(number) / 10 for number in range(1, 30))):
+        scale, exact = draw_scale(epsilon), WEIGHT_UNIT / Fraction(epsilon)
+        assert Fraction(scale) >= exact
+        assert Fraction(float(np.nextafter(scale, 0))) < exact
+        nearest_too_small += Fraction(float(exact)) < exact
+    assert nearest_too_small > 5
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "NaN", "Infinity", "1e-40"])

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn
 from crowdblend.mechanisms.map_selection.rollup import PrefixKeys, ordered_groups, prefix_keys
 from crowdblend.mechanisms.microdata import GroupCounts, count_keys
@@ -211,3 +212,59 @@ def test_nothing_becomes_finer() -> None:
     for finer in ((0, 1), (2, 0)):
         with pytest.raises(ValueError, match="not coarser"):
             middle.coarsened(finer)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_keys_are_those_of_all_groups_however_many_are_recoded_at_once(monkeypatch, at_once) -> None:
+    made = [caterpillar(9), caterpillar(6)]
+    lattice = Lattice(columns=tuple(column(f"column {place}", one) for place, one in enumerate(made)))
+    draws = np.random.default_rng(at_once)
+    counts, _ = numbered(lattice, [draws.integers(0, one.size(0), 60) for one in made])
+    whole = prefix_keys(counts, lattice=lattice)
+    monkeypatch.setattr(rollup, "_AT_ONCE", at_once)
+    parts = prefix_keys(counts, lattice=lattice)
+    assert (parts.keys.tolist(), parts.counts.tolist()) == (whole.keys.tolist(), whole.counts.tolist())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stays"),
+    [
+        ((0b111,), (0b111,), True),
+        ((0b111,), (0b110,), True),  # the lowest bits alone are cleared
+        ((0b111,), (0b100,), True),
+        ((0b101,), (0b001,), False),  # a bit below a cleared one is left
+        ((0b110,), (0b010,), False),
+        ((0b110,), (0b100,), True),
+        ((0b11, 0b11), (0b11, 0b10), True),
+        ((0b11, 0b11), (0b10, 0b11), False),
+        ((0b11, 0b11), (0b10, 0b00), True),
+        ((0b11, 0b11, 0b11), (0b10, 0b00, 0b01), False),
+        ((0b11, 0b00, 0b11), (0b11, 0b00, 0b10), True),
+    ],
+)
+def test_keys_are_sorted_again_only_where_a_bit_is_left_below_a_cleared_one(before, after, stays) -> None:
+    assert rollup._keeps_order(before, after) is stays
+
+
+def test_a_table_has_65536_cells_or_four_for_each_value_at_most() -> None:
+    tree = IntervalHierarchy(lower=0, upper=2**40, widths=())
+    made = LatticeColumn(name="one", hierarchy=tree, min_level=0, max_level=1, weight=Decimal(1))
+
+    def cells(last: int, *, values: int = 2) -> int:
+        present = np.append(np.arange(values - 1), last)
+        paths = rollup._paths_of(made, present, levels=range(2))
+        assert paths.places(present).tolist() == [*range(values)]
+        return paths.place.size
+
+    assert [cells(last) for last in (2, 65_535, 65_536)] == [3, 65_536, 0]
+    assert [cells(last, values=16_400) for last in (65_599, 65_600)] == [65_600, 0]
+    assert rollup._paths_of(made, np.empty(0, dtype=np.int64), levels=range(2)).place.size == 0
+
+
+@pytest.mark.parametrize(("upper", "by_table"), [(65_533, True), (65_534, False)])
+def test_codes_that_occur_are_found_by_a_table_where_it_may_be(monkeypatch, upper, by_table) -> None:
+    """With a bucket, a code for what is below and one for what is above."""
+    tables = []
+    monkeypatch.setattr(rollup.np, "bincount", lambda codes, counted=np.bincount: tables.append(1) or counted(codes))
+    found = rollup._distinct(np.array([7, 3, 7, 0]), IntervalHierarchy(lower=0, upper=upper, widths=()), 0)
+    assert (found.tolist(), len(tables)) == ([0, 3, 7], int(by_table))
