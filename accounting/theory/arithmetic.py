@@ -269,10 +269,13 @@ _STIRLING_ERRORS = np.array(
 def _stirling_error(n: NDArray[np.float64]) -> NDArray[np.float64]:
     """The remainder of Stirling's formula for n!; absolute error below 2e-17 for n of at least 1."""
     small = _STIRLING_ERRORS[np.minimum(n, 16).astype(np.int64)]
-    m = np.maximum(n, 17.0)
+    return np.where(n <= 16, small, _stirling_series(np.maximum(n, 17.0)))
+
+
+def _stirling_series(m: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The first six terms of the remainder's asymptotic series, B_{2i}/(2i(2i−1)m^{2i−1})."""
     s = 1.0 / (m * m)
-    large = (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * 691 / 360360))))) / m
-    return np.where(n <= 16, small, large)
+    return (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * 691 / 360360))))) / m
 
 
 def _deviance(x: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -44,6 +44,7 @@ __all__ = [
     "grid_to",
     "measure_of",
     "measures_of",
+    "mirrored",
     "power",
 ]
 
@@ -107,9 +108,7 @@ def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> L
     deficit = _deficit(spacing, lowest, masses, infinite, deltas)
     if not deficit <= _TOLERATED_DEFICIT:
         raise ValueError(f"the curve is too noisy for a grid of spacing {spacing:g}")
-    return LossDistribution(
-        spacing=spacing, lowest=lowest, masses=masses, infinite=infinite, slack=deficit * (1.0 + 8.0 * ULP)
-    )
+    return LossDistribution(spacing=spacing, lowest=lowest, masses=masses, infinite=infinite, slack=deficit)
 
 
 def _deficit(
@@ -393,7 +392,7 @@ def few_bits(value: float) -> float:
 def measures_of(curves: LossCurves | FiniteLosses, spacing: float) -> tuple[LossDistribution, LossDistribution]:
     """The measures of adding and of removing the record.
 
-    Below ε = 0 a direction's curve is 1 − e^ε + e^ε·(the other direction at −ε), so that each curve is evaluated once.
+    Below ε = 0 a direction's curve follows from the other's (`mirrored`), so that each curve is evaluated once.
 
     Raises:
         ValueError: the spacing is too fine for the curves' precision.
@@ -420,6 +419,16 @@ def deltas_up(log_deltas: Array) -> Array:
     return np.asarray(np.minimum(np.exp(log_deltas) * (1.0 + 1e-14), 1.0), dtype=np.float64)
 
 
+def mirrored(losses: Array, behind: Array) -> Array:
+    """δ of one direction at losses below 0, rounded up: 1 − e^ε + e^ε·(the δ of the other direction at −ε).
+
+    Args:
+        losses: shape (n,).
+        behind: δ of the other direction at the losses' opposites, shape (…, n).
+    """
+    return np.asarray((-np.expm1(losses) + np.exp(losses) * behind) * (1.0 + 1e-14), dtype=np.float64)
+
+
 def measure_of(ahead: Array, behind: Array, spacing: float) -> LossDistribution:
     """The measure of one direction, from upper bounds on δ at the grid points from 0, and those of the other.
 
@@ -431,9 +440,8 @@ def measure_of(ahead: Array, behind: Array, spacing: float) -> LossDistribution:
     Raises:
         ValueError: the spacing is too fine for the curves' precision.
     """
-    below = -spacing * np.arange(behind.size - 1, 0, -1)
-    mirrored = (-np.expm1(below) + np.exp(below) * behind[:0:-1]) * (1.0 + 1e-14)
-    deltas = np.minimum(np.concatenate([mirrored, ahead]), 1.0)
+    below = -spacing * np.arange(behind.size - 1, 0, -1, dtype=np.float64)
+    deltas = np.minimum(np.concatenate([mirrored(below, behind[:0:-1]), ahead]), 1.0)
     return from_curve(spacing=spacing, lowest=1 - behind.size, deltas=deltas)
 
 

@@ -39,7 +39,7 @@ from ..kinds.registry import kind_of
 from ..privacy_profile import least_log_delta, log_adding_within, log_removing_within
 from .amplification import Guarantee
 from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
-from .loss_distribution import FilterPart, Part, curves_of_release, deltas_up
+from .loss_distribution import FilterPart, Part, curves_of_release, deltas_up, mirrored
 from .series_game import blocks_of_sizes
 
 __all__ = [
@@ -435,9 +435,8 @@ def _of_curves(ahead_grid: Array, ahead: Array, behind_grid: Array, behind: Arra
         ValueError: the curves are too noisy for these losses.
     """
     below = -behind_grid[:0:-1]
-    mirrored = (-np.expm1(below) + np.exp(below) * behind[:, :0:-1]) * (1.0 + 1e-14)
     losses = np.concatenate([below, ahead_grid])
-    deltas = np.minimum(np.concatenate([mirrored, ahead], axis=1), 1.0)
+    deltas = np.minimum(np.concatenate([mirrored(below, behind[:, :0:-1]), ahead], axis=1), 1.0)
     deltas = np.maximum.accumulate(deltas[:, ::-1], axis=1)[:, ::-1]
     places, widths = np.exp(losses), np.exp(losses[:-1]) * np.expm1(np.diff(losses))
     slopes = np.diff(deltas, axis=1) / widths

@@ -213,4 +213,4 @@ def _read_off(states: Array, values: Array, delta: float) -> float | None:
     x, y = math.exp(states[here]), math.exp(states[there])
     slope = (y * values[there] - x * values[here]) / (y - x)
     reached = x * (slope - values[here]) / (slope - delta) * _TIE
-    return min(-math.log(max(reached, x)) + 1e-15, -float(states[here]))
+    return min(-math.log(max(reached, x)), -float(states[here]))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
@@ -10,17 +12,29 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory import arithmetic
 from crowdblend.accounting.theory.arithmetic import ULP, convolution_slack, convolve_direct
-from crowdblend.accounting.theory.composition import loss_distribution
-from crowdblend.accounting.theory.composition.finite_losses import LossesInDoubles
+from crowdblend.accounting.theory.composition import finite_losses, loss_distribution
+from crowdblend.accounting.theory.composition.amplification import Guarantee
+from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses, LossesInDoubles, losses_of_masses
 from crowdblend.accounting.theory.composition.loss_distribution import (
     LossDistribution,
     compose,
+    curves_of,
     delta_at,
+    deltas_up,
     epsilon_at,
+    few_bits,
     from_atoms,
     from_curve,
+    grid_spacing,
+    grid_to,
+    mirrored,
     power,
 )
+from crowdblend.mechanisms.microdata import StronglySafeRelease
+
+USUAL = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
+GUARANTEE = Guarantee(epsilon=Decimal("0.1"), delta=Decimal("1e-9"))
+LOSSES = FiniteLosses(outcomes=((50, 40), (40, 50), (10, 9), (0, 1)), total=100, times=3)
 
 
 def exact_delta(measure, epsilon):
@@ -213,3 +227,111 @@ def test_a_curve_that_is_no_number_is_refused(deltas):
 
 def test_the_end_of_a_curve_that_stays_above_a_level_is_the_farthest_loss():
     assert loss_distribution._end(np.zeros_like, -1.0, 0.1, 5.0) == 5.0
+
+
+def test_curves_become_deltas_above_them_by_a_hundredth_of_a_billionth_of_a_thousandth():
+    logs = np.array([-600.0, -30.0, -1.0, -1e-3, 3.0])
+    losses, behind = np.array([-40.0, -1.0, -0.3, -1e-9]), np.array([0.5, 0.0, 1e-9, 0.2])
+    with mpmath.workdps(40):
+        truths = [min(mpmath.exp(mpmath.mpf(log)), 1) for log in logs]
+        pairs = list(zip(deltas_up(logs), truths, strict=True))
+        for found, loss, delta in zip(mirrored(losses, behind), losses, behind, strict=True):
+            pairs.append((found, -mpmath.expm1(mpmath.mpf(loss)) + mpmath.exp(mpmath.mpf(loss)) * mpmath.mpf(delta)))
+        for found, truth in pairs:
+            assert truth <= found <= truth * (1 + mpmath.mpf("1.2e-14"))
+        assert sum(truth * (1 + mpmath.mpf("8e-15")) < found for found, truth in pairs) == len(pairs) - 1
+
+
+def test_the_curve_of_a_guarantee_is_above_that_of_its_worst_pair_by_as_little():
+    for epsilon, delta in (("0.5", "1e-9"), ("3", "0.25"), ("0.01", "0")):
+        guarantee = Guarantee(epsilon=Decimal(epsilon), delta=Decimal(delta))
+        curves = curves_of(guarantee, negligible=1e-12)
+        end = curves.adding_end
+        assert curves.removing_end == curves.deviation == end == pytest.approx(float(epsilon), rel=1e-15)
+        with mpmath.workdps(40):
+            for share in (0.0, 0.3, 0.9):
+                rest = mpmath.mpf(float(guarantee.delta))
+                gain = -mpmath.expm1(mpmath.mpf(share * end) - mpmath.mpf(end)) / (1 + mpmath.exp(-mpmath.mpf(end)))
+                truth = mpmath.log(rest + (1 - rest) * gain)
+                for curve in (curves.adding, curves.removing):
+                    found = float(curve(np.array([share * end]))[0])
+                    assert mpmath.mpf("8e-15") < found - truth < mpmath.mpf("1.2e-14")
+            beyond = curves.adding(np.array([1.5 * end]))[0]
+            assert beyond == pytest.approx(math.log(float(delta)) if float(delta) else -math.inf, rel=1e-12)
+
+
+@pytest.mark.parametrize(("k", "rate"), [(20, "0.1"), (1, "0.5"), (2, "0.5"), (3, "0.01"), (500, "0.9")])
+@pytest.mark.parametrize("negligible", [1e-7, 1e-15])
+def test_curves_are_negligible_from_their_ends_on_and_not_long_before(k, rate, negligible):
+    """Negligible, or for the adding of a record at its plateau: all sampled records of the smallest group."""
+    curves = curves_of(StronglySafeRelease(k=k, sampling_rate=Decimal(rate)), negligible=negligible)
+    plateau = k * math.log(float(rate))
+    for curve, end, level in (
+        (curves.adding, curves.adding_end, max(math.log(negligible), plateau + 2e-9)),
+        (curves.removing, curves.removing_end, math.log(negligible)),
+    ):
+        at, before = curve(np.array([end, 0.89 * end]))
+        assert at <= level
+        assert before > level - 1e-8
+    assert curves.removing_end <= -math.log1p(-float(rate)) * (1 + 2e-9)
+
+
+@pytest.mark.parametrize(
+    ("parts", "spacing"),
+    [
+        ({USUAL: 12}, 0.000982092693),
+        ({USUAL: 10_000}, 0.001092460006),
+        ({USUAL: 1_000_000}, 0.010717436671),
+        ({StronglySafeRelease(k=5, sampling_rate=Decimal("0.001")): 3}, 2.80686072e-05),
+        ({GUARANTEE: 5}, 0.1 / 24),
+        ({USUAL: 3, GUARANTEE: 100_000}, 0.014371097088),
+        ({LOSSES: 2}, 0.002232275903),
+        ({LOSSES: 10**9}, 0.768706321716),
+    ],
+)
+def test_the_grid_of_a_composition_is_part_of_its_rule(parts, spacing):
+    """As fine as a twenty-fourth of a deviation, unless that makes too many points, of one step or of all."""
+    curves = {curves_of(part, negligible=1e-12): times for part, times in parts.items()}
+    assert grid_spacing(curves, negligible=1e-12) == pytest.approx(spacing, rel=1.5e-6)
+
+
+def test_what_is_beyond_the_grid_is_refused():
+    far = Guarantee(epsilon=Decimal("145.1"), delta=Decimal(0))
+    with pytest.raises(ValueError, match=r"a privacy loss of 290\.2 is beyond the grid"):
+        grid_spacing({curves_of(far, negligible=1e-12): 1}, negligible=1e-12)
+    near = Guarantee(epsilon=Decimal(145), delta=Decimal(0))
+    assert grid_spacing({curves_of(near, negligible=1e-12): 1}, negligible=1e-12) == pytest.approx(145 / 24, rel=1e-6)
+
+
+def test_a_grid_reaches_just_beyond_its_end():
+    assert grid_to(1.0, 0.25).tolist() == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
+    assert grid_to(1.1, 0.25).tolist() == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5]
+    assert few_bits(1.0 / 3.0) == round(2.0**21 / 3.0) / 2.0**21
+    assert few_bits(1e-9 / 3.0) == pytest.approx(1e-9 / 3.0, rel=2.0**-20)
+
+
+def test_finite_losses_are_rounded_up_by_eight_units():
+    """docs/proofs/composition.md: their logarithms err by 2, and the law of a noise by 4."""
+    losses = FiniteLosses(outcomes=((5, 0), (90, 4), (4, 90), (1, 1), (0, 5)), total=100, times=2)
+    assert losses.infinite == Fraction(1, 20)
+    by_masses = losses_of_masses(np.array([0.05, 0.9, 0.04, 0.01]), np.array([0.0, 0.04, 0.9, 0.01]), 0.001)
+    assert by_masses.infinite == pytest.approx(0.051, rel=1e-14)
+    ahead = [(90, 4), (4, 90), (1, 1)]
+    back = [(lower, upper) for upper, lower in ahead]
+    for found, weights in zip((*losses.in_doubles, by_masses), (ahead, back, ahead), strict=True):
+        assert found.masses.tolist() == [upper / 100 for upper, _ in weights]
+        for loss, (upper, lower) in zip(found.losses, weights, strict=True):
+            with mpmath.workdps(40):
+                units = (mpmath.mpf(loss) - mpmath.log(mpmath.mpf(upper) / lower)) / ((1 + abs(loss)) * ULP)
+            assert abs(units - 8) < 3
+    assert [side.infinite for side in losses.in_doubles] == [math.nextafter(0.05, 1.0)] * 2
+    assert finite_losses._LOG_SLACK == 8.0 * ULP
+    assert losses.adding_end == pytest.approx(math.log(22.5), rel=1e-14)
+    one_way = replace(losses, outcomes=((90, 40), (10, 20), (0, 40)))
+    assert (one_way.adding_end, one_way.removing_end) == pytest.approx((math.log(2.25), math.log(2.0)), rel=1e-14)
+    square = 0.9 * math.log(2.25) ** 2 + 0.1 * math.log(2.0) ** 2
+    assert one_way.deviation == pytest.approx(0.25 * math.sqrt(square), rel=1e-12)
+    alike = replace(losses, outcomes=((50, 50), (50, 50)))
+    assert alike.deviation == 1e-12
+    lower = replace(losses, outcomes=((50, 60), (50, 0)), total=100)
+    assert lower.adding_end == 0.0

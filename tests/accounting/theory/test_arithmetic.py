@@ -1,0 +1,118 @@
+"""Arithmetic to its last digits: Stirling's remainder, deviances, decimals and doubles rounded to their side."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from decimal import Decimal
+
+import mpmath
+import numpy as np
+import pytest
+from crowdblend.accounting.theory import arithmetic
+from crowdblend.accounting.theory.arithmetic import (
+    ULP,
+    add_down,
+    add_up,
+    decimal_down,
+    decimal_up,
+    divide_down,
+    divide_up,
+    exact_log_down,
+    exp_up,
+    log_binomial_pmf,
+    log_down,
+    log_up,
+    multiply_down,
+    multiply_up,
+    tail_up,
+)
+
+
+@pytest.fixture(autouse=True)
+def digits():
+    with mpmath.workdps(90):
+        yield
+
+
+def test_stirlings_remainder_is_its_definition_to_the_last_digit():
+    numbers = [*range(1, 41), 100, 10**6, 10**15]
+    for n, found in zip(numbers, arithmetic._stirling_error(np.array(numbers, dtype=float)), strict=True):
+        exact = mpmath.mpf(n)
+        truth = mpmath.loggamma(exact + 1) - (exact + 0.5) * mpmath.log(exact) + exact - mpmath.log(2 * mpmath.pi) / 2
+        assert abs(mpmath.mpf(float(found)) - truth) < mpmath.mpf("2e-17")
+
+
+def test_stirlings_series_has_six_terms():
+    for m in (1.0, 3.0):
+        terms = [mpmath.bernoulli(2 * i) / (2 * i * (2 * i - 1)) / mpmath.mpf(m) ** (2 * i - 1) for i in range(1, 7)]
+        assert float(arithmetic._stirling_series(np.array([m]))[0]) == pytest.approx(float(sum(terms)), rel=1e-15)
+
+
+def test_deviances_keep_their_relative_precision_near_the_mean_and_far_from_it():
+    mean = 1e6
+    places = mean * np.array(
+        [1e-6, 0.1, 0.7, 0.818, 0.819, 0.9, 1 - 1e-6, 1 + 1e-9, 1.001, 1.2, 1.222, 1.223, 3.0, 1e5]
+    )
+    for x, found in zip(places, arithmetic._deviance(places, np.full(places.shape, mean)), strict=True):
+        exact = mpmath.mpf(float(x))
+        truth = exact * mpmath.log(exact / mean) + mean - exact
+        assert abs(mpmath.mpf(float(found)) - truth) <= truth * mpmath.mpf(16 * ULP)
+
+
+@pytest.mark.parametrize("n", [1, 2, 16, 17, 300])
+@pytest.mark.parametrize("p", [1e-9, 0.25, 0.999])
+def test_a_logarithm_of_a_binomial_mass_is_within_its_error_for_every_count(n, p):
+    counts = np.unique(np.append(np.arange(min(n + 1, 20)), [n - 1, n])).astype(float)
+    for j, value, error in zip(counts, *log_binomial_pmf(counts, np.full(counts.shape, float(n)), p), strict=True):
+        rate = mpmath.mpf(p)
+        truth = mpmath.log(mpmath.binomial(n, int(j))) + j * mpmath.log(rate) + (n - j) * mpmath.log(1 - rate)
+        assert abs(mpmath.mpf(float(value)) - truth) <= error <= 1e-13 * (abs(value) + 1) + 1e-13
+
+
+@pytest.mark.parametrize("x", ["1.0000000001", "1.7", "12345.678", "9e99"])
+def test_logarithms_and_powers_are_bounds_on_their_sides_to_58_digits(x):
+    value, exact = Decimal(x), mpmath.mpf(x)
+    truth, tiny = mpmath.log(exact), mpmath.mpf("1e-58")
+    assert truth <= mpmath.mpf(str(log_up(value))) <= truth * (1 + tiny)
+    assert truth * (1 - tiny) <= mpmath.mpf(str(exact_log_down(value))) <= truth
+    part = divide_down(Decimal(1), value)
+    below = mpmath.log(mpmath.mpf(str(part)))
+    assert below * (1 + tiny) <= mpmath.mpf(str(exact_log_down(part))) <= below
+    for exponent in (Decimal("1e-9"), Decimal("-3.3"), Decimal("44.5")):
+        power = mpmath.exp(mpmath.mpf(str(exponent)))
+        assert power <= mpmath.mpf(str(exp_up(exponent))) <= power * (1 + tiny)
+    double = log_down(value)
+    assert mpmath.mpf(double) <= truth <= mpmath.mpf(math.nextafter(double, math.inf))
+    assert math.nextafter(log_down(Decimal("1e-999999")), 0.0) > -999999 * math.log(10) * (1 + 1e-15)
+
+
+def test_sums_products_and_quotients_beyond_60_digits_are_rounded_to_their_sides():
+    third, two = divide_down(Decimal(1), Decimal(3)), Decimal(2)
+    assert str(third) == "0." + 60 * "3"
+    assert str(divide_up(Decimal(1), 3)) == "0." + 59 * "3" + "4"
+    assert str(divide_down(two, 3)) == "0." + 60 * "6"
+    assert str(divide_up(two, 3)) == "0." + 59 * "6" + "7"
+    assert str(add_up(1, third)) == "1." + 58 * "3" + "4"
+    assert str(add_down(1, third)) == "1." + 59 * "3"
+    assert str(multiply_up(third, Decimal("0.1"))) == "0.0" + 60 * "3"
+    with decimal.localcontext(prec=130):
+        square = third * third
+        assert multiply_down(third, third) < square < multiply_up(third, third)
+        assert multiply_up(third, third) - multiply_down(third, third) == Decimal("1e-60")
+
+
+def test_amounts_have_twelve_digits_rounded_to_their_sides():
+    assert decimal_up(Decimal("0.1234567890121")) == Decimal("0.123456789013")
+    assert decimal_down(Decimal("0.1234567890129")) == Decimal("0.123456789012")
+    assert decimal_up(Decimal("1e-400000")) == Decimal("1e-400000")
+    assert decimal_up(0.1) == Decimal("0.100000000001")
+    assert decimal_up(Decimal(0)) == 0
+
+
+@pytest.mark.parametrize(("least", "trials", "p"), [(1, 1, 0.25), (3, 5, 0.125), (40, 60, 0.25), (900, 1000, 0.5)])
+def test_a_tail_is_its_geometric_series(least, trials, p):
+    first = mpmath.binomial(trials, least) * mpmath.mpf(p) ** least * mpmath.mpf(1 - p) ** (trials - least)
+    ratio = mpmath.mpf(trials - least) * p / ((least + 1) * (1 - mpmath.mpf(p)))
+    found = tail_up(least, trials, p)
+    assert first / (1 - ratio) < found <= first / (1 - ratio) * (1 + mpmath.mpf("1e-11"))
