@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple, assert_never
@@ -196,7 +196,7 @@ def tail_for(terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, row
     """
     tails = tails_of(terms, mechanism, releases=releases, rows_per_person=rows_per_person)
     if tails[0] == 0:
-        return tails[0]
+        return Decimal(0)
 
     def share(halvings: int) -> Decimal:
         try:
@@ -300,10 +300,7 @@ def _parts(mechanism: Mechanism, releases: int, records: int) -> list[tuple[Filt
         raise InputRefused(f"the number of releases must be at least 1, not {releases}.")
     check_records(records)
     parts = kind_of(mechanism).filter_parts(mechanism, records)
-    return [
-        (replace(part, times=1), part.times * releases) if isinstance(part, FiniteLosses) else (part, releases)
-        for part in parts
-    ]
+    return [(part, releases * (part.times if isinstance(part, FiniteLosses) else 1)) for part in parts]
 
 
 def _has_tail(part: FilterPart) -> bool:
@@ -352,7 +349,7 @@ def _divergence(part: FilterPart, order: float, tail: float) -> float | None:
     """An upper bound on D_α of one step after a mass of at most τ is cut off; None where an infinite loss remains."""
     if isinstance(part, LossesBySize):
         return _of_sizes(part, order, tail)
-    negligible = 0.0 if tail == 0.0 else math.ldexp(_NEGLIGIBLE, math.frexp(tail)[1] // 4 * 4)
+    negligible = math.ldexp(_NEGLIGIBLE, math.frexp(tail)[1] // 4 * 4)
     found = [_after_cut(cover, order, tail) for cover in _covers(part, negligible)]
     return max(found) if all(map(math.isfinite, found)) else None
 
