@@ -32,7 +32,7 @@ LEAST_EPSILON = Decimal("1e-18")
 """Below 8/2⁶⁴ no coin of 64 bits flips with at least 1/(e^{ε/2}+1) and below one half."""
 
 _DIGITS = Context(prec=50)
-_BLOCK_BYTES = 1 << 23
+_BLOCK_BYTES = 8_388_608
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,7 +199,7 @@ def _position(seed: bytes, number: int, text: bytes, bits: int) -> int:
 
 def _ones_by_bit(packed: NDArray[np.uint8], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     total = np.zeros(packed.shape[1] * 8, dtype=np.int64)
-    size = max(1, min(_BLOCK_BYTES // total.size, (1 << 16) - 1))
+    size = min(_BLOCK_BYTES // total.size, np.iinfo(np.uint16).max)
     for start in range(0, rows.size, size):
         bits = np.unpackbits(packed[rows[start : start + size]], axis=1)
         total += bits.sum(axis=0, dtype=np.uint16)

@@ -78,6 +78,14 @@ def test_outlier_private_counts_have_the_noise_of_their_size(fit, count):
     assert not fit(published, geometric(loss / 1.1, count))
 
 
+def test_noise_has_its_full_epsilon_from_the_margin_on() -> None:
+    """Below K − t it is ε·t with a sensitivity of K − c: one and the same law at c = K − t, which is written simply."""
+    event = OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=5)
+    for count in (10, 11, 10**6):
+        assert event.noise(count) == TwoSidedGeometricNoise(epsilon=Decimal("0.2"))
+    assert event.noise(9) == TwoSidedGeometricNoise(epsilon=Decimal("1.0"), sensitivity=6)
+
+
 def test_a_cell_does_not_take_another_cells_noise(fit):
     """The control of the one above: noise of the next size is told apart."""
     drawn = add_two_sided_geometric(

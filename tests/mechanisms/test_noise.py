@@ -132,6 +132,8 @@ def test_huge_values_saturate_instead_of_wrapping():
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1), sensitivity=0),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(0.0),
         lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(1.0),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(-0.5),
+        lambda: TwoSidedGeometricNoise(epsilon=Decimal(1)).half_width(1.5),
     ],
 )
 def test_what_is_no_noise_cannot_be_described(make):

@@ -152,8 +152,9 @@ def test_the_stated_share_is_met_by_cells_just_below_k():
     published = np.where(counts >= 5, counts, 0)
     assert moved_share(counts, published) == pytest.approx(stated_moved_share(GRID, published, confidence=0.5))
     assert stated_moved_share(GRID, np.zeros(16, dtype=np.int64), confidence=0.5) == 1.0
-    with pytest.raises(ValueError, match="confidence"):
-        stated_moved_share(GRID, published, confidence=1.0)
+    for confidence in (-0.5, 0.0, 1.0, 1.5):
+        with pytest.raises(ValueError, match="confidence"):
+            stated_moved_share(GRID, published, confidence=confidence)
 
 
 def test_the_share_that_noise_moves_is_below_the_stated_one_as_often_as_stated():
@@ -176,3 +177,22 @@ def test_the_share_that_noise_moves_is_below_the_stated_one_as_often_as_stated()
     assert np.mean(np.array(totals) > 0.5) >= 346 / 400
     mean = grid.cells * 2 * alpha / ((1 - alpha) * (1 + alpha))
     assert np.mean(totals) * stated * np.maximum(published, 0).sum() == pytest.approx(mean, rel=0.1)
+
+
+@pytest.mark.parametrize(("epsilon", "cells", "confidence"), [("0.5", 36, 0.95), ("2", 4, 0.5), ("0.01", 900, 0.999)])
+def test_the_noise_of_all_cells_is_bounded_by_the_best_of_chernoffs_bounds(epsilon, cells, confidence):
+    """ln E[e^{s|x|}] by the sum over all x; no bound of another s is much better than that which is stated."""
+    noisy = NoisyHistogram(k=2, epsilon=Decimal(epsilon), sampling_rate=None)
+    grid = SyntheticPoints(dimensions=1, cells_per_side=cells, counts=noisy)
+    published = np.full(cells, 10**9)
+    stated = stated_moved_share(grid, published, confidence=confidence) * published.sum()
+    decay = float(epsilon)
+    sizes = np.arange(1, int(800 / decay))
+    bounds = []
+    for tilt in np.linspace(0.005, 0.97, 400) * decay:
+        mean = (1 - math.exp(-decay)) / (1 + math.exp(-decay)) * (1 + 2 * np.exp((tilt - decay) * sizes).sum())
+        bounds.append((cells * math.log(mean) - math.log(1 - confidence)) / tilt)
+    assert min(bounds) * (1 - 1e-6) <= stated <= min(bounds) * 1.01
+    few = np.zeros(cells, dtype=np.int64)
+    few[0] = 1
+    assert stated_moved_share(grid, few, confidence=confidence) == 1.0

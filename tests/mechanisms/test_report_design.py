@@ -67,6 +67,18 @@ def test_records_of_designs_never_change():
     ("table", "said"),
     [
         ({**SKETCH, "kind": "gaussian"}, "there is no kind"),
+        ({**CHOICE, "kind": "gaussian"}, "there is no kind"),
+        ({**CHOICE, "kind": "sketch"}, "there is no kind"),
+        ({**SKETCH, "values": [f"v{i}" for i in range(100_001)]}, "1 to 100000 distinct values"),
+        ({**SKETCH, "hashes": 65_536, "bits": 264}, "sums that are kept"),
+        ({**SKETCH, "questions": ["a"]}, "questions is not a parameter of count-mean-sketch"),
+        ({**SKETCH, "bloom": {}}, "bloom is not a parameter of count-mean-sketch"),
+        ({**CHOICE, "hashes": 1}, "hashes is not a parameter of k-randomization"),
+        ({**CHOICE, "bits": 1}, "bits is not a parameter of k-randomization"),
+        ({**CHOICE, "seed": "s"}, "seed is not a parameter of k-randomization"),
+        ({**ASKED, "bloom": {}}, "bloom is not a parameter of k-randomization of questions"),
+        ({**CHOICE, "values": "xyz"}, "list of texts"),
+        ({**BLOOM, "values": ["x", "x"]}, "distinct values"),
         ({name: value for name, value in SKETCH.items() if name != "kind"}, "kind is required"),
         ({**SKETCH, "epsilon": None}, "epsilon is required"),
         ({**SKETCH, "epsilon": "4"}, "epsilon has another type"),
@@ -90,6 +102,15 @@ def test_records_of_designs_never_change():
 def test_a_table_that_is_wrong_says_why(table, said):
     with pytest.raises(ValueError, match=said):
         design_of_table(table)
+
+
+def test_as_many_values_sums_and_questions_as_are_bounded():
+    many = design_of_table({**SKETCH, "values": [f"v{i}" for i in range(100_000)]})
+    assert many.answers == 100_000
+    assert design_of_table({**SKETCH, "hashes": 65_536, "bits": 256}).mechanism.hashes == 65_536
+    assert design_of_table({**ASKED, "questions": [f"q{i}" for i in range(16)]}).answers == 65_536
+    with pytest.raises(ValueError, match="'x' and 'y' have the same vector"):
+        design_of_table({**BLOOM, "bloom": {"bits": 1, "hashes": 1, "seed": "s"}})
 
 
 def test_another_number_of_bits_than_the_encodings_is_refused():

@@ -144,3 +144,97 @@ def test_a_group_that_is_published_whole_is_certain_and_one_persons_group_is_cou
 def test_nothing_published_tells_nothing_of_a_column() -> None:
     found = inferred_column(table(PEOPLE, (1, 1)), table({("North", 31): 0}, (1, 1)), 0)
     assert 0 <= found.without == found.guessed == found.most_frequent <= 1
+
+
+LETTERS = ValueHierarchy.from_rows([("a", "vowel", "*"), ("b", "other", "*"), ("c", "other", "*")])
+Rows = dict[tuple[int, ...], int]
+
+
+def lettered(rows: Rows, level: int = 0) -> CountedRecords:
+    """Three columns of letters, given by codes at level 0."""
+    made = GeneralizationMap(columns=tuple(MappedColumn(name=n, hierarchy=LETTERS, level=level) for n in "xyz"))
+    codes = [LETTERS.coarser(np.array(own), level=0, to=level) for own in zip(*rows, strict=True)]
+    return CountedRecords(map=made, groups=sum_counts(made.keys(codes), np.array(list(rows.values()))))
+
+
+def guessed_right(label: int, tally: dict[int, int], usual: int) -> float:
+    """The chance that the most frequent label of some is this one, the usual one where there is none."""
+    most = max(tally.values(), default=0)
+    best = [one for one, count in tally.items() if count == most] if most else [usual]
+    return (label in best) / len(best)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_each_column_of_three_is_guessed_as_by_counting(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = [(x, y, z) for x in range(4) for y in range(4) for z in range(4)]
+    people = {cells[one]: int(rng.integers(1, 6)) for one in rng.choice(64, 25, replace=False)}
+    shown = {row: int(rng.integers(0, count + 1)) * int(rng.random() < 0.7) for row, count in people.items()}
+    for place in range(3):
+        overall = [sum(count for row, count in shown.items() if row[place] == label) for label in range(4)]
+        usual = overall.index(max(overall))
+        guessed = without = frequent = 0.0
+        for row, count in people.items():
+            own = row[place]
+            beside = {label: shown.get((*row[:place], label, *row[place + 1 :]), 0) for label in range(4)}
+            fewer = beside | {own: beside[own] - 1}
+            there, taken = guessed_right(own, beside, usual), guessed_right(own, fewer, usual)
+            guessed += count * there
+            without += beside[own] * taken + (count - beside[own]) * there
+            frequent += count * (own == usual)
+        found = inferred_column(lettered(people), lettered(shown), place)
+        total = sum(people.values())
+        assert (found.guessed, found.without, found.most_frequent) == pytest.approx(
+            (guessed / total, without / total, frequent / total)
+        )
+
+
+def summed_up(certain: dict[tuple[int, ...], float], people: Rows) -> tuple[float, float, list[float]]:
+    """The highest, that of the record in the middle, and the shares that reach each of the certainties."""
+    ordered = sorted(one for row, count in people.items() for one in [certain[row]] * count)
+    shares = [sum(one >= least for one in ordered) / len(ordered) for least in CERTAINTIES]
+    return ordered[-1], ordered[(len(ordered) - 1) // 2], shares
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_known_person_is_as_by_the_chances_of_each_outcome(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cells = [(x, y, z) for x in range(1, 4) for y in range(1, 4) for z in range(1, 4)]
+    people = {cells[one]: int(rng.integers(1, 9)) for one in rng.choice(27, 12, replace=False)}
+    k = 2
+
+    def outcome(chances: dict[int, float]) -> int:
+        return int(rng.choice(list(chances), p=np.array(list(chances.values())) / sum(chances.values())))
+
+    def loss(make, seen: int, records: int) -> float:
+        there, without = make(records).get(seen, 0.0), make(records - 1).get(seen, 0.0)
+        return math.log(there / without) if there and without else math.inf
+
+    def sampled(n: int) -> dict[int, float]:
+        return binomial(n, k, 0.3)
+
+    def stage(n: int) -> dict[int, float]:
+        return deleted(n, k)
+
+    shown = {row: outcome(sampled(count)) for row, count in people.items()}
+    told = {row: abs(loss(sampled, shown[row], count)) for row, count in people.items()}
+    found = known_person(
+        lettered(people), [lettered(shown)], mechanism=StronglySafeRelease(k=k, sampling_rate=Decimal("0.3"))
+    )
+    highest, median, shares = summed_up({row: 1 / (1 + math.exp(-one)) for row, one in told.items()}, people)
+    assert (found.highest, found.median, *found.shares) == pytest.approx((highest, median, *shares))
+
+    above = {row: tuple(min(code, 2) for code in row) for row in people}  # c is told with b
+    shown = {row: outcome(stage(count)) for row, count in people.items()}
+    left: Rows = {}
+    for row, count in people.items():
+        left[above[row]] = left.get(above[row], 0) + count - shown[row]
+    again = {row: outcome(stage(count)) for row, count in left.items()}
+    told = {
+        row: abs(loss(stage, shown[row], count) + loss(stage, again[above[row]], left[above[row]]))
+        for row, count in people.items()
+    }
+    stages = [lettered(shown), lettered(again, 1)]
+    found = known_person(lettered(people), stages, mechanism=DeletionRelease(stages=2, k=k, noise=NOISE))
+    highest, median, shares = summed_up({row: 1 / (1 + math.exp(-one)) for row, one in told.items()}, people)
+    assert (found.highest, found.median, *found.shares) == pytest.approx((highest, median, *shares))

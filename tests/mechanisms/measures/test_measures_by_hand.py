@@ -23,6 +23,7 @@ from crowdblend.mechanisms.measures.risk import (
 )
 from crowdblend.mechanisms.measures.utility import (
     NotOfTheseRecordsError,
+    StageUtility,
     ambiguity_log10,
     association,
     entropy_loss,
@@ -188,3 +189,62 @@ def test_covered_values_of_a_level_add_up_to_the_domain(hierarchy) -> None:
         assert dict(zip(sizes.tolist(), labels.tolist(), strict=True)) == hierarchy.label_sizes(level)
     everything = hierarchy.values_covered(np.array([0]), hierarchy.levels - 1)
     assert everything.tolist() == [4 if hierarchy is TOWNS else 100]
+
+
+def test_all_measures_of_one_release_are_those_of_its_tables() -> None:
+    """Of 8 records, 4 in the North and 4 in the South, 3 and 2 are published of the larger two of three groups."""
+    before = table(PEOPLE)
+    released = table({("Lille", 31): 3, ("Lyon", 35): 2}, levels=(1, 1))
+    stage = StageUtility(levels=(1, 1), found=8, published=5, groups=3, published_groups=2)
+    found = utility_of(before, released, k=2, sampling_rate=Decimal("0.75"), stages=(stage,))
+    assert (found.k, found.sampling_rate, found.stages, found.left_out) == (2, Decimal("0.75"), (stage,), None)
+    assert found.suppressed == 1  # six of eight were to be expected in the sample
+    expected = {
+        "before": (8, 4, 2.0, 1.0, 16 + 4 + 1 + 1, 0.0),
+        "coarsened": (8, 3, 8 / 3, 4 / 3, 16 + 9 + 1, math.log10(20)),
+        "after": (5, 2, 2.5, 1.25, 9 + 4 + 1 * (5 + 1), math.log10((3 * 10 + 2 * 30) / 5)),
+    }
+    for name, numbers in expected.items():
+        one = getattr(found, name)
+        told = (one.records, one.classes, one.average, one.normalised, one.discernibility, one.ambiguity_log10)
+        assert told == pytest.approx(numbers), name
+    assert found.before.shares == (0.25, 0.75, 0, 0, 0, 0, 0, 0)
+    assert found.coarsened.shares == (0.125, 0.875, 0, 0, 0, 0, 0, 0)
+    sizes = np.array([4, 2, 1, 1]), np.array([4, 3, 1])
+    assert found.before.risk == reidentification_risk(sizes[0], sizes[0], threshold=0.2)
+    assert found.coarsened.risk == reidentification_risk(sizes[1], sizes[1], threshold=0.2)
+    assert found.after.risk == reidentification_risk(np.array([3, 2]), np.array([4, 3]), threshold=0.2)
+    town, age = found.columns
+    assert (town.name, town.level, town.labels, town.before, town.after) == (
+        "town", 1, ("North", "South"), (4, 4), (3, 2),
+    )  # fmt: skip
+    assert (age.name, age.level, age.labels, age.before, age.after) == (
+        "age", 1, ("[30, 40)", "[70, 80)"), (7, 1), (5, 0),
+    )  # fmt: skip
+    assert (town.granularity, town.distance, age.distance) == pytest.approx((1 / 3, 0.1, 0.125))
+    assert town.entropy == entropy_loss(before, 0, level=1)
+    assert [pair.columns for pair in found.pairs] == [("town", "age")]
+    assert found.pairs[0].distance == pytest.approx((abs(0.5 - 0.6) + abs(0.375 - 0.4) + 0.125) / 2)
+    coarse = before.recoded(released.map)
+    assert found.queries == counting_query_errors(coarse, released, sampling_rate=Decimal("0.75"), ways=2)
+    assert found.classification is not None
+    assert found.classification.target == "town"
+
+
+def test_what_did_not_count_was_not_suppressed_and_weights_answer_the_queries() -> None:
+    before = table(PEOPLE)
+    released = table({("Lille", 31): 3, ("Lyon", 32): 2})
+    heavy = table({("Lille", 31): 4, ("Lyon", 32): 2})
+    found = utility_of(
+        before, released, k=2, sampling_rate=None, weighted=heavy, left_out=1, target="age", threshold=0.4
+    )
+    assert (found.suppressed, found.left_out, found.sampling_rate) == (2, 1, None)
+    assert found.queries == counting_query_errors(before, heavy, sampling_rate=None, ways=2)
+    assert found.queries != counting_query_errors(before, released, sampling_rate=None, ways=2)
+    assert [one.risk.threshold for one in (found.before, found.coarsened, found.after)] == [0.4] * 3
+    assert found.classification is not None
+    assert found.classification.target == "age"
+    with pytest.raises(NotOfTheseRecordsError):
+        utility_of(before, table({("Lille", 30): 1}), k=2, sampling_rate=None)
+    assert utility_of(before, before, k=2, sampling_rate=None).suppressed == 0
+    assert utility_of(before, before, k=2, sampling_rate=Decimal("0.5")).suppressed == 0
