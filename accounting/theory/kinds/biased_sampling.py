@@ -55,6 +55,7 @@ _TIE = 1e-10
 _DEVIATIONS = 12.0
 _MORE_TERMS = 60.0
 _NEAR = 16
+_UP, _DOWN = 1.0 + 8.0 * ULP, 1.0 - 8.0 * ULP
 
 Array = NDArray[np.float64]
 
@@ -147,19 +148,17 @@ class _Counts:
         ratio = (self.adding_ratio if adding else self.removing_ratio) * (1.0 + _TIE)
         least = max(self.k - 2 - odd, -1)  # too few for Pr[X = k − 1] > 0, or none at all
         alone = (self.k - 1.0) * (1.0 - self.rate) / (self.rate * ratio)  # without exceptions, and they make it less
-        if self._ratio(high := int(min(self.k - 1.0 + alone, LARGEST_GROUP)), odd) > ratio:
+        low, high = least, int(min(self.k - 1.0 + alone, LARGEST_GROUP))
+        if self._above(ratio, high, odd):
             return high
-        step = 1 + math.ceil(odd * self.top / self.rate)
-        while (low := max(high - step, least)) > least and self._ratio(low, odd) <= ratio:
-            high, step = low, 2 * step
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if self._ratio(middle, odd) > ratio else (low, middle)
+            low, high = (middle, high) if self._above(ratio, middle, odd) else (low, middle)
         return high
 
-    def _ratio(self, n: int, odd: int) -> float:
+    def _above(self, ratio: float, n: int, odd: int) -> bool:
         logs, _ = self._log_masses(n, odd, self.k - 2, self.k - 1)
-        return math.exp(min(float(logs[0] - logs[1]), 700.0)) if logs[1] > -np.inf else math.inf
+        return not float(logs[1]) + math.log(ratio) >= float(logs[0]) or float(logs[1]) == -math.inf
 
     def _log_masses(self, n: int, odd: int, first: int, last: int) -> tuple[Array, float]:
         """ln Pr[X = j] for j = first … last, −∞ where impossible, and a bound on the errors."""
@@ -178,8 +177,9 @@ class _Counts:
         Ratios of successive probabilities fall with j. So the counts that add to it are all those above one, or below
         one; the window reaches past that one, and what lies beyond its other end is below a geometric series.
         """
-        width, near = math.ceil(_DEVIATIONS * math.sqrt(self.k) + _MORE_TERMS), _NEAR
-        middle = min(self.k, n + odd)
+        centre = max(float(self.k), n * self.rate + odd * self.top) if adding else float(self.k)
+        width, near = math.ceil(_DEVIATIONS * math.sqrt(centre) + _MORE_TERMS), _NEAR
+        middle = min(math.ceil(centre), n + odd)
         while True:
             first = max(middle - (near if adding else width), 0)
             last = min(middle + (width if adding else near), n + odd)
@@ -195,10 +195,10 @@ class _Counts:
         with np.errstate(under="ignore"):
             upper, lower = np.exp(logs + error), np.exp(logs - error)
         if adding:
-            gains = self.top * upper[:-1] * (1.0 + 8.0 * ULP) - (self.less + self.top) * lower[1:] * (1.0 - 8.0 * ULP)
+            gains = self.top * upper[:-1] * _UP - (self.less + self.top) * lower[1:] * _DOWN
             return gains, self.top * _geometric(upper[-1], upper[-2]) if last < n + odd else 0.0
         left = self.top - self.less * (1.0 - self.top) + 8.0 * ULP * (1.0 + self.less)
-        gains = left * upper[1:] - (1.0 + self.less) * self.top * lower[:-1] * (1.0 - 8.0 * ULP)
+        gains = left * upper[1:] - (1.0 + self.less) * self.top * lower[:-1] * _DOWN
         return gains, left * _geometric(upper[0], upper[1]) if first > 0 else 0.0
 
 
@@ -294,7 +294,7 @@ def delta_robust(
     divergence = share * math.log(share / q) + (1.0 - share) * (math.log1p(-share) - math.log1p(-q))
     tilt = share * (1.0 - q) / (q * (1.0 - share))
     factor = (1.0 + top * (tilt - 1.0)) / (1.0 + q * (tilt - 1.0))
-    best, skipped, n = 0.0, 0.0, max(threshold - 1, 0)
+    best, skipped, n = 0.0, 0.0, threshold - 1
     while n < _MOST_GROUPS:
         # INVARIANT: the bound falls with n, so that no later group can reach the best once it is below it.
         bound = factor * math.exp(-(n + 1.0) * divergence * (1.0 - 1e-9)) * (1.0 + 1e-9)
@@ -324,10 +324,9 @@ def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
 
 def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: float) -> float:
     """The expectation for one n, rounded outward; what lies far above the mean counts in full."""
-    first = max(threshold, 1)
     spread = _DEVIATIONS * math.sqrt(n * q * (1.0 - q) + 1.0) + _MORE_TERMS
-    last = min(n + 1, max(first, math.floor(n * q)) + math.ceil(spread))
-    counts = np.arange(first, last + 1, dtype=np.float64)
+    last = min(n + 1, max(threshold, math.floor(n * q)) + math.ceil(spread))
+    counts = np.arange(threshold, last + 1, dtype=np.float64)
     trials = np.full_like(counts, max(n, 1))
 
     def pmf(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
