@@ -406,7 +406,7 @@ def price_outlier_histogram(mechanism: OutlierPrivateHistogram, *, delta: Decima
     if mechanism.horizon > _LARGEST_HORIZON:
         raise InputRefused(f"K of {mechanism.horizon} is beyond the enumeration; at most {_LARGEST_HORIZON}.")
     target = float_down(delta)
-    found: float | None = 0.0
+    found: float | None = 0.0 if mechanism.epsilon <= _LARGEST_EPSILON else None  # it hides nobody
     for count in range(1, mechanism.horizon - mechanism.margin + 2):
         if found is not None and delta_for_group(mechanism, count=count, epsilon=found) > target:
             found = epsilon_for_group(mechanism, count=count, delta=target)

