@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import astuple
 from decimal import Decimal
 
 import numpy as np
@@ -291,4 +292,89 @@ def test_a_delta_is_raised_by_some_ten_thousandths_at_most():
     """Where no such δ brings the price within ε, the plan is charged more, and says so."""
     target = Target(epsilon=Decimal("0.01"), delta=Decimal("1e-6"), releases=2)
     found = planner._charged_within(StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), target)
-    assert target.delta < found.delta < target.delta * Decimal("1.002")
+    steps = [Decimal(f"1.000{part}") for part in (1, 2, 4, 8)]
+    assert float(found.delta) == pytest.approx(float(math.prod(steps) * target.delta), rel=1e-10)
+    one = Target(epsilon=target.epsilon, delta=target.delta)
+    assert planner._charged_within(StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), one) == one
+
+
+N = None
+POINTS = [  # as asked: k, β, ε, δ, T, ε₁ and its rate; k, β, ε, δ, T; by the paper, exactly, composed: ε, δ, k; filled
+    ((N, 0.1, 0.5, 1e-6, 1, N, N), (10, 0.1, 0.468273362203, 1e-6, 1),
+     (0.705569700560, 0.468273362203, 0.468273362203, 2.07231181609e-5, 6.71623437e-7, 13, 10, "k")),
+    ((20, N, 0.5, 1e-6, 1, N, N), (20, 0.22133, 0.499981470062, 1e-6, 1),
+     (0.730661310125, 0.499981470062, 0.499981470062, 2.31920559289e-5, 9.99588778761e-7, 29, 20, "sampling_rate")),
+    ((20, 0.1, N, 1e-6, 1, N, N), (20, 0.1, 0.182988609920, 1e-6, 1),
+     (0.291941281812, 0.182988609920, 0.182988609920, N, N, N, N, "epsilon")),
+    ((20, 0.1, 0.2, N, 1, N, N), (20, 0.1, 0.2, 4.78550533454e-7, 1),
+     (0.308615282119, 0.2, 0.2, 4.20022681066e-5, 4.78550533454e-7, 31, 20, "delta")),
+    ((20, 0.1, 0.05, N, 2, N, N), (20, 0.1, 0.0499977951393, 1.75871072077e-3, 2),
+     (0.267738346818, 0.0340606426427, 0.0499977951393, N, 1.75871072077e-3, N, 20, "delta")),
+    ((20, 0.1, 0.25, 1e-6, N, N, N), (20, 0.1, 0.243568108826, 1e-6, 4),
+     (1.30709135814, 0.182988609920, 0.243568108826, N, 7.49633487174e-7, N, 20, "releases")),
+    ((20, 0.1, N, 1e-6, 1, 0.05, 0.1), (20, 0.1, 0.183614761857, 1e-6, 1),
+     (0.297055292577, 0.182988609920, 0.183614761857, N, N, N, N, "epsilon")),
+    ((20, 0.1, 0.3, 1e-6, 1, 0.05, N), (20, 0.1, 0.218442602452, 1e-6, 1),
+     (0.341941281812, 0.182988609920, 0.218442602452, 4.19477390218e-6, 3.3243481629e-8, 23, 15, N)),
+    ((20, 0.1, N, 1e-6, 2, 0.05, 0.1), (20, 0.1, 0.221861308764, 1e-6, 2),
+     (0.627458585768, 0.182988609920, 0.221861308764, N, N, N, N, "epsilon")),
+    ((30, 0.5, 0.1, 1e-6, 1, N, N), (30, 0.5, 1.19477661983, 1e-6, 1),
+     (1.47590651982, 1.19477661983, 1.19477661983, N, 0.0217312629102, N, 797, N)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "point", "prices"), POINTS, ids=str)
+def test_a_plan_is_the_same_whenever_it_is_made_again(asked, point, prices):
+    names = ("k", "sampling_rate", "epsilon", "delta", "releases", "selection_epsilon", "selection_rate")
+    values = [Decimal(str(value)) if isinstance(value, float) else value for value in asked]
+    told = astuple(plan(**dict(zip(names, values, strict=True))))
+    found = [float(one) if isinstance(one, Decimal) else one for one in told]
+    expected = [*point, *asked[5:], None, *prices]
+    assert found == [pytest.approx(one, rel=1e-8) if isinstance(one, float) else one for one in expected]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "epsilon", "delta", "k", "rate"),
+    [
+        ({7: 3, 30: 100, 120: 9}, "0.5", "1e-6", 38, "0.35"),
+        ({1000: 3, 400: 9}, "2", "1e-6", 334, "0.95"),
+    ],
+)
+def test_the_pair_for_public_groups_is_the_same_whenever_it_is_looked_for_again(sizes, epsilon, delta, k, rate):
+    found = plan_for_groups(group_sizes=sizes, epsilon=Decimal(epsilon), delta=Decimal(delta))
+    assert (found.k, found.sampling_rate, found.filled) == (k, Decimal(rate), None)
+    assert found == plan(k, Decimal(rate), Decimal(epsilon), Decimal(delta))
+
+
+def test_an_amplified_plan_adds_up_its_releases():
+    """ln(1 + (e − 1)/5) = 0.295394529120…, each of δ a fifth."""
+    found = plan(
+        sampling_rate=Decimal("0.1"), epsilon=Decimal(1), delta=Decimal("1e-5"), releases=3, amplify_from=Decimal("0.5")
+    )
+    each = math.log1p((math.e - 1) / 5)
+    assert each <= found.epsilon_exact <= each * (1 + 1e-10)
+    assert found.epsilon == found.epsilon_paper == found.epsilon_composed == 3 * found.epsilon_exact
+    assert (found.delta, found.releases, found.sampling_rate) == (Decimal("6e-6"), 3, Decimal("0.1"))
+    assert found.amplify_from == Decimal("0.5")
+    others = (found.k, found.selection_epsilon, found.selection_rate, found.delta_paper, found.delta_exact)
+    assert (*others, found.k_paper, found.k_exact, found.filled) == (None,) * 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"k": 3}, "takes neither k nor a selection"),
+        ({"selection_epsilon": Decimal(1)}, "takes neither k nor a selection"),
+        ({"selection_rate": Decimal("0.1")}, "takes neither k nor a selection"),
+        ({"sampling_rate": None}, "amplification needs"),
+        ({"epsilon": None}, "amplification needs"),
+        ({"releases": None}, "amplification needs"),
+        ({"releases": 0}, "amplification needs"),
+        ({"epsilon": Decimal(-1)}, "epsilon"),
+    ],
+)
+def test_what_can_not_be_amplified_is_refused(changes, told):
+    usual = {"sampling_rate": Decimal("0.1"), "epsilon": Decimal(1), "amplify_from": Decimal("0.5")}
+    assert plan(**usual).delta == 0
+    with pytest.raises(InputRefused, match=told):
+        plan(**usual | changes)
