@@ -65,11 +65,11 @@ class MerkleTree:
         sha256 = hashlib.sha256
         level = b"".join([sha256(LEAF + leaf).digest() for leaf in leaves])
         self.size = len(level) // DIGEST
-        self._levels = [level]  # of each height the complete subtrees, side by side
-        while len(level) >= 2 * DIGEST:
-            pairs = range(0, len(level) // (2 * DIGEST) * 2 * DIGEST, 2 * DIGEST)
-            level = b"".join([sha256(NODE + level[at : at + 2 * DIGEST]).digest() for at in pairs])
+        self._levels: list[bytes] = []  # of each height the complete subtrees, side by side
+        while level:
             self._levels.append(level)
+            pairs = range(0, len(level) - DIGEST, 2 * DIGEST)
+            level = b"".join([sha256(NODE + level[at : at + 2 * DIGEST]).digest() for at in pairs])
 
     def root(self, size: int | None = None) -> Digest:
         """The root over the first leaves.

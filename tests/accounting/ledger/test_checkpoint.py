@@ -9,6 +9,8 @@ from itertools import pairwise
 
 import pytest
 from crowdblend.accounting.ledger.chain.checkpoint import (
+    LONGEST_NOTE,
+    LONGEST_REQUEST,
     PLAIN,
     TIMED,
     CheckpointRequest,
@@ -136,6 +138,34 @@ def test_every_proof_holds_and_no_other() -> None:
     assert not consistent(old=0, old_root=wrong, size=0, root=wrong, proof=())
 
 
+def pair(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def test_a_proof_longer_than_its_tree_is_deep_shows_nothing_though_its_hashes_fit() -> None:
+    """Else the size that a checkpoint states would bind nothing: a subtree would pass for the whole."""
+    leaves = [leaf_hash(bytes([number])) for number in range(4)]
+    assert included(leaves[1], index=1, size=2, proof=leaves[:1], root=pair(leaves[0], leaves[1]))
+    assert not included(leaves[1], index=0, size=1, proof=leaves[:1], root=pair(leaves[0], leaves[1]))
+    tree, other = MerkleTree([bytes([number]) for number in range(4)]), b"x" * 32
+    given = {"old": 3, "size": 4, "proof": tree.consistency(3, 4)}
+    assert consistent(old_root=tree.root(3), root=tree.root(4), **given)
+    given["proof"] += (other,)
+    assert not consistent(old_root=pair(other, tree.root(3)), root=pair(other, tree.root(4)), **given)
+
+
+def test_places_and_sizes_begin_with_nothing() -> None:
+    root = leaf_hash(b"")
+    assert included(root, index=0, size=1, proof=(), root=root)
+    assert not included(root, index=-1, size=1, proof=(), root=root)
+    assert not consistent(old=-1, old_root=root, size=1, root=root, proof=(root,))
+    assert not consistent(old=2, old_root=root, size=1, root=root, proof=())
+    assert not consistent(old=3, old_root=root, size=4, root=root, proof=())
+    tree = MerkleTree([b"", b"0", b"1"])
+    assert tree.consistency(0, 3) == tree.consistency(3, 3) == tree.inclusion(0, 1) == ()
+    assert (MerkleTree([]).size, tree.size, tree.root()) == (0, 3, tree.root(3))
+
+
 @pytest.mark.slow
 def test_an_auditor_of_a_million_entries_gets_a_kilobyte() -> None:
     leaves = [number.to_bytes(32, "big") for number in range(1_000_000)]
@@ -212,15 +242,20 @@ def test_a_signature_counts_for_its_own_key_and_kind_alone() -> None:
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(lambda sound: sound[:-1], "another form"), (lambda sound: b"\x80" + sound[1:], "another form")],
-    ids=["too short", "a time before 1970"],
+    [
+        (lambda sound: sound[:-1], "another form"),
+        (lambda sound: sound + b"x", "another form"),
+        (lambda sound: b"\x80" + sound[1:], "another form"),
+        (lambda sound: b"\x7f" + sound[1:], "n't hold"),
+    ],
+    ids=["too short", "too long", "a time before 1970", "a late time"],
 )
 def test_a_signature_of_another_form_counts_for_nobody(content, why) -> None:
     checkpoint = read_checkpoint(written())
     sound = WITNESS_KEY.sign(checkpoint.text, WITNESS, seconds=9)
     other = NoteSignature(name=sound.name, key_id=sound.key_id, content=content(sound.content))
     assert read_checkpoint(note(checkpoint.text, [sound])).signed_by(WITNESS_KEY) == sound
-    with pytest.raises(ValueError, match=f"the signature of witness.example/1 has {why}"):
+    with pytest.raises(ValueError, match=f"the signature of witness.example/1 .*{why}"):
         read_checkpoint(note(checkpoint.text, [other])).signed_by(WITNESS_KEY)
 
 
@@ -276,6 +311,73 @@ def test_a_checkpoint_that_is_cut_is_refused() -> None:
         read_checkpoint(content + b"\n" * (1 << 16))
 
 
+def test_of_several_signatures_of_a_key_the_latest_counts() -> None:
+    text = checkpoint_text(origin=ORIGIN, size=3, root=b"r" * 32)
+    early, late, middle = (WITNESS_KEY.sign(text, WITNESS, seconds=at) for at in (1, 300, 2))
+    found = read_checkpoint(note(text, [early, late, middle])).signed_by(WITNESS_KEY)
+    assert found == late
+    assert time_of(found) == 300
+
+
+@pytest.mark.parametrize("name", ["n" * 255, "n", "\u00fc/\U0001f511"])
+def test_names_of_keys_have_1_to_255_characters(name) -> None:
+    key = NoteKey(name=name, kind=PLAIN, public=LOG.public)
+    assert read_note_key(key.text) == key
+    for other in ("", "n" * 256, f"{name} ", f"{name}+", f"{name}\x1f", f"{name}\x7f", f"{name}\ud800"):
+        with pytest.raises(ValueError, match="1 to 255 characters" if len(other) <= 256 else "."):
+            NoteKey(name=other, kind=PLAIN, public=LOG.public)
+
+
+def test_a_checkpoint_is_text_of_at_most_65536_bytes_with_a_signature() -> None:
+    """Other lines between root and signatures are allowed; what a witness takes of a request is told by its server."""
+    content = written()
+    text, _, below = content.partition(b"\n\n")
+    more = read_checkpoint(text + b"\nmore\n\n" + below)
+    assert more.text == text + b"\nmore\n"
+    room = LONGEST_NOTE - len(content)
+    assert read_checkpoint(text + b"\n" + b"m" * (room - 1) + b"\n\n" + below).size == 3
+    with pytest.raises(ValueError, match="too long"):
+        read_checkpoint(text + b"\n" + b"m" * room + b"\n\n" + below)
+    for one in (0x00, 0x1F):
+        with pytest.raises(ValueError, match="no text of whole lines"):
+            read_checkpoint(text + b"\nmore" + bytes([one]) + b"\n\n" + below)
+    assert read_checkpoint(text + b"\nmore \x7f\n\n" + below)
+    for few in (b"o\n3\n\n" + below, text + b"\n\n"):
+        with pytest.raises(ValueError, match="no signed checkpoint"):
+            read_checkpoint(few)
+    with pytest.raises(ValueError, match="line of signatures"):
+        read_checkpoint(text + b"\n\n\xe2\x80\x94 name " + b64encode(LOG_KEY.key_id) + b"\n")
+    assert (LONGEST_NOTE, LONGEST_REQUEST) == (65_536, 69_632)
+
+
+@pytest.mark.parametrize("size", ["0", "9" * 19])
+def test_sizes_have_up_to_19_digits(size) -> None:
+    content = written().replace(b"\n3\n", f"\n{size}\n".encode())
+    assert read_checkpoint(content).size == int(size)
+
+
+def test_requests_and_proofs_have_up_to_63_hashes_and_a_proof_has_an_entry() -> None:
+    content = written()
+    given = {"checkpoint": read_checkpoint(content), "content": content}
+    for proof in ((), (b"a" * 32,) * 63):
+        request = CheckpointRequest(old=0, proof=proof, **given)
+        assert read_request(request.written) == request
+        shown = InclusionProof(previous=b"p" * 32, body=b"{", index=0, proof=proof, **given)
+        assert read_inclusion_proof(shown.written) == shown
+    with pytest.raises(ValueError, match="before the checkpoint"):
+        read_inclusion_proof(
+            InclusionProof(previous=b"p" * 32, body=b"{", index=0, proof=(b"a" * 32,) * 64, **given).written
+        )
+    with pytest.raises(ValueError, match="no proof of an entry"):
+        read_inclusion_proof(InclusionProof(previous=b"p" * 32, body=b"", index=0, proof=(), **given).written)
+    for body in (b"", b"old 2", b"old 2\n\n", b"\n\n" + content):
+        with pytest.raises(ValueError):  # noqa: PT011 - each has its own words
+            read_request(body)
+    for lines in (b"c2sp.org/tlog-proof@v1\n\n", b"c2sp.org/tlog-proof@v1\nextra \n\n"):
+        with pytest.raises(ValueError, match="before the checkpoint"):
+            read_inclusion_proof(lines + content)
+
+
 def test_requests_and_proofs_are_read_as_they_are_written() -> None:
     content = written()
     request = CheckpointRequest(old=2, proof=(b"a" * 32,), checkpoint=read_checkpoint(content), content=content)
@@ -307,6 +409,24 @@ def witness_line(name: str, number: int, url: str = "") -> str:
 
 
 NAMED = "".join(witness_line(name, number) for number, name in enumerate(("x1", "x2", "x3", "y1"), start=10))
+
+
+def test_logs_and_witnesses_may_have_an_address() -> None:
+    text = f"log {LOG_KEY.text} https://log.example/\n" + witness_line("w", 9, "https://w.example/") + "quorum w\n"
+    policy = read_policy(text.encode())
+    assert [one.url for one in policy.witnesses] == ["https://w.example/"]
+    assert read_policy(witness_line("w", 9).encode() + b"quorum w").witnesses[0].url is None
+    for line in text.splitlines():
+        with pytest.raises(ValueError, match="this is none of"):
+            read_policy(text.replace(line, f"{line} more").encode())
+
+
+def test_a_group_may_need_all_or_any_or_a_number_of_its_members() -> None:
+    for needed, enough in (("all", 3), ("any", 1), ("1", 1), ("2", 2), ("3", 3)):
+        policy = read_policy(f"{NAMED}group g {needed} x1 x2 x3\nquorum g".encode())
+        assert [policy.met({"x1", "x2", "x3"} & {f"x{n}" for n in range(1, some + 1)}) for some in range(4)] == [
+            some >= enough for some in range(4)
+        ]
 
 
 def test_a_quorum_is_counted_through_its_groups() -> None:
@@ -348,6 +468,9 @@ def test_a_quorum_is_counted_through_its_groups() -> None:
         (f"log {LOG_KEY.text[:-1]}=\nquorum none\n", "line 1: "),
         ("log " + LOG_KEY.text.replace("+", "+0", 1)[:-1] + "\nquorum none\n", "line 1: "),
         ("nonsense\nquorum none\n", "line 1: this is none of"),
+        (f"{NAMED}group g 1\nquorum g\n", "line 5: this is none of"),
+        (f"log {LOG_KEY.text}\nlog {LOG_KEY.text}\nquorum none\n", "line 2: this public key stands there twice"),
+        (f"{NAMED}group g 1 x1\ngroup h 1 x1\nquorum g\n", "line 6: 'x1' is in a group twice"),
     ],
 )
 def test_a_policy_of_another_form_is_refused_by_its_line(text, why) -> None:
