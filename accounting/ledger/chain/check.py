@@ -311,7 +311,7 @@ def read_verification(path: Path, *, trusted: tuple[PublicKey, ...]) -> KeptVeri
     try:
         with path.open("rb") as file:
             open_to_others = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
-            content = file.read(LONGEST_KEPT + 1)
+            content = file.read(LONGEST_KEPT)
     except FileNotFoundError:
         return None
     except OSError as error:

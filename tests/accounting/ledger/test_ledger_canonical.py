@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.entries.kinds import (
+    MIXED,
     BudgetRaised,
     ChargedPrice,
     DataAccess,
@@ -302,6 +303,91 @@ def test_what_no_filter_budget_can_be_or_pay_is_not_read(body, changed, why) -> 
         document[name] = merged
     with pytest.raises(ValueError, match=why):
         entry_of_bytes(json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode())
+
+
+BUDGET, CHARGE, TOKEN, RAISED, PLACE = (
+    next(body for body, entry in PINNED.items() if chosen(entry))
+    for chosen in (
+        lambda entry: type(entry) is DatasetAdded,
+        lambda entry: type(entry) is ReleaseCharged and entry.series is None,
+        lambda entry: type(entry) is TokenAdded,
+        lambda entry: type(entry) is BudgetRaised,
+        lambda entry: type(entry) is ReleaseCharged and entry.series is not None,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "place", "sound", "wrong"),
+    [
+        (BUDGET, "epsilon", ["0.000001", "1"], ["0", "-1"]),
+        (BUDGET, "delta", ["0", "0.999999"], ["1", "1.5"]),
+        (BUDGET, "survey_rate", [None, "0.000001", "0.999999"], ["0", "1", "2"]),
+        (BUDGET, "rows_per_person", [1, 2], [0, -1]),
+        (RAISED, "epsilon", ["0"], ["-1"]),
+        (RAISED, "delta", ["0.999999"], ["1"]),
+        (FILTERED, "accounting.order", ["1.000001", "100"], ["1", "0"]),
+        (FILTERED, "accounting.allowance", ["0.000001"], ["0"]),
+        (FILTERED, "accounting.tail_delta", ["0", "0.000000999"], ["0.000001", "0.1"]),
+        (OF_FILTER, "filter_charge.order", ["1.000001"], ["1"]),
+        (OF_FILTER, "selection_sample_id", [None, "8" * 64], ["8" * 63]),
+        (CHARGE, "price.releases", [1], [0, 2, -1]),
+        (CHARGE, "epsilon_paper", [None, "0"], ["-1"]),
+        (PLACE, "series.number", [1, 2], [0, -1]),
+        (PLACE, "price.releases", [1, 2], [0]),
+        (TOKEN, "expires", ["2026-03-05"], ["2026-03-04", "2026-03-03"]),
+    ],
+)
+def test_a_field_is_taken_up_to_its_bounds(body, place, sound, wrong) -> None:
+    def changed(value: object) -> bytes:
+        document = json.loads(body)
+        *outer, name = place.split(".")
+        (document[outer[0]] if outer else document)[name] = value
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+    for value in sound:
+        assert bytes_of_entry(entry_of_bytes(changed(value))) == changed(value)
+    for value in wrong:
+        with pytest.raises(ValueError):  # noqa: PT011 - each has a message of its own
+            entry_of_bytes(changed(value))
+
+
+def test_a_publication_has_a_file() -> None:
+    with pytest.raises(ValueError, match="at least one file"):
+        ReleasePublished(release_id="r", output_hashes=())
+
+
+def test_what_takes_of_a_filter_budget_says_so_and_nothing_else_does() -> None:
+    taking = {type(entry): entry.of_filter for entry in PINNED.values() if hasattr(entry, "of_filter")}
+    assert {kind for kind, taken in taking.items() if taken == TAKEN} == {
+        SeriesRegisteredToFilter,
+        ReleaseChargedToFilter,
+    }
+    assert set(taking.values()) == {TAKEN, None}
+    samples = {entry.KIND: entry.samples for entry in PINNED.values() if isinstance(entry, ReleaseCharged)}
+    assert samples == {
+        "release-charged/1": (("release", "3" * 64),),
+        "release-charged/2": (("release", "3" * 64), ("selection", "6" * 64)),
+        "release-charged/3": (("release", "3" * 64),),
+    }
+
+
+def test_a_series_has_parts_only_where_its_record_is_of_different_mechanisms() -> None:
+    assert FreeSeriesRegistered(**SERIES).mixed is None
+    assert FreeSeriesRegistered(**SERIES | {"mechanism": (("kind", MIXED),)}).mixed is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "told"),
+    [
+        ("strongly-safe-release/1", 875, "875 records in 1 group"),
+        ("strongly-safe-release/1", 1, "1 record in 1 group"),
+        ("strongly-safe-release/1", None, "1 group"),
+        ("noisy-histogram/1", 7, "1 noisy count"),
+    ],
+)
+def test_what_was_published_is_told_in_the_words_of_its_kind(kind, records, told) -> None:
+    assert published_text(kind, groups=1, records=records) == told
 
 
 @pytest.mark.parametrize(("records", "told"), [(875, "875 records in 2 rows"), (None, "2 rows")])
