@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, line_of_head
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, head_of_line, line_of_head
+from crowdblend.accounting.ledger.chain.check import AnchorCheck, check_anchor
 from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.creation import begin_anchor
+from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
@@ -125,3 +128,170 @@ def test_the_control_a_signed_line_does_say_it(sqlite_books, anchor) -> None:
     with anchor.path.open("ab") as file:
         file.write(line_of_head(later, sqlite_books.anchoring.keys.current()))
     assert any("cut back" in what for what in findings(sqlite_books, anchor.path))
+
+
+CUT_TOGETHER = "an anchor that was cut back together with the ledger: keep a copy where the ledger's writers can't."
+
+
+def test_all_that_an_anchor_says_and_leaves_open(sqlite_books, anchor) -> None:
+    """Of a ledger of entries 0 to 2, which its anchor vouches for; each case changes the anchor alone."""
+    sound = anchor.path.read_bytes().splitlines(keepends=True)
+    own, heads = sqlite_books.anchoring.keys.current(), [head_of_line(line).head for line in sound]
+    (key,), last, stranger = sqlite_books.anchoring.keys.public_keys(), heads[-1], KEY.public.key_id
+
+    def signed(position: int, *, hashed: str = OTHER, by: SigningKey = own, ledger: str = last.ledger_id) -> bytes:
+        return line_of_head(Head(ledger_id=ledger, position=position, hash=hashed), by)
+
+    forged = sound[-1].replace(last.hash.encode(), OTHER.encode())
+    late = (*sound, signed(3, hashed=heads[0].hash))
+    store = open_store(sqlite_books.url, anchoring=None)
+    for lines, asked, trusted, expected in (
+        (sound, last, (key,), AnchorCheck(findings=(), unchecked=(CUT_TOGETHER,), line=sound[-1])),
+        (sound, heads[1], (key,), AnchorCheck(findings=(), unchecked=(CUT_TOGETHER,), line=sound[1])),
+        (sound, replace(last, hash=OTHER), (key,), AnchorCheck(findings=(), unchecked=(CUT_TOGETHER,))),
+        (
+            sound,
+            None,
+            (),
+            AnchorCheck(findings=(), unchecked=(CUT_TOGETHER, f"whose the anchor's keys are ({key.key_id}).")),
+        ),
+        (
+            [*sound[:-1], sound[-1][:-1]],
+            last,
+            (key,),
+            AnchorCheck(
+                findings=(),
+                unchecked=(
+                    CUT_TOGETHER,
+                    "the anchor's last line: it is incomplete, as a crash leaves it.",
+                    "the entries after entry 1: they are not anchored yet.",
+                ),
+            ),
+        ),
+        (
+            [*sound, signed(7, by=KEY, ledger=LEDGER), signed(8, by=KEY, ledger=LEDGER)],
+            last,
+            (key,),
+            AnchorCheck(
+                findings=(
+                    f"the anchor has lines signed by the key {stranger}, which is none of those that are trusted",
+                    "2 lines of the anchor are of another ledger",
+                ),
+                unchecked=(CUT_TOGETHER,),
+                line=sound[-1],
+            ),
+        ),
+        (
+            [*sound, signed(7), signed(9)],
+            None,
+            (key,),
+            AnchorCheck(
+                findings=(
+                    "the anchor vouches for entry 9, and the ledger ends at entry 2: it was cut back, or an older copy "
+                    "was restored",
+                ),
+                unchecked=(CUT_TOGETHER,),
+            ),
+        ),
+        (
+            [sound[0], signed(1), signed(2)],
+            None,
+            (key,),
+            AnchorCheck(
+                findings=(
+                    "entry 1 is not the one that the anchor vouches for, nor are 1 other anchored entries: the chain "
+                    "was written anew",
+                ),
+                unchecked=(CUT_TOGETHER,),
+            ),
+        ),
+        (
+            [*sound, sound[-1], sound[0], b"{}\n"],
+            None,
+            (key,),
+            AnchorCheck(
+                findings=(
+                    "line 4 of the anchor goes back to entry 2",
+                    "line 5 of the anchor goes back to entry 0",
+                    "line 6 of the anchor can't be relied on: ",
+                ),
+                unchecked=(CUT_TOGETHER,),
+            ),
+        ),
+        (
+            [*sound[:-1], forged],
+            replace(last, hash=OTHER),
+            (key,),
+            AnchorCheck(
+                findings=(
+                    "line 3 of the anchor can't be relied on: the signature doesn't hold",
+                    "the anchor vouches for nothing: it has no head whose signature holds",
+                ),
+                unchecked=(CUT_TOGETHER, "the entries after entry -1: they are not anchored yet."),
+            ),
+        ),
+        (
+            sound,
+            None,
+            (KEY.public,),
+            AnchorCheck(
+                findings=(
+                    f"the anchor has lines signed by the key {key.key_id}, which is none of those that are trusted",
+                    f"the last entry is signed by the key {key.key_id}, which is none of those that are trusted",
+                ),
+                unchecked=(CUT_TOGETHER,),
+            ),
+        ),
+        (
+            late,
+            None,
+            (key,),
+            AnchorCheck(
+                findings=(
+                    "the anchor vouches for entry 3, and the ledger ends at entry 2: it was cut back, or an older copy "
+                    "was restored",
+                ),
+                unchecked=(CUT_TOGETHER,),
+            ),
+        ),
+    ):
+        anchor.path.write_bytes(b"".join(lines))
+        found = check_anchor(anchor.path, connect=store.reading, trusted=trusted, asked=asked)
+        open_end = [
+            one if told.endswith(": ") and one.startswith(told) else told
+            for one, told in zip(found.findings, expected.findings, strict=True)
+        ]
+        assert found == replace(expected, findings=tuple(open_end))
+    store.close()
+
+
+@pytest.mark.parametrize(("length", "damaged"), [(4095, 1), (4096, 1), (4097, 2)])
+def test_a_line_is_read_up_to_its_longest_length(sqlite_books, anchor, length, damaged) -> None:
+    """What follows of a longer one counts as a line of its own."""
+    sound = anchor.path.read_bytes()
+    anchor.path.write_bytes(b"x" * (length - 1) + b"\n" + sound)
+    found = findings(sqlite_books, anchor.path)
+    assert [what[:6] for what in found] == [f"line {number}" for number in range(1, damaged + 1)]
+
+
+def test_the_end_of_an_anchor_is_found_behind_whatever_stands_before_it(tmp_path) -> None:
+    """A line that a crash cut is passed over up to the length of two lines; behind a longer one nothing is believed."""
+    anchor = AnchorFile(path=tmp_path / "anchor.jsonl")
+    assert anchor.last() is None
+    line = line_of_head(Head(ledger_id=LEDGER, position=3, hash=OTHER), KEY)
+    for torn in (0, 1, 8192 - len(line)):
+        anchor.path.write_bytes(line + b"x" * torn)
+        assert anchor.last().head.position == 3
+    for before in (b"y" * 100 + b"\n", b"y" * 9000 + b"\n"):
+        anchor.path.write_bytes(before + line)
+        assert anchor.last().head.position == 3
+    for content in (b"y" + line + b"x" * (8192 - len(line)), line + b"x" * 8192, b"y" * 9000):
+        anchor.path.write_bytes(content)
+        with pytest.raises(ValueError, match="too long"):
+            anchor.last()
+    anchor.path.write_bytes(b"x" * 8192)
+    assert anchor.last() is None
+    anchor.path.write_bytes(line + b"torn")
+    anchor.append(Head(ledger_id=LEDGER, position=4, hash=OTHER), KEY)
+    lines = anchor.path.read_bytes().splitlines(keepends=True)
+    assert [head_of_line(one).head.position for one in lines] == [3, 4]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from crowdblend.accounting.ledger.chain.hashing import GENESIS, Link, check_links, link_hash
+from crowdblend.accounting.ledger.chain.hashing import GENESIS, Finding, Head, Link, check_links, link_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,3 +97,43 @@ def test_a_cut_end_is_not_found_by_the_chain_alone() -> None:
 def test_parts_of_a_link_can_not_run_into_each_other() -> None:
     one = link_hash(previous=GENESIS, position=1, body=b"\x00body")
     assert one != link_hash(previous=GENESIS, position=256, body=b"body")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"body": b"other"}, "entry 2: the entry's content differs from its hash"),
+        ({"hash": "1" * 64}, "entry 2: the entry's content differs from its hash"),
+        ({"previous": "1" * 64}, "entry 2: the entry does not continue the chain before it"),
+        ({"previous": "xyz"}, "entry 2: the entry does not continue the chain before it"),
+        ({"position": 7}, "entry 7: entry 2 is missing: the next entry has position 7"),
+    ],
+)
+def test_one_fault_is_one_finding(change, told) -> None:
+    """What follows is held against the link as it is stored, and as it should be."""
+    links = [*LINKS[:2], dataclasses.replace(LINKS[2], **change), *LINKS[3:]]
+    found = [str(one) for one in check_links(links)]
+    assert found[0] == told
+    assert found[1:] == (["entry 3: entry 8 is missing: the next entry has position 3"] if "position" in change else [])
+
+
+def test_a_chain_can_be_checked_from_any_of_its_links_on() -> None:
+    assert not list(check_links(LINKS[3:], position=3, previous=LINKS[2].hash))
+    [found] = check_links(LINKS[3:], position=3)
+    assert str(found) == "entry 3: the entry does not continue the chain before it"
+    [found] = check_links(LINKS[3:], position=2, previous=LINKS[2].hash)
+    assert str(found) == "entry 3: entry 2 is missing: the next entry has position 3"
+    assert str(Finding(position=None, what="it")) == "it"
+
+
+@pytest.mark.parametrize("previous", ["", "00" * 31, "00" * 33, "0" * 63])
+def test_a_link_continues_a_hash_of_32_bytes(previous) -> None:
+    with pytest.raises(ValueError, match=r"32 bytes|non-hexadecimal"):
+        link_hash(previous=previous, position=0, body=b"")
+
+
+def test_a_head_has_a_ledger_a_place_and_a_hash() -> None:
+    assert Head(ledger_id="a" * 64, position=0, hash="b" * 64).position == 0
+    for wrong in ({"ledger_id": "a"}, {"hash": "b"}, {"position": -1}):
+        with pytest.raises(ValueError):  # noqa: PT011 - each has its own words
+            Head(**{"ledger_id": "a" * 64, "position": 0, "hash": "b" * 64} | wrong)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 
 import pytest
+from crowdblend.accounting.ledger.chain import signed_state
 from crowdblend.accounting.ledger.chain.hashing import (
     EMPTY_NODE,
     EMPTY_ROOT,
@@ -102,6 +104,48 @@ def test_a_node_of_another_form_is_refused_though_the_root_is_its_digest() -> No
         tree = StateTree(node_digest(text), lambda _, text=text: {"": text})
         with pytest.raises(NodeForged, match="another form"):
             tree.value("0" * 64)
+
+
+def test_nodes_are_loaded_in_one_go_and_no_node_twice() -> None:
+    facts = {f"{'a' * 3}{number:061x}": "0" * 64 for number in range(2)}
+    root, nodes = stored(facts)
+    asked: list[list[str]] = []
+
+    def load(paths) -> dict[str, str]:
+        asked.append(sorted(paths))
+        return {path: nodes[path] for path in paths if path in nodes}
+
+    tree, key = StateTree(root, load), min(facts)
+    tree.fetch([key, max(facts)], depth=3)
+    tree.fetch([key], depth=2)
+    assert asked == [["", "a", "aa"]]
+    assert tree.value(key) == "0" * 64
+    assert asked[1:] == [[key[:length]] for length in range(3, 64)]
+    tree.fetch([max(facts)], depth=4)
+    assert tree.value(max(facts)) == "0" * 64
+    assert len(asked) == 62
+
+
+def test_paths_are_looked_up_by_the_five_hundred() -> None:
+    """A database takes so many values in one statement."""
+    for number, parts in ((0, []), (1, [1]), (500, [500]), (501, [500, 1]), (1000, [500, 500])):
+        paths = [str(path) for path in range(number)]
+        assert [len(part) for part in signed_state._parts(paths)] == parts
+        assert [path for part in signed_state._parts(paths) for path in part] == paths
+
+
+def test_facts_of_rows_and_counts_are_those_of_the_first_version() -> None:
+    """SHA-256 of the domain line and the JSON of the parts; a count's value is the number itself."""
+
+    def digest(*parts: object) -> str:
+        text = json.dumps(parts, separators=(",", ":"))
+        return hashlib.sha256(b"crowdblend ledger fact 1\n" + text.encode()).hexdigest()
+
+    row = {"sample_id": "5" * 64, "release_id": "two", "purpose": "release", "position": 9}
+    cells = [row[column.name] for column in sample.columns]
+    expected = (digest("key", "sample", "5" * 64), digest("row", "sample", *cells))
+    assert signed_state.row_fact(sample, row) == expected
+    assert signed_state.count_fact("rows", "sample", 12) == (digest("count", "rows", "sample"), "0" * 62 + "12")
 
 
 def test_a_row_that_the_signed_state_has_is_not_written_again_though_its_table_lost_it(sqlite_books) -> None:
