@@ -196,7 +196,7 @@ def _table(moves: list[LossDistribution], releases: int, reach: float) -> tuple[
     values = np.maximum(-np.expm1(-states), 0.0) * (1.0 + 4.0 * ULP)
     rounding = 1.0 + (size + 16.0) * ULP
     for _ in range(releases):
-        padded = np.concatenate([np.full(-lowest, values[0]), values, np.ones(max(lowest + size - 1, 0))])
+        padded = np.concatenate([np.full(-lowest, values[0]), values, np.ones(lowest + size - 1)])
         windows = np.ascontiguousarray(sliding_window_view(padded, size))
         values = np.minimum((windows @ masses + infinite).max(axis=1) * rounding, 1.0)
     return states, values
@@ -213,4 +213,4 @@ def _read_off(states: Array, values: Array, delta: float) -> float | None:
     x, y = math.exp(states[here]), math.exp(states[there])
     slope = (y * values[there] - x * values[here]) / (y - x)
     reached = x * (slope - values[here]) / (slope - delta) * _TIE
-    return min(-math.log(max(reached, x)), -float(states[here]))
+    return min(-math.log(reached) + 1e-15, -float(states[here]))

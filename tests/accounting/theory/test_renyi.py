@@ -288,6 +288,16 @@ def test_curves_that_are_no_numbers_are_not_covered():
             renyi._of_curves(grid, ahead, grid, behind)
 
 
+@pytest.mark.parametrize(("weight", "covered"), [(1e-185, True), (1e-194, False), (1e-196, False), (1e-220, False)])
+def test_curves_that_doubles_can_hardly_hold_are_not_covered(weight, covered):
+    grid, deltas = 9.9 * np.arange(30), weight * 0.9 ** np.arange(30)
+    if covered:
+        assert renyi._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1]).masses.shape == (1, 30)
+        return
+    with pytest.raises(ValueError, match="too small for double precision"):
+        renyi._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1])
+
+
 def exact_curve(losses, masses, infinite, epsilon):
     """δ at ε of a measure, in the digits of mpmath."""
     total = mpmath.mpf(float(infinite))
