@@ -375,7 +375,7 @@ def convolve_direct(first: NDArray[np.float64], second: NDArray[np.float64]) -> 
         Shape (m + n − 1,), relative error of every entry at most `convolution_slack(m, n)`, but for products below
         the smallest normal double.
     """
-    short, long = (first, second) if first.size <= second.size else (second, first)
+    short, long = sorted((first, second), key=len)
     if short.size * long.size <= _SMALL * _SMALL:
         return np.convolve(short, long)
     blocks = -(-short.size // _BLOCK)

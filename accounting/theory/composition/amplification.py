@@ -175,7 +175,7 @@ def delta_zero_knowledge(*, k: int, sampling_rate: Decimal) -> Decimal:
         best = max(best, float(tails.max()))
         chernoff = math.exp(-(float(last_n[-1]) + 1.0) * divergence * (1.0 - 1e-9))
         if chernoff <= best or chernoff < 1e-300:
-            return min(decimal_up(max(best * (1.0 + _TAIL_SLACK), 5e-324)), Decimal(1))
+            return decimal_up(max(best * (1.0 + _TAIL_SLACK), 5e-324))
         first += _BATCH
     raise InputRefused(f"the search for delta with k = {k} at sampling rate {sampling_rate} is too long.")
 

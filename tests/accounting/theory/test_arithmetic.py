@@ -82,6 +82,7 @@ def test_logarithms_and_powers_are_bounds_on_their_sides_to_58_digits(x):
     for exponent in (Decimal("1e-9"), Decimal("-3.3"), Decimal("44.5")):
         power = mpmath.exp(mpmath.mpf(str(exponent)))
         assert power <= mpmath.mpf(str(exp_up(exponent))) <= power * (1 + tiny)
+    assert (log_up(Decimal(1)), exact_log_down(Decimal(1)), exp_up(Decimal(0))) == (0, 0, 1)
     double = log_down(value)
     assert mpmath.mpf(double) <= truth <= mpmath.mpf(math.nextafter(double, math.inf))
     assert math.nextafter(log_down(Decimal("1e-999999")), 0.0) > -999999 * math.log(10) * (1 + 1e-15)

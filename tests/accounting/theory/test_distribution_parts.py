@@ -219,6 +219,16 @@ def test_the_epsilon_read_off_is_the_least():
     assert epsilon_at(LossDistribution(spacing=1.0, lowest=-5, masses=np.ones(1), infinite=0.0, slack=0.0), 0.0) == 0.0
 
 
+@pytest.mark.parametrize("lowest", [-30, 300])
+def test_an_epsilon_is_read_off_to_thirteen_digits_and_no_further(lowest, monkeypatch):
+    measure, asked = random_measure(8, 60, lowest=lowest), []
+    monkeypatch.setattr(loss_distribution, "delta_at", lambda *given: asked.append(given[1]) or delta_at(*given))
+    found = epsilon_at(measure, 0.1)
+    assert asked[:2] == [0.0, (lowest + 60) * 0.25]
+    assert len(asked) == 2 + math.ceil(math.log2(asked[1] / (1e-13 * found)))
+    assert delta_at(measure, found * (1 - 1.01e-13)) > 0.1
+
+
 @pytest.mark.parametrize("deltas", [[0.5, math.nan, 0.0], [math.nan] * 3])
 def test_a_curve_that_is_no_number_is_refused(deltas):
     with pytest.raises(ValueError, match="too noisy"):

@@ -48,6 +48,7 @@ from crowdblend.accounting.theory.planning.inversion import (
 )
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, OptimalDeletion
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import NoisyHistogram
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 
@@ -326,3 +327,12 @@ def test_the_search_for_the_delta_of_a_crowd_ends_where_the_rest_is_bounded_by_w
     over = [math.exp(-(n + 1.0) * rest) <= found for n, found in zip(last, best, strict=True)]
     assert over == [False] * (len(over) - 1) + [True]
     assert all(tail.size == 512 for tail in tails)
+
+
+def test_a_delta_that_no_double_holds_is_rounded_up_to_one_and_a_search_too_long_is_refused():
+    assert delta_zero_knowledge(k=5_000, sampling_rate=Decimal("0.1")) == Decimal("4.94065645842E-324")
+    with pytest.raises(InputRefused, match=r"with k = 16777218 at sampling rate 0\.1 is too long"):
+        delta_zero_knowledge(k=(1 << 24) + 2, sampling_rate=Decimal("0.1"))
+    assert delta_zero_knowledge(k=(1 << 24) - 2, sampling_rate=Decimal("0.1")) > 0
+    with pytest.raises(InputRefused, match="leaves no crowd outside the sample"):
+        delta_zero_knowledge(k=2, sampling_rate=Decimal("0.9999991"))

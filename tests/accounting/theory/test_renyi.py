@@ -450,17 +450,34 @@ def test_where_nearly_all_is_cut_off_nothing_is_left_to_pay(tail):
 def test_terms_that_can_hold_nothing_are_refused():
     with pytest.raises(InputRefused, match="nothing would fit"):
         replace(TERMS, epsilon=Decimal("0.1"))
-    for wrong in (
-        {"order": Decimal(1)},
-        {"order": Decimal("1.0000000000001")},
-        {"tail_delta": MILLIONTH},
-        {"tail_each": Decimal(0)},
-        {"tail_each": MILLIONTH},
-        {"delta": Decimal(1)},
-        {"epsilon": Decimal("nan")},
-    ):
-        with pytest.raises(ValueError, match=r"must|digits"):
-            replace(TERMS, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "told"),
+    [
+        ("epsilon", ("0", "-1", "nan", "inf"), "epsilon must be positive"),
+        ("delta", ("0", "1", "nan", "-1"), "delta must lie strictly between 0 and 1"),
+        ("order", ("1", "100001", "nan", "inf"), "the order must be above 1 and at most 100000"),
+        ("order", ("1.000000000001", "20.00000000001"), "the order has at most 12 digits"),
+        ("tail_delta", ("0", "1e-6", "nan"), "the tails' share must lie strictly between 0 and delta"),
+        ("tail_each", ("0", "3.1e-7", "nan"), "a release's tail must be positive and at most all tails'"),
+    ],
+)
+def test_terms_out_of_range_are_refused_by_name(field, values, told):
+    for value in values:
+        with pytest.raises(ValueError, match=told):
+            replace(TERMS, **{field: Decimal(value)})
+
+
+def test_terms_at_the_ends_of_their_ranges_are_taken():
+    for change in ({"order": "100000"}, {"order": "20.0000000001"}, {"tail_each": "3e-7"}, {"tail_delta": "1e-8"}):
+        [(field, value)] = change.items()
+        assert getattr(replace(TERMS, **{field: Decimal(value)}), field) == Decimal(value)
+    loss = conversion_loss(Decimal(20), TERMS.delta - TERMS.tail_delta)
+    with pytest.raises(InputRefused, match="nothing would fit"):
+        replace(TERMS, epsilon=loss)
+    assert 0 < replace(TERMS, epsilon=loss * Decimal("1.00001")).allowance < Decimal("1e-4")
+    assert filter_cost(COUNT, order=Decimal(100_000), tail=Decimal("0.999")).divergence <= COUNT.epsilon
 
 
 def test_a_budget_is_full_when_its_divergences_or_its_tails_are():

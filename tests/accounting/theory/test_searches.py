@@ -331,3 +331,88 @@ def test_no_game_is_played_for_a_delta_that_none_of_its_grids_resolves(monkeypat
     reach = max(blind_delta(400, 0.05, size, 1, 1 / 3, spacing=1e-6) for size in range(1250, 1260))
     assert reach <= float(one) <= 1.001 * reach
     assert 0 < reach < 1e-200
+
+
+@pytest.mark.parametrize("off", [None, 1.0, 0.99, 1.01])
+def test_a_rate_is_searched_to_half_a_unit_of_its_last_digit(off, monkeypatch):
+    """With a choice of the map first to a thousandth by the estimate, and then within half a hundredth of that.
+
+    Where the estimate is off, the end that it would leave out stays where it was.
+    """
+    target, asked, last = FEW if off is None else replace(FEW, **CHOICE), [], inversion.last_real
+    monkeypatch.setattr(inversion, "_cost", lambda release, _, share: share * float(release.sampling_rate) / 0.123456)
+    soft = inversion._soft(target)
+    monkeypatch.setattr(
+        inversion, "_hardness", lambda release, _: soft * float(release.sampling_rate) / (0.123456 * (off or 0.0))
+    )
+
+    def watched(cost, allowed, *, low, high, precision):
+        assert cost(low) <= allowed < cost(high)
+        asked.append((low, high, precision))
+        return last(cost, allowed, low=low, high=high, precision=precision)
+
+    monkeypatch.setattr(inversion, "last_real", watched)
+    assert inversion._largest_rate(9, target, 1.0) == Decimal("0.12345")
+    assert inversion._largest_rate(9, target, 100.0) == Decimal("0.0012345")
+    if off is None:
+        assert asked == [(1e-9, 0.99999, 0.5e-5)] * 2
+    else:
+        near = 0.123456 * off
+        low, high = 1e-9 if off > 1.0 else 0.995 * near, 0.99999 if off < 1.0 else 1.005 * near
+        assert asked[0] == (1e-9, 0.99999, 1e-3)
+        assert asked[1] == (pytest.approx(low, rel=1.1e-3), pytest.approx(high, rel=1.1e-3), 0.5e-5)
+        assert asked[3] == (1e-9, pytest.approx(1.005 * near, rel=1.1e-3), 0.5e-5)
+
+
+def test_the_paper_leaves_each_release_its_share_less_the_choice_rounded_down():
+    each = inversion._paper_epsilon_each(replace(FEW, releases=3, **CHOICE))
+    truth = Decimal(1) / 3 - Decimal("0.01")
+    assert Decimal(each) < truth < Decimal(math.nextafter(each, 1.0))
+    assert Decimal(inversion._paper_epsilon_each(FEW)) < Decimal("0.5") <= Decimal(math.nextafter(0.5, 1.0))
+    for target, rate, some in (
+        (FEW, "0.3", True),
+        (FEW, "0.4", False),
+        (replace(FEW, epsilon=Decimal(0)), "0.1", False),
+    ):
+        release = StronglySafeRelease(k=20, sampling_rate=Decimal(rate))
+        assert (inversion.delta_of_paper(release, target) is not None) is some
+        assert (inversion.least_k_of_paper(Decimal(rate), target) is not None) is some
+    nothing = inversion.delta_of_paper(StronglySafeRelease(k=1, sampling_rate=Decimal("0.3")), replace(FEW, releases=2))
+    assert nothing is not None
+    assert 0 < nothing <= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"epsilon": "-1"}, "epsilon must be finite and at least 0, not -1"),
+        ({"epsilon": "inf"}, "epsilon must be finite"),
+        ({"delta": "0"}, "delta must lie strictly between 0 and 1, not 0"),
+        ({"delta": "1"}, "delta must lie strictly between 0 and 1, not 1"),
+        ({"delta": "nan"}, "delta must lie"),
+        ({"selection_rate": "0.5"}, "a selection's rate goes with a selection's epsilon"),
+        ({"selection_epsilon": "0"}, "epsilon"),
+    ],
+)
+def test_targets_out_of_range_are_refused(change, told):
+    with pytest.raises(InputRefused, match=told):
+        replace(TARGET, **{field: Decimal(value) for field, value in change.items()})
+    with pytest.raises(InputRefused, match="releases must be at least 1, not 0"):
+        replace(TARGET, releases=0)
+    assert replace(TARGET, epsilon=Decimal(0), releases=1).choice is None
+
+
+def test_the_ends_of_the_ranges_are_found():
+    wide = Target(epsilon=Decimal(20), delta=Decimal("0.9"))
+    assert largest_sampling_rate(400_000, wide) == Decimal("0.99999")
+    with pytest.raises(InputRefused, match=r"no sampling rate of at least 1e-9 gives epsilon 0 and delta 1e-300"):
+        largest_sampling_rate(2, Target(epsilon=Decimal(0), delta=Decimal("1e-300")))
+    assert largest_sampling_rate(1, Target(epsilon=Decimal(1), delta=Decimal("1.00001e-9"))) == Decimal("1e-9")
+    assert least_k(Decimal("0.1"), wide) == 1
+    assert most_releases(StronglySafeRelease(k=400, sampling_rate=Decimal("1e-9")), wide, longest_game=2) == 1_000_000
+    tight = Target(epsilon=Decimal(0), delta=Decimal("0.1"))
+    assert most_releases(StronglySafeRelease(k=4, sampling_rate=Decimal("0.01")), tight, longest_game=2) >= 1
+    with pytest.raises(
+        InputRefused, match=r"not even one release with k = 1 at sampling rate 0\.1 fits into epsilon 0"
+    ):
+        most_releases(StronglySafeRelease(k=1, sampling_rate=Decimal("0.1")), replace(tight, delta=Decimal("0.01")))
