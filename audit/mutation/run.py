@@ -129,12 +129,14 @@ class Tests:
         looking = [LOOKING_ON] if declares else []
         lines = self.of_line.get(str(mutant.path), {})
         names = lines.get(mutant.line) or sorted({name for tests in lines.values() for name in tests})
+        narrowest = sorted(names, key=lambda name: (self.breadth[name], name))
         chosen, total = [], 0.0
-        for name in sorted(names, key=lambda name: (self.breadth[name], name)):
-            total += self.seconds.get(name, 0.02)
-            if chosen and total > self.most:
-                break
-            chosen.append(name)
+        for name in narrowest:
+            own = self.seconds.get(name, 0.02)
+            if total + own <= self.most:  # a long test keeps no shorter ones from their turn
+                total += own
+                chosen.append(name)
+        chosen = chosen or narrowest[:1]
         return [*self.more, *looking, *chosen]
 
 
