@@ -143,22 +143,25 @@ class Tally:
 
 def sensitivity(answer: Answer) -> Fraction:
     """The most by which the exact answers of neighbours differ, added up over all groups (docs/proofs/answers.md)."""
-    two_groups = answer.relation == REPLACEMENT and answer.groups > 1
+    moved = _groups_moved(answer)
+    within_one = answer.relation == REPLACEMENT and moved == 1
     match answer:
         case CountAnswer():
-            return Fraction(2 if two_groups else 1)
+            return Fraction(moved)
         case SumAnswer(lower=lower, upper=upper):
-            if answer.relation == REPLACEMENT and not two_groups:
-                return Fraction(upper - lower)
-            return Fraction(max(abs(lower), abs(upper)) * (2 if two_groups else 1))
+            return Fraction(upper - lower if within_one else max(abs(lower), abs(upper)) * moved)
         case MeanAnswer(lower=lower, upper=upper, least_records=least):
             width = upper - lower
-            if answer.relation == REPLACEMENT and not two_groups:
+            if within_one:
                 return Fraction(width, least)
-            presence = max(Fraction(max(abs(lower), abs(upper)), least), Fraction(width, least + 1))
-            return presence * (2 if two_groups else 1)
+            return max(Fraction(max(abs(lower), abs(upper)), least), Fraction(width, least + 1)) * moved
         case _:
             assert_never(answer)
+
+
+def _groups_moved(answer: Answer) -> int:
+    """How many groups a neighbour's records differ in: two where one record is replaced by one of another group."""
+    return 2 if answer.relation == REPLACEMENT and answer.groups > 1 else 1
 
 
 def step(answer: Answer) -> Fraction:
@@ -167,8 +170,7 @@ def step(answer: Answer) -> Fraction:
         case CountAnswer() | SumAnswer():
             return Fraction(1)
         case MeanAnswer():
-            one_group = sensitivity(answer) / (2 if answer.relation == REPLACEMENT and answer.groups > 1 else 1)
-            return one_group / MEAN_STEPS
+            return sensitivity(answer) / (_groups_moved(answer) * MEAN_STEPS)
         case _:
             assert_never(answer)
 

@@ -412,7 +412,7 @@ def inferred_column(records: CountedRecords, released: CountedRecords, place: in
     fewer = shown - 1
     alone = (shown == top) & (largest == 1)
     tied = np.where(top == 1, frequent, 1.0 / (1.0 + beside))
-    taken = np.where(alone, np.where(fewer > next_one, 1.0, np.where(fewer == next_one, tied, 0.0)), 0.0)
+    taken = np.where(alone, np.where(fewer > next_one, 1.0, tied), 0.0)
     published = np.divide(shown, true, out=np.zeros(true.size), where=true > 0)
     without = np.where(shown > 0, published * taken + (1 - published) * guessed, guessed)
     total = max(int(true.sum()), 1)

@@ -15,6 +15,9 @@ from crowdblend.mechanisms.amounts import (
     counted,
     double_left,
     exact_number,
+    share_left_shown,
+    share_shown,
+    times_in,
 )
 from crowdblend.mechanisms.errors import InputRefused
 from hypothesis import given
@@ -75,6 +78,56 @@ def test_powers_of_ten_without_a_fraction_in_the_exponent() -> None:
     assert amount_of_log10(-20.0) == "1e-20"
     assert amount_of_log10(-20.5) == "3.2e-21"
     assert amount_of_log10(-4_000_000.0) == "1e-4000000"
+
+
+@pytest.mark.parametrize(
+    ("share", "spent", "left"),
+    [
+        ("0", "0 %", "0 %"),
+        ("1", "100 %", "100 %"),
+        ("0.0833333", "8.34 %", "8.33 %"),
+        ("0.5", "50 %", "50 %"),
+        ("0.0000000123456", "1.24e-6 %", "1.23e-6 %"),
+        ("0.99999", "100 %", "99.9 %"),
+        ("12.3456", "1240 %", "1230 %"),
+    ],
+)
+def test_shares_are_rounded_as_costs_and_as_remainders(share: str, spent: str, left: str) -> None:
+    assert (share_shown(Decimal(share)), share_left_shown(Decimal(share))) == (spent, left)
+    assert (share_shown(float(share)), share_left_shown(float(share))) == (spent, left)
+
+
+def test_how_often_an_amount_fits_into_what_is_left() -> None:
+    for left, each, times in (
+        ("1", "0.1", 10),
+        ("0.99999999999999999999", "0.1", 9),
+        ("0.3", "0.1", 3),
+        ("0", "0.1", 0),
+        ("-1", "0.1", 0),
+        ("0.1", "0.2", 0),
+        ("100", "1", 50),
+        ("51", "1", 50),
+        ("50", "1", 50),
+        ("49.9", "1", 49),
+        ("1", "0", 50),
+        ("1", "-1", 50),
+        ("1e-400", "1e-401", 10),
+        ("1", "1e-999999", 50),
+    ):
+        assert times_in(Decimal(left), Decimal(each), most=50) == times, (left, each)
+
+
+def test_amounts_below_a_ten_thousandth_have_an_exponent() -> None:
+    for amount, shown in (
+        ("0.0001", "0.0001"), ("0.00009999", "9.999e-5"), ("-0.00005", "-5e-5"), ("-0.5", "-0.5"), ("-2", "-2"),
+        ("100", "100"), ("1E+3", "1000"), ("0E-20", "0"), ("10.50", "10.5"), ("0.000010", "1e-5"),
+    ):  # fmt: skip
+        assert amount_exact(Decimal(amount)) == shown
+    for amount, shown in (("0.1234561", "0.123457"), ("0.9999991", "1"), ("1234567", "1234570")):
+        assert amount_shown(Decimal(amount)) == shown
+    for amount, shown in (("0.1234569", "0.123456"), ("1234567", "1234560"), ("0.3", "0.3")):
+        assert amount_left(Decimal(amount)) == shown
+    assert (amount_of_log10(0.0), amount_of_log10(2.5), amount_of_log10(-0.5)) == ("1", "320", "0.32")
 
 
 def test_plurals() -> None:

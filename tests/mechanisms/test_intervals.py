@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
@@ -128,3 +130,20 @@ def test_a_coarser_code_is_that_of_the_value_itself(hierarchy):
         for to in range(level, hierarchy.levels):
             found = hierarchy.coarser(codes, level=level, to=to)
             assert found.tolist() == hierarchy.codes_of_texts(values, to).tolist()
+
+
+def test_bounds_lie_within_two_to_the_60_and_widths_within_twice_that():
+    widest = IntervalHierarchy(lower=-(2**60), upper=2**60, widths=(1, 2**60, 2**61))
+    assert [widest.size(level) for level in range(widest.levels)] == [2**61 + 3, 2**61 + 3, 5, 4, 1]
+    for change, said in (
+        ({"lower": -(2**60) - 1}, "lower < upper, both within"),
+        ({"upper": 2**60 + 1}, "lower < upper, both within"),
+        ({"widths": (2**61 + 1,)}, "at most 2"),
+        ({"widths": (2**62,)}, "at most 2"),
+        ({"widths": (0, 5)}, r"at least 1, not \[0, 5\]"),
+        ({"widths": (2, 2)}, r"each dividing the next, not \[2, 2\]"),
+        ({"widths": (2, 4, 2)}, "each dividing the next"),
+        ({"widths": (2, 5)}, "each dividing the next"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            replace(widest, **change)

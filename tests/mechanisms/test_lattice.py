@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 COLOURS = ValueHierarchy.from_rows([("red", "warm", "*"), ("pink", "warm", "*"), ("blue", "cold", "*")])
 AGES = IntervalHierarchy(lower=0, upper=100, widths=(5, 20))
@@ -108,3 +111,55 @@ def test_the_digest_knows_every_change_and_one_text_for_a_weight():
         assert with_column(weight=Decimal(same)).digest() == LATTICE.digest()
     assert with_column(weight=Decimal("1E+1")).digest() == with_column(weight=Decimal(10)).digest()
     assert "values" not in str(LATTICE.description())
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_digests_are_those_of_one_text_that_never_changes():
+    """Ledgers and certificates hold them: whoever reads one of another version must find the same."""
+    towns = ValueHierarchy.from_rows([("Nîmes", "Süd"), ("Arles", "Süd")])
+    rows = '"rows":[["Arles","S\\u00fcd"],["N\\u00eemes","S\\u00fcd"]]'
+    assert towns.digest() == sha256('{"kind":"values/1","levels":2,' + rows + "}")
+    assert towns.folded().digest() == sha256('{"fold_case":true,"kind":"values/1","levels":2,' + rows + "}")
+    ages = IntervalHierarchy(lower=-5, upper=100, widths=(5, 20))
+    assert ages.digest() == sha256('{"kind":"interval/1","lower":-5,"upper":100,"widths":[5,20]}')
+    money = DecimalIntervals.of(lower=Decimal(0), upper=Decimal("2.5"), widths=(Decimal("0.5"),))
+    assert money.digest() == sha256('{"kind":"decimal-interval/1","lower":"0.0","upper":"2.5","widths":["0.5"]}')
+    cuts = NumberSteps(cuts=(0.5, 2.0))
+    assert cuts.digest() == sha256('{"cuts":["0x1.0000000000000p-1","0x1.0000000000000p+1"],"kind":"number-steps/1"}')
+    map_ = GeneralizationMap(columns=(MappedColumn(name="âge", hierarchy=ages, level=2),))
+    assert map_.digest() == sha256('{"columns":[["\\u00e2ge","' + ages.digest() + '",2]],"kind":"map/1"}')
+    one = LatticeColumn(name="âge", hierarchy=ages, min_level=0, max_level=2, weight=Decimal("1.50"))
+    told = (
+        '"columns":[{"hierarchy":"'
+        + ages.digest()
+        + '","max_level":2,"min_level":0,"name":"\\u00e2ge","weight":"1.5"}]'
+    )
+    assert Lattice(columns=(one,)).digest() == sha256('{"candidates":null,' + told + ',"kind":"lattice/1"}')
+    listed = Lattice(columns=(one,), candidates=((0,), (2,)))
+    assert listed.digest() == sha256('{"candidates":[[0],[2]],' + told + ',"kind":"lattice/1"}')
+    chains = Lattice(columns=(one,), candidates=((0, 1), (1, 2)), stages=2)
+    assert chains.digest() == sha256('{"candidates":[[[0],[1]],[[1],[2]]],' + told + ',"kind":"chains/1"}')
+
+
+def test_levels_of_chains_are_named_by_column() -> None:
+    two = replace(LATTICE, candidates=((0, 1, 1, 3), (1, 1, 1, 2)), stages=2)
+    assert two.by_stage((0, 1, 1, 3)) == ((0, 1), (1, 3))
+    assert two.named((0, 1, 1, 3)) == {"colour": [0, 1], "age": [1, 3]}
+    assert LATTICE.named((1, 2)) == {"colour": 1, "age": 2}
+    assert (two.finest, two.coarsest) == ((0, 1), (1, 3))
+    with pytest.raises(ValueError, match=r"no candidate has the levels \(0, 1, 1, 2\)"):
+        two.chain_of((0, 1, 1, 2))
+    for levels in ((0,), (0, 1, 1), ()):
+        with pytest.raises(ValueError, match="2 columns have no levels"):
+            LATTICE.index_of(levels)
+    for number in (-1, LATTICE.size):
+        with pytest.raises(IndexError, match=f"candidate {number} of {LATTICE.size}"):
+            LATTICE.levels_of(number)
+    for change in ({"stages": 0}, {"stages": 2, "candidates": None}):
+        with pytest.raises(ValueError, match=f"chains of {change['stages']} maps are listed"):
+            replace(LATTICE, **change)
+    with pytest.raises(ValueError, match="finer than the one before"):
+        replace(LATTICE, candidates=((0, 2, 0, 1),), stages=2)

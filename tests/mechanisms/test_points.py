@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
 from crowdblend.mechanisms.microdata import StronglySafeRelease
 from crowdblend.mechanisms.points import (
+    PointAxis,
     SyntheticPoints,
+    axis_steps,
     cell_numbers,
+    cells_of_codes,
+    centres,
     error_bound,
     points_of_counts,
     stated_moved_share,
@@ -127,8 +132,9 @@ def test_refusals():
     for dimensions, cells in ((10**400, 2), (10**30, 1), (2, 10**400)):
         with pytest.raises(ValueError, match="dimensions"):
             SyntheticPoints(dimensions=dimensions, cells_per_side=cells, counts=SUPPRESSED)
-    with pytest.raises(ValueError, match="shape"):
-        cell_numbers(GRID, np.zeros((3, 3)))
+    for shape in ((3, 3), (3, 1), (2,), (3, 2, 2), ()):
+        with pytest.raises(ValueError, match=r"points of 2 dimensions have shape \(n, 2\)"):
+            cell_numbers(GRID, np.zeros(shape))
     empty = np.zeros(16, dtype=np.int64)
     with pytest.raises(ValueError, match="at least one"):
         error_bound(GRID, modulus=twice, oscillation=1, counts=empty, published=empty)
@@ -196,3 +202,28 @@ def test_the_noise_of_all_cells_is_bounded_by_the_best_of_chernoffs_bounds(epsil
     few = np.zeros(cells, dtype=np.int64)
     few[0] = 1
     assert stated_moved_share(grid, few, confidence=confidence) == 1.0
+
+
+AXES = (
+    PointAxis(name="x", lower=Decimal("-1.5"), upper=Decimal("2"), missing=Decimal("0.1")),
+    PointAxis(name="y", lower=Decimal(0), upper=Decimal("0.3"), missing=Decimal("0.3")),
+)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 7])
+def test_columns_are_cut_into_equal_cells_and_shown_at_their_centres(cells):
+    """By exact fractions: cell j of an axis is that from lower + j/r of its width on, and its centre half a cell on."""
+    values = np.array([[-9.0, -1.5, -0.4, 0.1, 1.99, 2.0, math.nan], [-1.0, 0.0, 0.1, 0.15, 0.29, 7.0, math.nan]])
+    codes, numbers = [], np.zeros(7, dtype=np.int64)
+    for axis, own in zip(AXES, values, strict=True):
+        codes.append(axis_steps(axis, cells=cells).codes_of_numbers(own, 0))
+        lower, width = Fraction(axis.lower), Fraction(axis.upper) - Fraction(axis.lower)
+        exact = [Fraction(axis.missing) if math.isnan(value) else Fraction(str(value)) for value in own]
+        places = [min(max(math.floor((value - lower) / width * cells), 0), cells - 1) for value in exact]
+        numbers = numbers * cells + np.array(places)
+    assert cells_of_codes(AXES, codes, cells=cells).tolist() == numbers.tolist()
+    every = np.arange(cells**2)
+    for axis, own, sides in zip(AXES, centres(AXES, every, cells=cells), np.divmod(every, cells), strict=True):
+        width = Fraction(axis.upper) - Fraction(axis.lower)
+        middle = [float(Fraction(axis.lower) + width * (2 * int(side) + 1) / (2 * cells)) for side in sides]
+        assert own.tolist() == middle

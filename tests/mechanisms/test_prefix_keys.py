@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -268,3 +269,67 @@ def test_codes_that_occur_are_found_by_a_table_where_it_may_be(monkeypatch, uppe
     monkeypatch.setattr(rollup.np, "bincount", lambda codes, counted=np.bincount: tables.append(1) or counted(codes))
     found = rollup._distinct(np.array([7, 3, 7, 0]), IntervalHierarchy(lower=0, upper=upper, widths=()), 0)
     assert (found.tolist(), len(tables)) == ([0, 3, 7], int(by_table))
+
+
+def test_of_equally_deep_columns_that_with_the_fewest_labels_stands_last_and_the_next_before_it() -> None:
+    shallow, deep = ValueHierarchy.from_values([f"v{value}" for value in range(9)]), caterpillar(9)
+
+    def order(**shapes: tuple[int, int]) -> list[str]:
+        made = tuple(
+            column(name, deep, high=span) if span > 1 else column(name, shallow, high=span)
+            for name, (_, span) in shapes.items()
+        )
+        lattice = Lattice(columns=made)
+        draws = np.random.default_rng(3)
+        counts, _ = numbered(lattice, [1 + draws.integers(0, labels, 300) for labels, _ in shapes.values()])
+        return [lattice.names[place] for place in prefix_keys(counts, lattice=lattice).layout.order]
+
+    assert order(a=(5, 1), b=(9, 1), c=(3, 4), d=(6, 4)) == ["b", "a", "d", "c"]
+    assert order(a=(5, 1), b=(9, 4), c=(3, 5)) == ["b", "a", "c"]
+    assert order(a=(5, 1), b=(9, 4)) == ["a", "b"]
+    assert order(a=(5, 3), b=(7, 1), c=(9, 2), d=(3, 2), e=(2, 5)) == ["c", "b", "d", "a", "e"]
+
+
+def test_keys_of_one_word_are_sorted_with_their_counts_in_one_number_where_both_fit(monkeypatch) -> None:
+    """Which is several times faster than to sort places."""
+    ways = []
+    monkeypatch.setattr(rollup.np, "argsort", lambda keys, kind, of=np.argsort: ways.append(1) or of(keys, kind=kind))
+    monkeypatch.setattr(rollup.np, "lexsort", lambda keys, of=np.lexsort: ways.append(2) or of(keys))
+    for bits, words, way in ((62, 1, []), (63, 1, [1]), (5, 2, [2])):
+        ways.clear()
+        keys = np.full((words, 3), (1 << bits) - 1, dtype=np.uint64)
+        ordered, counts = ordered_groups(keys, np.array([3, 1, 2]))
+        assert (ordered.tolist(), sorted(counts.tolist()), ways) == (keys.tolist(), [1, 2, 3], way)
+    ways.clear()
+    assert ordered_groups(np.empty((1, 0), dtype=np.uint64), np.empty(0, dtype=np.int64))[1].size == 0
+
+
+def test_groups_that_no_longer_matter_are_left_out_of_arrays_of_2048_and_more(monkeypatch) -> None:
+    looked = []
+    monkeypatch.setattr(PrefixKeys, "reaching", lambda self, threshold, columns: looked.append(threshold) or self)
+    lattice = Lattice(columns=(column("one", caterpillar(3)), column("other", caterpillar(3))))
+    counts, _ = numbered(lattice, [np.array([1, 2]), np.array([2, 1])])
+    base = prefix_keys(counts, lattice=lattice)
+    candidates = sorted((lattice.levels_of(number), number) for number in range(lattice.size))
+    for groups, seen in ((2_047, 0), (2_048, 1)):
+        looked.clear()
+        many = replace(base, counts=np.ones(groups, dtype=np.int64))
+        piece = rollup._Piece(groups=many, place=0, candidates=candidates, threshold=7)
+        assert next(piece.branches()).groups.counts.size == groups
+        assert looked == [7] * seen
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_the_last_column_of_keys_of_one_word_is_rolled_up_without_sorting(monkeypatch, words) -> None:
+    last = []
+    monkeypatch.setattr(rollup, "_along_last", lambda piece, whole=rollup._along_last: last.append(1) or whole(piece))
+    lattice = Lattice(columns=(column("one", caterpillar(3)), column("other", caterpillar(4))))
+    counts, _ = numbered(lattice, [np.array([1, 2, 3]), np.array([2, 1, 4])])
+    base = prefix_keys(counts, lattice=lattice)
+    if words == 2:
+        keys = np.concatenate([np.zeros_like(base.keys), base.keys])
+        layout = replace(base.layout, key_words=2, word_of=(1, 1))
+        base = replace(base, layout=layout, keys=keys)
+    found = rollup.rolled_up(base, lattice=lattice, threshold=1, on_progress=None, threads=1)
+    assert found.tolist() == [int(counts.counts.sum())] * lattice.size
+    assert len(last) == (3 if words == 1 else 0)  # one for each level of the first column

@@ -189,6 +189,22 @@ def test_each_column_of_three_is_guessed_as_by_counting(seed: int) -> None:
         )
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_of_one_record_are_counted_at_the_levels_of_their_stage(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    people = {(x, y, z): int(rng.integers(1, 4)) for x in (1, 2, 3) for y in (1, 2, 3) for z in (1, 2)}
+    shown = {row: int(rng.integers(0, count + 1)) for row, count in people.items()}
+    left: Rows = {}
+    for row, count in people.items():
+        above = tuple(min(code, 2) for code in row)
+        left[above] = left.get(above, 0) + count - shown[row]
+    stages = [lettered(shown), lettered(left, 1)]
+    found = attacks_of(lettered(people), stages, mechanism=DeletionRelease(stages=2, k=1, noise=NOISE))
+    assert found.groups_of_one == sum(count == 1 and shown[row] > 0 for row, count in people.items())
+    assert found.groups_of_one > 0
+    assert [one.name for one in found.inferred] == ["x", "y", "z"]
+
+
 def summed_up(certain: dict[tuple[int, ...], float], people: Rows) -> tuple[float, float, list[float]]:
     """The highest, that of the record in the middle, and the shares that reach each of the certainties."""
     ordered = sorted(one for row, count in people.items() for one in [certain[row]] * count)

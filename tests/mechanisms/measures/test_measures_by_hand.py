@@ -85,6 +85,33 @@ def test_risks() -> None:
         reidentification_risk(np.array([3]), np.array([2]), threshold=0.3)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_risks_are_those_of_each_record(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1 + seed % 3, 9, 12)
+    population = sizes + rng.integers(seed % 2, 12, 12)
+    own = [(int(f), int(whole)) for f, whole in zip(sizes, population, strict=True) for _ in range(f)]
+    n = len(own)
+    threshold = (0.2, 0.25, 1 / 3, 0.5)[seed]
+    risk = reidentification_risk(sizes, population, threshold=threshold)
+    marketer = sum(1 / whole for _, whole in own) / n
+    expected = {
+        "prosecutor_highest": max(1 / f for f, _ in own),
+        "prosecutor_average": sum(1 / f for f, _ in own) / n,
+        "prosecutor_at_risk": sum(1 / f > threshold for f, _ in own) / n,
+        "journalist_highest": max(1 / whole for _, whole in own),
+        "journalist_average": max(12 / population.sum(), marketer),
+        "journalist_at_risk": sum(1 / whole > threshold for _, whole in own) / n,
+        "marketer": marketer,
+        "unique": sum(f == 1 for f, _ in own) / n,
+        "threshold": threshold,
+    }
+    assert {name: getattr(risk, name) for name in expected} == pytest.approx(expected)
+    nothing = reidentification_risk(sizes[:0], population[:0], threshold=threshold)
+    assert {getattr(nothing, name) for name in expected if name != "threshold"} == {0.0}
+    assert nothing.threshold == threshold
+
+
 def test_granularity_counts_what_a_label_covers_beyond_the_value() -> None:
     coarse = table(PEOPLE, levels=(1, 1))
     # Lille alone is North, three towns are South: 4 records lose 0, 4 lose (3 - 1)/(4 - 1).
