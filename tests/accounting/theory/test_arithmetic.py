@@ -117,3 +117,12 @@ def test_a_tail_is_its_geometric_series(least, trials, p):
     ratio = mpmath.mpf(trials - least) * p / ((least + 1) * (1 - mpmath.mpf(p)))
     found = tail_up(least, trials, p)
     assert first / (1 - ratio) < found <= first / (1 - ratio) * (1 + mpmath.mpf("1e-11"))
+
+
+@pytest.mark.parametrize(("sizes", "small"), [((2048, 2048), True), ((1024, 4096), True), ((2049, 2048), False)])
+def test_only_small_arrays_are_convolved_in_a_plain_loop(sizes, small, monkeypatch):
+    used = []
+    monkeypatch.setattr(arithmetic.np, "convolve", lambda *given: used.append(given) or np.ones(1))
+    for first, second in (sizes, sizes[::-1]):
+        arithmetic.convolve_direct(np.ones(first), np.ones(second))
+    assert len(used) == (2 if small else 0)

@@ -103,6 +103,8 @@ def test_the_last_number_that_fits_is_found_to_the_precision_and_soon(answer, pr
         assert cost(found) <= 1.0 or found == pytest.approx(answer, rel=1e-15)
         assert found * (1.0 + precision) * (1.0 + 1e-15) >= answer
         assert len(asked) <= most
+        assert asked[:2] == [1e-9, 1.0]
+        assert most > 7 or asked[2] == pytest.approx(answer, rel=0.26 * precision + 1e-9)
         assert all(1e-9 <= number <= 1.0 for number in asked)
 
 
