@@ -11,6 +11,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 __all__ = [
+    "ABOVE",
+    "BELOW",
     "PRICE_DIGITS",
     "ULP",
     "add_down",
@@ -33,6 +35,7 @@ __all__ = [
     "log_up",
     "multiply_down",
     "multiply_up",
+    "sum_margin",
     "tail_up",
 ]
 
@@ -240,6 +243,15 @@ def least_epsilon(delta_of: Callable[[float], float], delta: float, *, high: flo
 
 ULP = 2.0**-52
 
+ABOVE, BELOW = 1.0 + 8.0 * ULP, 1.0 - 8.0 * ULP
+"""Factors that cover a value of `exp`, `expm1`, `log` or `log1p`, or a few operations."""
+
+
+def sum_margin(terms: int) -> float:
+    """The factor that covers a sum of so many non-negative doubles, each with up to 64 roundings of its own."""
+    return 1.0 + (terms + 64.0) * ULP
+
+
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 # ln n! − (n + 1/2) ln n + n − ln(2π)/2 for n = 0 … 16; the entry for 0 is never used.
@@ -304,7 +316,7 @@ def log_binomial_pmf(
 
     Args:
         j: successes, whole numbers 0 ≤ j ≤ n.
-        n: trials, whole numbers 1 ≤ n < 2**52, same shape as `j`.
+        n: trials, whole numbers 0 ≤ n < 2**52, same shape as `j`.
         p: probability of success, 0 < p < 1.
 
     Returns:

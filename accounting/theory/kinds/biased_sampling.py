@@ -14,7 +14,19 @@ from ....mechanisms.amounts import amount_exact, amount_shown
 from ....mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.microdata import StronglySafeRelease
-from ..arithmetic import ULP, decimal_up, float_down, float_up, least_epsilon, log_binomial_pmf, log_down, tail_up
+from ..arithmetic import (
+    ABOVE,
+    BELOW,
+    ULP,
+    decimal_up,
+    float_down,
+    float_up,
+    least_epsilon,
+    log_binomial_pmf,
+    log_down,
+    sum_margin,
+    tail_up,
+)
 from ..composition.amplification import epsilon_zero_knowledge_robust
 from ..composition.group_privacy import even_group_price, no_price_for_surveyed_group, rule_for_group
 from ..privacy_profile import LARGEST_GROUP, check_parameters, delta_exact, epsilon_of_log_delta
@@ -55,7 +67,6 @@ _TIE = 1e-10
 _DEVIATIONS = 12.0
 _MORE_TERMS = 60.0
 _NEAR = 16
-_UP, _DOWN = 1.0 + 8.0 * ULP, 1.0 - 8.0 * ULP
 
 Array = NDArray[np.float64]
 
@@ -185,7 +196,7 @@ class _Counts:
             last = min(middle + (width if adding else near), n + odd)
             gains, beyond = self._gains(n, odd, first, last, adding=adding)
             if (first == 0 if adding else last >= n + odd) or gains[0 if adding else -1] <= 0.0:
-                return (float(np.maximum(gains, 0.0).sum()) + beyond) * (1.0 + (gains.size + 64.0) * ULP)
+                return (float(np.maximum(gains, 0.0).sum()) + beyond) * sum_margin(gains.size)
             near *= 2
 
     def _gains(self, n: int, odd: int, first: int, last: int, *, adding: bool) -> tuple[Array, float]:
@@ -195,10 +206,10 @@ class _Counts:
         with np.errstate(under="ignore"):
             upper, lower = np.exp(logs + error), np.exp(logs - error)
         if adding:
-            gains = self.top * upper[:-1] * _UP - (self.less + self.top) * lower[1:] * _DOWN
+            gains = self.top * upper[:-1] * ABOVE - (self.less + self.top) * lower[1:] * BELOW
             return gains, self.top * _geometric(upper[-1], upper[-2]) if last < n + odd else 0.0
         left = self.top - self.less * (1.0 - self.top) + 8.0 * ULP * (1.0 + self.less)
-        gains = left * upper[1:] - (1.0 + self.less) * self.top * lower[:-1] * _DOWN
+        gains = left * upper[1:] - (1.0 + self.less) * self.top * lower[:-1] * BELOW
         return gains, left * _geometric(upper[0], upper[1]) if first > 0 else 0.0
 
 
@@ -327,11 +338,9 @@ def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: f
     spread = _DEVIATIONS * math.sqrt(n * q * (1.0 - q) + 1.0) + _MORE_TERMS
     last = min(n + 1, max(threshold, math.floor(n * q)) + math.ceil(spread))
     counts = np.arange(threshold, last + 1, dtype=np.float64)
-    trials = np.full_like(counts, max(n, 1))
+    trials = np.full_like(counts, n)
 
     def pmf(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        if n == 0:
-            return np.where(values == 0.0, 1.0, 0.0)
         inside = np.clip(values, 0.0, trials)
         logs, errors = log_binomial_pmf(inside, trials, q)
         return np.where(values <= n, np.exp(logs + errors + 4.0 * ULP), 0.0)
@@ -340,7 +349,7 @@ def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: f
     ratios = 1.0 - top + top * counts * (1.0 - p) / ((n - counts + 1.0 + 1e-300) * p)
     gains = np.maximum(-np.expm1(epsilon - np.log(ratios)) + max(1e-14, (10.0 + 5.0 * epsilon) * ULP), 0.0)
     gains = np.where(ratios * (1.0 + 1e-13) > math.exp(epsilon), np.minimum(gains, 1.0), 0.0)
-    total = float(weights @ gains) * (1.0 + (counts.size + 64.0) * ULP)
+    total = float(weights @ gains) * sum_margin(counts.size)
     if last <= n:
         # Successive weights fall by at most this ratio, and ever faster: the rest is below a geometric series.
         ratio = (n - last + 1.0) * q / (last * (1.0 - q))

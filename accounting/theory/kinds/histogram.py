@@ -17,7 +17,17 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.noise import TwoSidedGeometricNoise
-from ..arithmetic import ULP, decimal_up, float_down, float_up, least_epsilon, log_binomial_pmf
+from ..arithmetic import (
+    ABOVE,
+    BELOW,
+    ULP,
+    decimal_up,
+    float_down,
+    float_up,
+    least_epsilon,
+    log_binomial_pmf,
+    sum_margin,
+)
 from ..composition.amplification import crowd_blending_statement
 from ..composition.finite_losses import BothDirections, LossesBySize, LossesInDoubles, losses_of_masses
 from ..composition.group_privacy import even_group_price
@@ -173,7 +183,7 @@ class NoisyProfile:
         Raises:
             InputRefused: the search over group sizes is too long.
         """
-        growth = math.exp(min(epsilon, _LARGEST_EPSILON)) * (1.0 - 8.0 * ULP)
+        growth = math.exp(min(epsilon, _LARGEST_EPSILON)) * BELOW
         best = 0.0
         for n in range(1, _MOST_GROUPS):
             larger, smaller = self._group(n), self._group(n - 1)
@@ -237,8 +247,8 @@ class NoisyProfile:
         else:
             counts = np.arange(top + 1, dtype=np.float64)
             logs, errors = log_binomial_pmf(counts, np.full_like(counts, float(n)), self._rate)
-            upper = np.exp(logs + errors) * (1.0 + 8.0 * ULP)
-            lower = np.exp(logs - errors) * (1.0 - 8.0 * ULP)
+            upper = np.exp(logs + errors) * ABOVE
+            lower = np.exp(logs - errors) * BELOW
         if top < n:
             # Successive probabilities fall by at most this ratio, which is below ½ there.
             ratio = (n - top) / (top + 1.0) * self._rate / (1.0 - self._rate)
@@ -287,7 +297,7 @@ def _both(present: Sequence[Array], absent: Sequence[Array], rest: float) -> Bot
 
 def _divergence(upper: Array, lower: Array, growth: float) -> float:
     """Σ max(0, P − E·Q) for upper bounds of P and lower ones of Q."""
-    return float(np.maximum(upper - growth * lower, 0.0).sum()) * (1.0 + (upper.size + 8.0) * ULP)
+    return float(np.maximum(upper - growth * lower, 0.0).sum()) * sum_margin(upper.size)
 
 
 @lru_cache(maxsize=1024)  # whoever charges prices again what the specification has priced

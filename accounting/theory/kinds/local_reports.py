@@ -13,7 +13,8 @@ from ....mechanisms.local_reports.krandomization import KRandomization, OutcomeC
 from ....mechanisms.local_reports.sketch import CountMeanSketch
 from ....mechanisms.mechanism import REPLACEMENT
 from ..arithmetic import (
-    ULP,
+    ABOVE,
+    BELOW,
     add_down,
     add_up,
     decimal_up,
@@ -24,6 +25,7 @@ from ..arithmetic import (
     log_binomial_pmf,
     log_up,
     multiply_up,
+    sum_margin,
 )
 from ..composition.amplification import Guarantee
 from ..composition.group_privacy import summed_group_price
@@ -176,22 +178,20 @@ class OnesProfile:
         """The least δ at ε ≥ 0, rounded outward; 0 from the local ε on."""
         q = self._q
         p = 1.0 - q
-        growth = float(np.exp(epsilon)) * (1.0 - 8.0 * ULP)
-        gain = (p - growth * q) * (1.0 + 8.0 * ULP) + 8.0 * ULP * p
-        loss = (growth * p - q) * (1.0 - 16.0 * ULP)
-        if p < growth * q * (1.0 - 16.0 * ULP):
+        growth = float(np.exp(epsilon)) * BELOW
+        gain = (p - growth * q) * ABOVE + (ABOVE - 1.0) * p
+        loss = (growth * p - q) * BELOW**2
+        if p < growth * q * BELOW**2:
             return 0.0
         edge = np.zeros((self._others.shape[0], 1))
         shifted = np.hstack([edge, self._others])
         unshifted = np.hstack([self._others, edge])
         terms = gain * shifted * (1.0 + _SLACK) - loss * unshifted * (1.0 - _SLACK)
-        total = np.maximum(terms, 0.0).sum(axis=1) * (1.0 + (terms.shape[1] + 8.0) * ULP)
+        total = np.maximum(terms, 0.0).sum(axis=1) * sum_margin(terms.shape[1])
         return min(1.0, float(total.max()) + 1e-290)
 
 
 def _binomial(trials: int, p: float) -> Array:
-    if trials == 0:
-        return np.array([1.0])
     counts = np.arange(trials + 1, dtype=np.float64)
     logs, _ = log_binomial_pmf(counts, np.full_like(counts, float(trials)), p)
     return np.exp(logs)

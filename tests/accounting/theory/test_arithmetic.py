@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory import arithmetic
 from crowdblend.accounting.theory.arithmetic import (
+    ABOVE,
+    BELOW,
     ULP,
     add_down,
     add_up,
@@ -25,6 +27,7 @@ from crowdblend.accounting.theory.arithmetic import (
     log_up,
     multiply_down,
     multiply_up,
+    sum_margin,
     tail_up,
 )
 
@@ -41,6 +44,18 @@ def test_stirlings_remainder_is_its_definition_to_the_last_digit():
         exact = mpmath.mpf(n)
         truth = mpmath.loggamma(exact + 1) - (exact + 0.5) * mpmath.log(exact) + exact - mpmath.log(2 * mpmath.pi) / 2
         assert abs(mpmath.mpf(float(found)) - truth) < mpmath.mpf("2e-17")
+
+
+def test_margins_are_the_roundings_that_they_cover():
+    """Eight units in the last place: docs/proofs/floating-point.md. A sum of m terms: m, and 64 for each of them."""
+    assert (ABOVE, BELOW) == (1 + 2**-49, 1 - 2**-49)
+    assert (sum_margin(0), sum_margin(1000)) == (1 + 64 * ULP, 1 + 1064 * ULP)
+
+
+def test_a_binomial_of_no_trials_is_0():
+    (log,), (error,) = log_binomial_pmf(np.zeros(1), np.zeros(1), 0.3)
+    assert log == 0.0
+    assert 0.0 <= error <= 4 * ULP
 
 
 def test_stirlings_series_has_six_terms():

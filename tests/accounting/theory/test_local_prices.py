@@ -10,6 +10,7 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
+from crowdblend.accounting.theory.kinds import local_reports
 from crowdblend.accounting.theory.kinds.local_reports import (
     EXACT_PEOPLE,
     OnesProfile,
@@ -216,7 +217,41 @@ def test_the_smallest_proved_price_is_charged_under_replacement(bits, people, ru
     assert fewer.epsilon >= charged.epsilon
 
 
+@pytest.mark.parametrize(
+    ("local", "people", "delta"),
+    [("0.5", 500, "0.3"), ("1", 3000, "1e-3"), ("2.5", 10**5, "1e-9"), ("0.01", 10**4, "0.1")],
+)
+def test_the_shuffle_bound_is_rounded_up_in_its_last_digit_only(local, people, delta):
+    found = epsilon_shuffled(local=Decimal(local), people=people, delta=Decimal(delta))
+    with mpmath.workdps(40):
+        growth, logs = mpmath.exp(mpmath.mpf(local)), mpmath.log(4 / mpmath.mpf(delta))
+        spread = 8 * mpmath.sqrt(growth * logs / people) + 8 * growth / people
+        truth = min(mpmath.log(1 + (growth - 1) / (growth + 1) * spread), mpmath.mpf(local))
+        assert truth <= mpmath.mpf(str(found)) <= truth * (1 + mpmath.mpf("1e-11"))
+    assert found == Decimal("0.01") or local != "0.01", "never more than the reports themselves"
+
+
+def test_the_shuffle_bound_begins_at_the_people_of_its_condition():
+    """ε₀ ≤ ln(n/(16·ln(2/δ))): so many people, and not one fewer."""
+    least = math.ceil(16 * math.log(2 / 1e-3) * math.exp(1.0))
+    assert epsilon_shuffled(local=Decimal(1), people=least, delta=Decimal("1e-3")) is not None
+    assert epsilon_shuffled(local=Decimal(1), people=least - 1, delta=Decimal("1e-3")) is None
+
+
+def test_beyond_the_exact_people_the_profile_is_that_of_so_many(monkeypatch):
+    assert EXACT_PEOPLE == 1024
+    monkeypatch.setattr(local_reports, "EXACT_PEOPLE", 12)
+    deltas = [OnesProfile(people=people, flip_probability=0.3).delta(0.2) for people in (11, 12, 13, 10**6)]
+    assert deltas[0] > deltas[1] == deltas[2] == deltas[3]
+
+
 def test_refusals():
+    for local in ("0", "-1", "inf", "nan"):
+        with pytest.raises(InputRefused, match="a positive epsilon"):
+            epsilon_shuffled(local=Decimal(local), people=10, delta=Decimal("0.1"))
+    for flips in (0.0, -0.5, math.nan):
+        with pytest.raises(InputRefused, match="flip probability"):
+            OnesProfile(people=3, flip_probability=flips)
     with pytest.raises(InputRefused, match="at least one person"):
         epsilon_shuffled(local=Decimal(1), people=0, delta=Decimal("0.1"))
     with pytest.raises(InputRefused, match="delta"):
