@@ -35,7 +35,7 @@ _DONE = (
 )
 _NEAREST, _FARTHEST, _WIDTH = math.log(1e-9), math.log(1e9), 1e-7
 _LEAST_RHO = 1e-12
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_GOLDEN = 0.6180339887498949  # (√5 − 1)/2
 
 
 def concentrated_epsilon(rho: Decimal, *, delta: Decimal) -> Decimal:

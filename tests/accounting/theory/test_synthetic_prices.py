@@ -6,9 +6,10 @@ import math
 from decimal import Decimal
 from itertools import combinations, product
 
+import mpmath
 import opendp.prelude as dp
 import pytest
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.theory.kinds.registry import kind_of, price
 from crowdblend.accounting.theory.kinds.synthetic_table import concentrated_epsilon, largest_rho
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.synthetic_table import METHODS, SyntheticTable, counted_cells, library_rho
@@ -41,6 +42,35 @@ def test_the_price_is_the_librarys_own_and_above_that_of_gaussian_noise(rho, del
     assert gaussian_delta(float(found), rho=float(rho)) <= float(delta)
 
 
+@pytest.mark.parametrize(("rho", "delta"), [*product(RHOS, DELTAS)])
+def test_the_order_is_that_of_the_least_epsilon(rho, delta) -> None:
+    with mpmath.workdps(40):
+
+        def epsilon(place: mpmath.mpf) -> mpmath.mpf:
+            order = 1 + mpmath.exp(place)
+            of_delta = mpmath.log(mpmath.mpf(str(delta))) + mpmath.log(order)
+            return order * mpmath.mpf(str(rho)) + mpmath.log((order - 1) / order) - of_delta / (order - 1)
+
+        low, high = mpmath.mpf(-20), mpmath.mpf(20)
+        for _ in range(80):
+            first, second = low + (high - low) / 3, high - (high - low) / 3
+            low, high = (low, second) if epsilon(first) <= epsilon(second) else (first, high)
+        least = max(epsilon(low), mpmath.mpf(0))
+        found = mpmath.mpf(str(concentrated_epsilon(rho, delta=delta)))
+        assert least <= found <= least * (1 + mpmath.mpf("2e-11")) + mpmath.mpf("1e-13")
+
+
+def test_what_a_table_says_of_itself() -> None:
+    table = SyntheticTable(method="aim", rho=Decimal("0.5"))
+    kind = kind_of(table)
+    assert (kind.samples(table), kind.sampling_rate(table), kind.survey_rate) == (1, None, None)
+    assert not any((kind.pure, kind.exclusive))
+    for rho in ("1e-12", "1000000"):
+        costs = concentrated_epsilon(Decimal(rho), delta=Decimal("1e-6"))
+        assert largest_rho(costs, delta=Decimal("1e-6")) == pytest.approx(Decimal(rho), rel=Decimal("1e-5"))
+    assert largest_rho(Decimal(10**8), delta=Decimal("1e-6")) == pytest.approx(10**6, rel=Decimal("1e-9"))
+
+
 @pytest.mark.parametrize("records", [2, 30])
 def test_several_records_cost_what_so_many_times_the_shift_does(records) -> None:
     mechanism, delta = SyntheticTable(method="aim", rho=Decimal("0.01")), Decimal("1e-6")
@@ -55,7 +85,7 @@ def test_the_largest_rho_costs_the_epsilon_that_is_asked_for(records) -> None:
     for epsilon, delta in product((Decimal("0.01"), Decimal(1), Decimal(20)), DELTAS[1:]):
         rho = largest_rho(epsilon, delta=delta, records=records)
         costs = price(SyntheticTable(method="mst", rho=rho), delta=delta, rows_per_person=records).epsilon
-        assert epsilon * Decimal("0.999999") < costs <= epsilon
+        assert epsilon * (1 - Decimal("1e-9")) < costs <= epsilon
     with pytest.raises(InputRefused, match="too little"):
         largest_rho(Decimal("1e-30"), delta=Decimal("1e-9"))
 
