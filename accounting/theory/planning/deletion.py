@@ -323,17 +323,9 @@ def _central_delta(target: _Target, scale: float) -> float:
 
 
 def _end_delta(target: _Target, scale: float, width: int) -> float:
-    """About the probability of a truncated end at any stage, or of any margin."""
-    probability = target.steps * _end(scale, width, target.records)
-    if target.margins is not None:
-        noise, times = target.margins.noise, target.margins.number * target.releases
-        probability += times * _end(float(noise.scale), noise.width, target.records)
-    return probability
-
-
-def _end(scale: float, width: int, records: int) -> float:
-    ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(min(records, width + 1)))
-    return sum(ends) / (scale * math.sqrt(2.0 * math.pi))
+    """About the probability of a truncated end at any stage."""
+    ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(target.records))
+    return target.steps * sum(ends) / (scale * math.sqrt(2.0 * math.pi))
 
 
 def _width(target: _Target, scale: float, rest: float) -> int:

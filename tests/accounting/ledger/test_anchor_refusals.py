@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,6 +263,24 @@ def test_all_that_an_anchor_says_and_leaves_open(sqlite_books, anchor) -> None:
             for one, told in zip(found.findings, expected.findings, strict=True)
         ]
         assert found == replace(expected, findings=tuple(open_end))
+    store.close()
+
+
+def test_what_is_anchored_while_a_ledger_is_looked_at_is_not_held_against_it(sqlite_books, anchor) -> None:
+    """The ledger is seen as it was when its reading began; its anchor may grow from then on."""
+    with sqlite_books.reader() as reader:
+        later = Head(ledger_id=reader.ledger_id, position=3, hash=OTHER)
+    store, (key,) = open_store(sqlite_books.url, anchoring=None), sqlite_books.anchoring.keys.public_keys()
+
+    @contextmanager
+    def connect():
+        with anchor.path.open("ab") as file:
+            file.write(line_of_head(later, sqlite_books.anchoring.keys.current()))
+        with store.reading() as connection:
+            yield connection
+
+    assert check_anchor(anchor.path, connect=connect, trusted=(key,)).findings == ()
+    assert "cut back" in check_anchor(anchor.path, connect=store.reading, trusted=(key,)).findings[0]
     store.close()
 
 

@@ -12,6 +12,7 @@ from crowdblend.accounting.ledger.chain.anchor import line_of_head
 from crowdblend.accounting.ledger.chain.check import Reached, keep_verification, read_verification
 from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.schema import entry
+from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.private_store.keys import replace_private
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
@@ -113,3 +114,20 @@ def test_a_digest_of_rows_is_of_each_row_with_a_comma_wherever_they_were_divided
     expected = hashlib.sha256(b"crowdblend ledger rows 1\nentry" + written.encode())
     assert whole.digests["entry"] == expected.hexdigest()
     assert len(set(check.RowDigests(None).digests.values())) == len(check.TABLES)
+
+
+def test_digests_of_rows_can_be_continued_from_any_entry(sqlite_books) -> None:
+    sqlite_books.add()
+    sqlite_books.charge("one")
+    sqlite_books.charge("two")
+    store = open_store(sqlite_books.url, anchoring=None)
+    with store.reading() as connection:
+        whole = check.RowDigests(connection)
+        whole.read_all(after=-1, upto=3)
+        for middle in (-1, 0, 1, 2, 3):
+            parts = check.RowDigests(connection)
+            parts.read_all(after=-1, upto=middle)
+            assert (parts.digests == whole.digests) == (middle == 3)
+            parts.read_all(after=middle, upto=3)
+            assert parts.digests == whole.digests
+    store.close()
