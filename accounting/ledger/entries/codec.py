@@ -113,7 +113,7 @@ def _readers(cls: type[Any]) -> dict[str, Reader]:
 def _reader(hint: Any) -> Reader:  # noqa: ANN401 - a type hint
     """How a value of a type is read back from JSON; each type has one form there, so a union's are told apart."""
     options = {_form(option): option for option in (get_args(hint) if isinstance(hint, UnionType) else (hint,))}
-    last = [form for form in options if form is not NoneType][-1]
+    last = [form for form in FORMS if form in options][-1]
 
     def read(value: object) -> object:
         if type(value) not in options:

@@ -275,6 +275,53 @@ def test_other_kinds_and_other_spellings_are_refused(body) -> None:
         entry_of_bytes(body)
 
 
+@pytest.mark.parametrize(
+    ("body", "change", "told"),
+    [
+        (b"[]", {}, "an entry must be a JSON object"),
+        (b"[" * 100_000, {}, "an entry has no deep nesting"),
+        (b'{"release_id":"r"}', {}, "this version knows no entry of kind 'None'"),
+        (b'{"kind":"x"}', {"kind": "k" * 99}, f"this version knows no entry of kind '{'k' * 60}'"),
+        (b'{"kind":"release-reading/1"}', {}, "ReleaseReading needs the field 'release_id'"),
+        (b'{"kind":"token-revoked/1"}', {}, "TokenRevoked needs the field 'by'"),
+        (b'{"kind":"x"}', {"kind": "token-revoked/1", "z": 1, "y" * 99: 1}, f"TokenRevoked has no field '{'y' * 60}'"),
+        (b'{"kind":"release-reading/1"}', {"release_id": 1}, "a text field holds something else"),
+        (b'{"kind":"release-reading/1", "release_id":"r"}', None, "the entry is not in its canonical form"),
+    ],
+)
+def test_what_is_no_entry_of_this_version_is_told(body, change, told) -> None:
+    changed = json.dumps(json.loads(body) | change, sort_keys=True, separators=(",", ":")).encode() if change else body
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the whole message is compared below
+        entry_of_bytes(changed)
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("label", "text"),
+        ("epsilon_paper", "text"),
+        ("day", "text"),
+        ("price", "field of named values"),
+        ("price.releases", "whole-number"),
+        ("mechanism", "field of named values"),
+        ("mechanism.k", "whole-number"),
+        ("series", "field of named values"),
+    ],
+)
+def test_a_field_of_another_type_is_told_by_what_it_should_be(place, told) -> None:
+    document = json.loads(next(body for body, entry in PINNED.items() if type(entry) is ReleaseCharged))
+    *outer, name = place.split(".")
+    (document[outer[0]] if outer else document)[name] = 1.5
+    with pytest.raises(ValueError, match=rf"^a {told}( field)? holds something else$"):
+        entry_of_bytes(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())
+    abandoned = (
+        b'{"by":"me","day":"2026-03-04","kind":"release-abandoned/1","reason":"why","refunded":1,"release_id":"r"}'
+    )
+    with pytest.raises(ValueError, match=r"^a true-or-false field holds something else$"):
+        entry_of_bytes(abandoned)
+
+
 OF_FILTER, FILTERED = (
     next(body for body, entry in PINNED.items() if type(entry) is kind)
     for kind in (ReleaseChargedToFilter, FilterDatasetAdded)

@@ -7,11 +7,13 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, ReleaseAbandoned, ReleasePublished, ReleaseReading
 from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.rules.rule import StoredState, Violation, unknown
 from crowdblend.accounting.ledger.rules.series import unpaid_parts
 from crowdblend.accounting.ledger.rules.violations import violations
-from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 
 CHANGES = {
     "data set": ("dataset", ["a-other", "z-other"]),
@@ -189,3 +191,72 @@ def test_a_receipt_names_one_sample_for_good(books) -> None:
     receipt = books.charge("one")
     with pytest.raises(dataclasses.FrozenInstanceError):
         receipt.sample_id = "5" * 64
+
+
+@pytest.mark.parametrize(
+    ("of", "fault", "what"),
+    [
+        ("dataset", "dataset 'x' is not in the ledger", "the ledger has no data set of this name."),
+        (
+            "series",
+            "series 'x' has not paid for this release: nothing of that name",
+            "the ledger has no series of this name.",
+        ),
+        ("release", "release 'x' was never charged", "the ledger has no such release."),
+        ("token", "token x was never added", "there is no such token, or it was revoked before."),
+    ],
+)
+def test_what_a_ledger_lacks_is_the_callers_mistake(of, fault, what) -> None:
+    found = unknown(of, "x")
+    assert (found.fault, found.what, found.where) == (fault, what, f"{of} 'x'")
+    assert (found.mistake, found.lacking, found.cause) == (True, True, "")
+    assert type(found.refusal) is InputRefused
+    assert (found.refusal.what, found.refusal.where, found.refusal.remedy) == (what, f"{of} 'x'", found.remedy)
+
+
+def test_a_broken_rule_is_a_refusal_by_the_accountant_whose_remedy_is_computed_when_asked_for() -> None:
+    asked = []
+    broken = Violation(what="No.", where="here", remedy=lambda: asked.append(1) or "Wait.", cause="over-budget")
+    assert (broken.fault, broken.mistake, broken.lacking, asked) == ("", False, False, [])
+    refusal = broken.refusal
+    assert type(refusal) is AccountantRefused
+    assert (refusal.what, refusal.where, refusal.remedy, refusal.cause) == ("No.", "here", "Wait.", "over-budget")
+    assert asked == [1]
+
+
+def test_what_is_asked_of_a_stored_ledger_in_one_transaction(sqlite_books) -> None:
+    books = sqlite_books
+    books.add()
+    books.register()
+    first = books.writer().charge(books.of_series("first"))
+    books.charge("alone")
+    assert books.abandon("first")
+    books.writer().charge(books.of_series("second"))
+    store = open_store(books.url, anchoring=None)
+    with store.looking() as connection:
+        state = StoredState(connection)
+        assert state.position == len(books.kinds())
+        assert (state.dataset("none"), state.account("none"), state.series("none")) == (None,) * 3
+        assert state.dataset("census") is state.dataset("census")
+        assert state.account("census").sequence == 2
+        assert state.series("monthly").series == "monthly"
+        places = [(state.turn("monthly", number), state.holder("monthly", number)) for number in (1, 2, 3)]
+        assert places == [(1, None), (1, "second"), (0, None)]
+        assert state.release("alone") is state.release("alone")
+        paid = state.payment("alone")
+        assert (paid.dataset, paid.series, paid.of_filter) == ("census", None, None)
+        assert (paid.price, paid.mechanism) == (state.release("alone").charge.price, state.series("monthly").mechanism)
+        assert state.payment("second").series == "monthly"
+        assert (state.payment("none"), state.outcomes("none"), state.release_of_sample("0" * 64)) == (None, set(), None)
+        assert state.outcomes("first") == {"charged", "refunded"}
+        assert state.outcomes("alone") == {"charged"}
+        assert state.release_of_sample(first.sample_id) == "first"
+        assert state.standing("census", exclusive=False) in {"alone", "second"}
+        assert state.standing("census", exclusive=True) is None
+        assert state.revoked("0" * 16) is None
+    for release_id in ("third", "fourth"):
+        books.writer().charge(books.of_series(release_id))
+    with store.looking() as connection:
+        state = StoredState(connection)
+        assert (state.turn("monthly", 1), state.holder("monthly", 1)) == (2, "fourth")
+    store.close()
