@@ -389,7 +389,7 @@ def verify_resumable(
         if findings:
             return findings, None
         known = vouched(connection)
-        rows.read_all(after=-1 if since is None else since.place.position, upto=known.position)
+        rows.read_all(after=None if since is None else since.place.position, upto=known.position)
         head = Head(ledger_id=ledger_id_of(connection), position=known.position, hash=known.hash)
         return (), Reached(head=head, root=known.root, tables=rows.digests)
 
@@ -410,13 +410,13 @@ class RowDigests:
         """Table → digest of the rows so far."""
         return {table.name: hashed.hexdigest() for table, hashed in self._hashes.items()}
 
-    def read_all(self, *, after: int, upto: int) -> None:
-        """Take the rows of every table after a place, up to another, into its digest."""
+    def read_all(self, *, after: int | None, upto: int) -> None:
+        """Take the rows of every table after a place, or from the first on, up to another, into its digest."""
         for table in TABLES:
             for _ in self.read(table, after=after, upto=upto):
                 pass
 
-    def read(self, table: Table, *, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
+    def read(self, table: Table, *, after: int | None, upto: int) -> Iterator[tuple[Any, ...]]:
         """Give a table's rows after a place, up to another, and take them into its digest."""
         columns = [table.c.position, table.c.kind] if table is entry else list(table.columns)
         for part in self._parts(table, columns, after=after, upto=upto):
@@ -426,7 +426,7 @@ class RowDigests:
     def read_entries(self, *, upto: int) -> Iterator[tuple[Any, ...]]:
         """Give place, kind, previous hash, hash and body of the entries up to a place, and take them in as well."""
         columns = [entry.c[name] for name in ("position", "kind", "previous", "hash", "body")]
-        for part in self._parts(entry, columns, after=-1, upto=upto):
+        for part in self._parts(entry, columns, after=None, upto=upto):
             self.take(entry, [row[:2] for row in part])
             yield from part
 
@@ -435,9 +435,11 @@ class RowDigests:
         written = json.dumps(rows, separators=(",", ":"), ensure_ascii=True, default=str)
         self._hashes[table].update(written[1:-1].encode("ascii") + b",")
 
-    def _parts(self, table: Table, columns: list[Any], *, after: int, upto: int) -> Iterator[list[tuple[Any, ...]]]:
+    def _parts(
+        self, table: Table, columns: list[Any], *, after: int | None, upto: int
+    ) -> Iterator[list[tuple[Any, ...]]]:
         query = select(*(as_stored(column) for column in columns)).where(table.c.position <= upto)
-        if after >= 0:
+        if after is not None:
             query = query.where(table.c.position > after)
         ordered = query.order_by(table.c.position, *table.primary_key)
         for part in self._connection.execute(ordered, execution_options=STREAMED).partitions():
@@ -534,7 +536,7 @@ class _Before:
         """Read the rows up to a place: they follow from the entries, as was verified."""
         for table in DERIVED_TABLES:
             names = [column.name for column in table.columns]
-            for cells in self._rows.read(table, after=-1, upto=upto):
+            for cells in self._rows.read(table, after=None, upto=upto):
                 self._in_table[table.name] += 1
                 if table in (account, release_stage, sample, series_release):
                     row = Row(table=table, values=dict(zip(names, cells, strict=True)))

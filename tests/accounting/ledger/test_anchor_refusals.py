@@ -284,6 +284,12 @@ def test_what_is_anchored_while_a_ledger_is_looked_at_is_not_held_against_it(sql
     store.close()
 
 
+def test_an_entry_that_is_missing_in_the_middle_is_told_by_its_place(sqlite_books, anchor, forge_past_guards) -> None:
+    forge_past_guards(sqlite_books, "DELETE FROM entry WHERE position = 1")
+    [found] = findings(sqlite_books, anchor.path)
+    assert found.startswith("the anchor vouches for entry 1, and the ledger ends at entry 2")
+
+
 @pytest.mark.parametrize(("length", "damaged"), [(4095, 1), (4096, 1), (4097, 2)])
 def test_a_line_is_read_up_to_its_longest_length(sqlite_books, anchor, length, damaged) -> None:
     """What follows of a longer one counts as a line of its own."""

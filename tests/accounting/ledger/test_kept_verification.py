@@ -8,8 +8,8 @@ import os
 
 import pytest
 from crowdblend.accounting.ledger.chain import check
-from crowdblend.accounting.ledger.chain.anchor import line_of_head
-from crowdblend.accounting.ledger.chain.check import Reached, keep_verification, read_verification
+from crowdblend.accounting.ledger.chain.anchor import head_of_line, line_of_head
+from crowdblend.accounting.ledger.chain.check import KeptVerification, Reached, keep_verification, read_verification
 from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.schema import entry
 from crowdblend.accounting.ledger.database.store import open_store
@@ -123,11 +123,33 @@ def test_digests_of_rows_can_be_continued_from_any_entry(sqlite_books) -> None:
     store = open_store(sqlite_books.url, anchoring=None)
     with store.reading() as connection:
         whole = check.RowDigests(connection)
-        whole.read_all(after=-1, upto=3)
-        for middle in (-1, 0, 1, 2, 3):
+        whole.read_all(after=None, upto=3)
+        for middle in (0, 1, 2, 3):
             parts = check.RowDigests(connection)
-            parts.read_all(after=-1, upto=middle)
+            parts.read_all(after=None, upto=middle)
             assert (parts.digests == whole.digests) == (middle == 3)
             parts.read_all(after=middle, upto=3)
             assert parts.digests == whole.digests
     store.close()
+
+
+def test_a_resumed_verification_reaches_what_a_whole_one_reaches(sqlite_books) -> None:
+    """From the first entry on, and from a ledger of one entry."""
+    books, kept = sqlite_books, []
+    for grow in (lambda: None, books.add, books.charge):
+        grow()
+        store = open_store(books.url, anchoring=None)
+        for earlier in (None, *kept):
+            findings, reached = check.verify_resumable(earlier, connect=store.reading, dialect=store.dialect)
+            assert findings == ()
+            if earlier is None:
+                whole = reached
+            assert reached == whole
+        with store.reading() as connection:
+            rows = check.RowDigests(connection)
+            rows.read_all(after=None, upto=whole.head.position)
+        assert whole.tables == rows.digests
+        assert whole.head.position == len(kept)
+        anchored = head_of_line(line_of_head(whole.head, KEY))
+        kept.append(KeptVerification(reached=whole, anchored=anchored, version="1"))
+        store.close()

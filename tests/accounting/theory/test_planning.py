@@ -378,3 +378,8 @@ def test_what_can_not_be_amplified_is_refused(changes, told):
     assert plan(**usual).delta == 0
     with pytest.raises(InputRefused, match=told):
         plan(**usual | changes)
+
+
+def test_the_rates_that_are_tried_are_two_hundredths_and_every_twentieth():
+    twentieths = [Decimal(hundredths) / 100 for hundredths in range(5, 100, 5)]
+    assert list(planner.RATES_TRIED) == [Decimal("0.01"), Decimal("0.02"), *twentieths]

@@ -46,7 +46,7 @@ def kept_at(victim, links: list[dict[str, Any]], position: int) -> KeptVerificat
     """What would have been kept of the ledger when it ended there."""
     with victim.connection.begin():
         rows = check.RowDigests(victim.connection)
-        rows.read_all(after=-1, upto=position)
+        rows.read_all(after=None, upto=position)
         head = Head(ledger_id=ledger_id_of(victim.connection), position=position, hash=links[position]["hash"])
     reached = Reached(head=head, root=followed(links[: position + 1])[2], tables=rows.digests)
     return KeptVerification(reached=reached, anchored=head_of_line(line_of_head(head, KEY)), version="1")
