@@ -194,7 +194,7 @@ def _joined(first: Array, second: Array, epsilons: Array) -> Array:
 def _on_chord(epsilons: Array, ratios: Array, index: int) -> float:
     """The ε at which the chord over e^ε from the last point above the target to the first one below it meets it."""
     right = float(epsilons[index])
-    if index == 0 or ratios[index - 1] >= _HIGHEST_RATIO * 0.99:
+    if index == 0:
         return right
     left, above, below = float(epsilons[index - 1]), float(ratios[index - 1]), float(ratios[index])
     share = (above - 1.0) / (above - below)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from crowdblend.accounting.theory.arithmetic import _power_share, first_whole, last_real, least_epsilon
 from crowdblend.accounting.theory.composition import loss_distribution
+from crowdblend.accounting.theory.kinds.kind import Tunable
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning import inversion as smallest_delta
@@ -418,3 +419,123 @@ def test_the_ends_of_the_ranges_are_found():
         InputRefused, match=r"not even one release with k = 1 at sampling rate 0\.1 fits into epsilon 0"
     ):
         most_releases(StronglySafeRelease(k=1, sampling_rate=Decimal("0.1")), replace(tight, delta=Decimal("0.01")))
+
+
+@pytest.mark.parametrize(
+    ("composed", "played", "resolutions", "found"),
+    [
+        ("1e-3", [2e-5], [5e-5], "2e-5"),
+        ("1e-3", [5.01e-6], [5e-5], "5.01e-6"),
+        ("1e-3", [4.99e-6, 3e-6], [5e-5, 4.99e-6], "3e-6"),
+        ("1e-3", [1e-7, 1e-9], [5e-5, 1e-7], "1e-9"),
+        ("1e-3", [1e-7, 2e-7], [5e-5, 1e-7], "1e-7"),
+        ("1e-3", [None], [5e-5], "1e-3"),
+        ("1e-3", [ValueError], [5e-5], "1e-3"),
+        ("1e-3", [2e-3], [5e-5], "1e-3"),
+        ("1e-3", [0.0], [5e-5], "0"),
+        ("1.9e-199", [], [], "1.9e-199"),
+        ("2.1e-199", [1e-199], [1.05e-200], "1e-199"),
+        ("30", [], [], "30"),
+        ("19", [0.5], [0.95], "0.5"),
+    ],
+)
+def test_a_game_for_a_delta_is_played_at_most_twice_and_on_grids_that_resolve_it(
+    composed, played, resolutions, found, monkeypatch
+):
+    """First for a twentieth of the composed δ; again where what was found is below a tenth of that."""
+    asked, answers = [], iter(played)
+
+    def game(release, *, releases, epsilon, resolution):
+        assert (release, releases, epsilon) == (RELEASE, 2, 1.0)
+        asked.append(resolution)
+        answer = next(answers)
+        if answer is ValueError:
+            raise ValueError("no grid")
+        return answer
+
+    monkeypatch.setattr(inversion, "delta_of_game", game)
+    assert inversion._played(RELEASE, FEW, composed=Decimal(composed)) == pytest.approx(
+        Decimal(found), rel=Decimal("1e-11")
+    )
+    assert asked == pytest.approx(resolutions)
+
+
+@pytest.mark.parametrize(
+    ("releases", "epsilon", "composes", "plays"),
+    [
+        (1, "1", False, False),
+        (2, "1", True, True),
+        (100, "1", True, True),
+        (101, "1", True, False),
+        (2, "0", True, False),
+    ],
+)
+def test_a_delta_is_the_least_of_what_is_proved(releases, epsilon, composes, plays, monkeypatch):
+    asked = []
+    monkeypatch.setattr(inversion, "_composed", lambda *_: asked.append("composed") or Decimal("1e-20"))
+    monkeypatch.setattr(inversion, "_played", lambda *_, composed: asked.append(composed) or Decimal("1e-30"))
+    found = least_delta(RELEASE, replace(FEW, releases=releases, epsilon=Decimal(epsilon)))
+    assert asked == ["composed"] * composes + [Decimal("1e-20")] * plays
+    assert found == Decimal("1e-30" if plays else "1e-20") or not composes
+    for target, may in ((replace(FEW, releases=400), True), (replace(FEW, releases=401), False), (SHORT, False)):
+        assert inversion._may_be_played(target) is may
+    assert not inversion._may_be_played(replace(FEW, **CHOICE))
+
+
+def test_searches_with_a_choice_start_by_how_hard_a_target_is():
+    """The estimate of ln δ turned over, which follows a power law; floors where there is no double."""
+    target = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=3, **CHOICE)
+    assert inversion._soft(target) == pytest.approx(1 / math.log(1e5))
+    for change, expected in (
+        ({}, 0.047477689530401435),
+        ({"delta": Decimal("1e-300")}, 0.0489387345201868),
+        ({"epsilon": Decimal(0)}, 0.2422723259633205),
+    ):
+        assert inversion._hardness(RELEASE, replace(target, **change)) == pytest.approx(expected, rel=1e-9)
+    assert inversion._hardness(RELEASE, replace(target, delta=Decimal("1e-999"))) == pytest.approx(
+        inversion._hardness(RELEASE, replace(target, delta=Decimal("1e-270"))), rel=0.01
+    )
+
+
+@pytest.mark.parametrize("twist", [0.9, 1.0, 1.1])
+@pytest.mark.parametrize("choice", [{}, CHOICE])
+def test_most_releases_are_found_by_few_prices(choice, twist, monkeypatch):
+    """Here ε is a hundredth of the root of their number, and nine tenths of that are charged up to a year of days."""
+    priced = []
+
+    def composed(_release, target, share):
+        priced.append(target.releases)
+        return share * 0.01 * math.sqrt(target.releases)
+
+    def charged(_release, target):
+        return 0.01 * math.sqrt(target.releases) * (0.9 if target.releases < 365 else 1.0) <= target.epsilon
+
+    monkeypatch.setattr(inversion, "_priced", composed)
+    monkeypatch.setattr(inversion, "_within", charged)
+    monkeypatch.setattr(inversion, "_charged_share", lambda _, target: 0.9 if target.releases < 365 else 1.0)
+    monkeypatch.setattr(
+        inversion, "_hardness", lambda _, target: inversion._soft(target) * target.releases * twist / 1_000
+    )
+    for epsilon, expected in (("0.0901", 100), ("0.0905", 101), ("0.0091", 1), ("0.316227", 999), ("20", 1_000_000)):
+        priced.clear()
+        assert most_releases(RELEASE, replace(FEW, epsilon=Decimal(epsilon), **choice)) == expected
+        assert priced[0] == (math.ceil(1_000 / twist) if choice else 1)
+        assert len(priced) <= (28 if expected < 1_000 else 40)
+    priced.clear()
+    assert most_releases(RELEASE, replace(FEW, epsilon=Decimal("0.0901"), **choice), longest_game=5) == 100
+    assert most_releases(RELEASE, replace(FEW, epsilon=Decimal("0.316227"), **choice), longest_game=365) == 999
+
+
+def test_what_would_fit_is_told_as_far_as_there_is_such():
+    tunable = Tunable(release=RELEASE, selection_epsilon=None, selection_rate=None)
+    target = Target(epsilon=Decimal("0.1"), delta=Decimal("1e-6"))
+    told = inversion.changes_that_fit(tunable, epsilon=target.epsilon, delta=target.delta, releases=1)
+    rate, k = largest_sampling_rate(20, target), least_k(Decimal("0.1"), target)
+    assert told == (f"a sampling rate of at most {rate}", f"k of at least {k}")
+    assert rate < RELEASE.sampling_rate
+    assert k > RELEASE.k
+    for wrong in ({"delta": Decimal(1)}, {"releases": 0}, {"epsilon": Decimal(-1)}):
+        asked = {"epsilon": target.epsilon, "delta": target.delta, "releases": 1} | wrong
+        assert inversion.changes_that_fit(tunable, **asked) == ()
+    chosen = tunable._replace(selection_epsilon=Decimal("0.2"))
+    assert inversion.changes_that_fit(chosen, epsilon=target.epsilon, delta=target.delta, releases=1) == ()
