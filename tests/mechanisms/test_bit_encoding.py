@@ -53,6 +53,8 @@ def test_values_that_share_a_vector_are_told():
     assert all(len(sharing) > 1 for sharing in shared.values())
     assert all(bloom.vector_of(text) == vector for vector, sharing in shared.items() for text in sharing)
     assert COLOURS.vector_of("pink") == COLOURS.vector_of("mauve")
+    alone = BloomEncoding(bits=1, hashes=1, seed=b"x")
+    assert (alone.shared_vectors(["b", "a", "b"]), alone.shared_vectors(["a", "a"])) == ({1: ["b", "a"]}, {})
 
 
 def test_from_values_to_estimates(seeded_bytes):

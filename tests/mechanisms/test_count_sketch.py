@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.local_reports import sketch as sketches
 from crowdblend.mechanisms.local_reports.krandomization import WORD
 from crowdblend.mechanisms.local_reports.sketch import (
     LEAST_EPSILON,
@@ -179,3 +180,19 @@ def test_sums_of_parts_add_up_and_unknown_hash_functions_count_nowhere(seeded_by
 def test_fields_out_of_range(change):
     with pytest.raises(ValueError, match=r"must|bytes"):
         CountMeanSketch(**{"epsilon": Decimal(1), "hashes": 2, "bits": 8, "seed": b"x"} | change)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 4, 100])
+def test_reports_are_made_and_summed_alike_however_many_at_once(monkeypatch, seeded_bytes, at_once):
+    """At ε = 40 two bits in a milliard are flipped: a report is the bit of its value alone."""
+    sketch = CountMeanSketch(epsilon=Decimal(40), hashes=3, bits=16, seed=b"at once")
+    monkeypatch.setattr(sketches, "_BLOCK_BYTES", at_once * sketch.bits)
+    values = [f"value {number}" for number in range(11)]
+    reports = encode(sketch, values, randomness=seeded_bytes)
+    rows = np.unpackbits(reports.packed_bits, axis=1)
+    places = [hash_positions(sketch, value)[n] for value, n in zip(values, reports.hash_numbers, strict=True)]
+    assert (rows.sum(axis=1).tolist(), rows.argmax(axis=1).tolist()) == ([1] * 11, places)
+    sums = summed(sketch, reports)
+    for number in range(3):
+        assert sums.ones[number].tolist() == rows[reports.hash_numbers == number].sum(axis=0).tolist()
+        assert sums.reports[number] == (reports.hash_numbers == number).sum()
