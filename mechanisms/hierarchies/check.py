@@ -127,8 +127,8 @@ def _not_monotone(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
         votes: dict[str, Counter[str]] = {}
         for row in rows:
             votes.setdefault(row[level], Counter())[row[level + 1]] += 1
-        votes.setdefault(BUCKET_LABEL, Counter())[BUCKET_LABEL] = len(rows) + 1
         usual = {label: counted.most_common(1)[0][0] for label, counted in votes.items()}
+        usual[BUCKET_LABEL] = BUCKET_LABEL
         for number, row in enumerate(rows):
             if row[level + 1] != usual[row[level]]:
                 what = (

@@ -320,13 +320,12 @@ def information_kept(hierarchy: Hierarchy, level: int) -> Fraction:
     """
     sizes = hierarchy.label_sizes(level)
     domain = sum(size * labels for size, labels in sizes.items())
-    if domain <= 1 or (len(sizes) == 1 and domain in sizes):
+    if domain <= 1:
         return Fraction(0)
     # Decimal logarithms are correctly rounded, so that every machine finds the same integer.
     lost = Decimal(0)
     for size, labels in sorted(sizes.items()):
-        if size > 1:
-            lost = _EXACT.add(lost, _EXACT.multiply(Decimal(size * labels), _EXACT.ln(Decimal(size))))
+        lost = _EXACT.add(lost, _EXACT.multiply(Decimal(size * labels), _EXACT.ln(Decimal(size))))
     share = _EXACT.divide(lost, _EXACT.multiply(Decimal(domain), _EXACT.ln(Decimal(domain))))
     return 1 - Fraction(round(Fraction(share) * _SHARE_UNIT), _SHARE_UNIT)
 

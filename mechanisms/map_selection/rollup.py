@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -399,19 +400,13 @@ class _Piece:
         """The pieces of the next column's levels, finest first."""
         column = self.groups.layout.order[self.place]
         groups = self.groups
-        start = 0
-        while start < len(self.candidates):
-            level = self.candidates[start][0][self.place]
-            stop = start
-            while stop < len(self.candidates) and self.candidates[stop][0][self.place] == level:
-                stop += 1
+        for level, own in groupby(self.candidates, key=lambda candidate: candidate[0][self.place]):
             groups = groups.coarsened((*groups.levels[:column], level, *groups.levels[column + 1 :]))
             # The next level is rolled up from all groups, this branch goes on with those that still matter to it.
             matter = groups
             if groups.counts.size >= _WORTH_LEAVING_OUT:
                 matter = groups.reaching(self.threshold, columns=self.place + 1)
-            yield replace(self, groups=matter, place=self.place + 1, candidates=self.candidates[start:stop])
-            start = stop
+            yield replace(self, groups=matter, place=self.place + 1, candidates=tuple(own))
 
     def kept(self) -> Kept:
         """What every candidate of the piece keeps."""

@@ -187,7 +187,7 @@ def classification(before: CountedRecords, released: CountedRecords, *, target: 
     labels = before.recoded(released.map).marginal(place)[0]
     if not others or not 2 <= labels.size <= MOST_CLASSES or not released.records:
         return None
-    thin = max(1, -(-before.records // (MOST_TRAINED * 3 // 2)))
+    thin = -(-before.records // (MOST_TRAINED * 3 // 2))
     counts = before.groups.counts
     held = every_nth(counts, HELD_OUT * thin)
     trained = every_nth(counts, thin) - held

@@ -407,7 +407,7 @@ def inferred_column(records: CountedRecords, released: CountedRecords, place: in
     largest = np.bincount(group, weights=shown == most[group], minlength=groups)[group]
     beside = np.bincount(group, weights=shown == second[group], minlength=groups)[group]
     top, next_one = most[group], second[group]
-    guessed = np.where(top == 0, frequent, (shown == top) / np.maximum(largest, 1))
+    guessed = np.where(top == 0, frequent, (shown == top) / largest)
     # Her own record taken out: with a unique largest label the second may catch up; otherwise another is in front.
     fewer = shown - 1
     alone = (shown == top) & (largest == 1)

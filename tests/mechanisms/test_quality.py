@@ -44,6 +44,12 @@ def test_a_level_keeps_the_entropy_of_its_labels(level):
     assert float(information_kept(AGES, level)) == pytest.approx(entropy_share(by_codes), abs=1e-11)
 
 
+def test_a_domain_of_no_value_or_of_one_has_no_information():
+    for rows in ([("*", "*")], [("a", "*")], [("a", "b")]):
+        nothing = ValueHierarchy.from_rows(rows)
+        assert [information_kept(nothing, level) for level in range(2)] == [0, 0]
+
+
 def test_the_value_keeps_all_one_label_nothing_and_coarser_levels_no_more():
     for hierarchy in (PLACES, AGES, IntervalHierarchy(lower=0, upper=2**60, widths=(10, 1000))):
         kept = [information_kept(hierarchy, level) for level in range(hierarchy.levels)]
