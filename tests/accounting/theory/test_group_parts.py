@@ -56,7 +56,7 @@ def test_a_curve_that_is_cut_off_stays_far_above_1():
     assert found[0] == found[1] == 1e-290
     for value, log in zip(found[2:], (-1, 0, 9, 10), strict=True):
         assert mpmath.exp(log) <= value <= mpmath.exp(log) * (1 + 1e-11)
-    assert 1e289 < _ratios(np.array([0.0]), -5000.0)[0] < math.inf
+    assert 4e289 < _ratios(np.array([0.0]), -5000.0)[0] < 1e290
     joined = _of_group(np.array([1e289, 1e289]), np.array([0.0, 600.0]), 64)
     assert np.all((joined > 1e289) & (joined <= 1e290))
 
@@ -153,6 +153,7 @@ def test_an_even_split_is_affordable_and_uses_nearly_all(records, constant):
     delta = Decimal("1e-5")
     found, epsilon = even_split(inner, lambda price: price, delta=delta, records=records)
     assert asked[0] == pytest.approx(delta / records)
+    assert records > 1 or asked == [delta]
     with localcontext(prec=60):
         used = asked[-1] * sum((found * place).exp() for place in range(records))
         assert found * records <= epsilon <= found * records * (1 + Decimal("1e-15"))

@@ -351,8 +351,8 @@ def test_the_search_for_the_delta_of_a_crowd_ends_where_the_rest_is_bounded_by_w
 
 def test_a_delta_that_no_double_holds_is_rounded_up_to_one_and_a_search_too_long_is_refused():
     assert delta_zero_knowledge(k=5_000, sampling_rate=Decimal("0.1")) == Decimal("4.94065645842E-324")
-    with pytest.raises(InputRefused, match=r"with k = 16777218 at sampling rate 0\.1 is too long"):
-        delta_zero_knowledge(k=(1 << 24) + 2, sampling_rate=Decimal("0.1"))
-    assert delta_zero_knowledge(k=(1 << 24) - 2, sampling_rate=Decimal("0.1")) > 0
+    with pytest.raises(InputRefused, match=r"with k = 16777217 at sampling rate 0\.1 is too long"):
+        delta_zero_knowledge(k=(1 << 24) + 1, sampling_rate=Decimal("0.1"))
+    assert delta_zero_knowledge(k=1 << 24, sampling_rate=Decimal("0.1")) > 0
     with pytest.raises(InputRefused, match="leaves no crowd outside the sample"):
         delta_zero_knowledge(k=2, sampling_rate=Decimal("0.9999991"))
