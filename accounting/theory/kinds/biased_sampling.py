@@ -162,14 +162,18 @@ class _Counts:
         low, high = least, int(min(self.k - 1.0 + alone, LARGEST_GROUP))
         if self._above(ratio, high, odd):
             return high
+        step = 1
         while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._above(ratio, middle, odd) else (low, middle)
+            middle = max(high - step, (low + high) // 2)
+            if self._above(ratio, middle, odd):
+                low = middle
+            else:
+                high, step = middle, 2 * step
         return high
 
     def _above(self, ratio: float, n: int, odd: int) -> bool:
         logs, _ = self._log_masses(n, odd, self.k - 2, self.k - 1)
-        return not float(logs[1]) + math.log(ratio) >= float(logs[0]) or float(logs[1]) == -math.inf
+        return float(logs[0]) > float(logs[1]) + math.log(ratio) or float(logs[1]) == -math.inf
 
     def _log_masses(self, n: int, odd: int, first: int, last: int) -> tuple[Array, float]:
         """ln Pr[X = j] for j = first … last, −∞ where impossible, and a bound on the errors."""
