@@ -67,6 +67,7 @@ _TIE = 1e-10
 _DEVIATIONS = 12.0
 _MORE_TERMS = 60.0
 _NEAR = 16
+_UP, _DOWN = 1.0 + 1e-9, 1.0 - 1e-9
 
 Array = NDArray[np.float64]
 
@@ -139,7 +140,7 @@ class _Counts:
         if not adding and self.removing_ratio <= 0.0:
             return 0.0
         best = self.at(self.first(exceptions, adding=adding), exceptions, adding=adding)
-        skipped, blocks = 0.0, [(0, exceptions)]
+        skipped, blocks = best, [(0, exceptions)]
         while blocks and not best > enough > 0.0:
             fewest, most = blocks.pop()
             bound = self.at(self.first(most, adding=adding), fewest, adding=adding)
@@ -154,8 +155,6 @@ class _Counts:
 
     def first(self, odd: int, *, adding: bool) -> int:
         """The first n with Pr[X = k − 2] / Pr[X = k − 1] at most the ratio; by rounding, or if huge, a lower one."""
-        if self.k == 1:
-            return 0
         ratio = (self.adding_ratio if adding else self.removing_ratio) * (1.0 + _TIE)
         least = max(self.k - 2 - odd, -1)  # too few for Pr[X = k − 1] > 0, or none at all
         alone = (self.k - 1.0) * (1.0 - self.rate) / (self.rate * ratio)  # without exceptions, and they make it less
@@ -212,7 +211,7 @@ class _Counts:
         if adding:
             gains = self.top * upper[:-1] * ABOVE - (self.less + self.top) * lower[1:] * BELOW
             return gains, self.top * _geometric(upper[-1], upper[-2]) if last < n + odd else 0.0
-        left = self.top - self.less * (1.0 - self.top) + 8.0 * ULP * (1.0 + self.less)
+        left = self.top - self.less * (1.0 - self.top) + (ABOVE - 1.0) * (1.0 + self.less)
         gains = left * upper[1:] - (1.0 + self.less) * self.top * lower[:-1] * BELOW
         return gains, left * _geometric(upper[0], upper[1]) if first > 0 else 0.0
 
@@ -234,8 +233,8 @@ def _geometric(outer: float, inner: float) -> float:
     """
     if outer == 0.0:
         return 0.0
-    ratio = outer / inner * (1.0 + 1e-9)
-    return outer / (1.0 - ratio) * (1.0 + 1e-9) if ratio < 1.0 else math.inf
+    ratio = outer / inner * _UP
+    return outer / (1.0 - ratio) * _UP if ratio < 1.0 else math.inf
 
 
 _BOUNDED = (
@@ -252,7 +251,6 @@ _DONE = (
 _LARGEST_EPSILON = 60.0
 _MOST_GROUPS = 200_000
 _BLOCK = 128
-_TAIL_SLACK = 1.0 + 16.0 * ULP
 
 
 def delta_robust(
@@ -309,10 +307,11 @@ def delta_robust(
     divergence = share * math.log(share / q) + (1.0 - share) * (math.log1p(-share) - math.log1p(-q))
     tilt = share * (1.0 - q) / (q * (1.0 - share))
     factor = (1.0 + top * (tilt - 1.0)) / (1.0 + q * (tilt - 1.0))
-    best, skipped, n = 0.0, 0.0, threshold - 1
+    best = skipped = 0.0
+    n = threshold - 1
     while n < _MOST_GROUPS:
         # INVARIANT: the bound falls with n, so that no later group can reach the best once it is below it.
-        bound = factor * math.exp(-(n + 1.0) * divergence * (1.0 - 1e-9)) * (1.0 + 1e-9)
+        bound = factor * math.exp(-(n + 1.0) * divergence * _DOWN) * _UP
         if target is not None and (best > target or bound <= target):
             return min(1.0, max(best, skipped, bound) if best <= target else best)
         if bound <= best or bound < 1e-300:
@@ -334,7 +333,7 @@ def delta_robust(
 
 def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
     """At least Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top)."""
-    return ((1.0 - top) * tail_up(least, trials, q) + top * tail_up(least - 1, trials, q)) * _TAIL_SLACK + 1e-300
+    return ((1.0 - top) * tail_up(least, trials, q) + top * tail_up(least - 1, trials, q)) * ABOVE**2 + 1e-300
 
 
 def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: float) -> float:
@@ -351,14 +350,18 @@ def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: f
 
     weights = (1.0 - top) * pmf(counts) + top * pmf(counts - 1.0)
     ratios = 1.0 - top + top * counts * (1.0 - p) / ((n - counts + 1.0 + 1e-300) * p)
-    gains = np.maximum(-np.expm1(epsilon - np.log(ratios)) + max(1e-14, (10.0 + 5.0 * epsilon) * ULP), 0.0)
-    gains = np.where(ratios * (1.0 + 1e-13) > math.exp(epsilon), np.minimum(gains, 1.0), 0.0)
+    gains = np.clip(-np.expm1(epsilon - np.log(ratios)) + _loss_margin(epsilon), 0.0, 1.0)
     total = float(weights @ gains) * sum_margin(counts.size)
     if last <= n:
         # Successive weights fall by at most this ratio, and ever faster: the rest is below a geometric series.
         ratio = (n - last + 1.0) * q / (last * (1.0 - q))
-        total += float(weights[-1]) * ratio / (1.0 - ratio) * (1.0 + 1e-9)
+        total += float(weights[-1]) * ratio / (1.0 - ratio) * _UP
     return total
+
+
+def _loss_margin(epsilon: float) -> float:
+    """What 1 − e^{ε − ln ρ} errs by at most, where it is above 0."""
+    return max(1e-14, (10.0 + 5.0 * epsilon) * ULP)
 
 
 def delta_biased(mechanism: BiasedSampleCounts, *, epsilon: float, target: float | None = None) -> float:
@@ -413,7 +416,7 @@ def price_biased_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Pri
     Raises:
         InputRefused: δ out of range, or no ε is enough.
     """
-    check_request(delta, 1)
+    check_request(delta)
     try:
         found = _least_epsilon(mechanism, delta)
     except ValueError as fault:
@@ -459,7 +462,7 @@ def price_robust_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Pri
     Raises:
         InputRefused: δ out of range, or no ε is enough.
     """
-    check_request(delta, 1)
+    check_request(delta)
     least = math.nextafter(-math.log1p(-float_up(mechanism.largest_rate)), math.inf) * (1.0 + 1e-15)
 
     target = float_down(delta)
@@ -491,7 +494,7 @@ def survey_statement(mechanism: BiasedSampleCounts) -> str:
     )
     if not zero_knowledge_holds(mechanism):
         return f"{statement}."
-    fewer = "k" if mechanism.exceptions == 0 else f"k - {mechanism.exceptions} = {mechanism.k - mechanism.exceptions}"
+    fewer = f"k - {mechanism.exceptions} = {mechanism.k - mechanism.exceptions}" if mechanism.exceptions else "k"
     return (
         f"{statement}: so it is also zero-knowledge private with epsilon {zero_knowledge_epsilon_biased(mechanism)} "
         f"for the aggregates iRS({lowest}, {highest}, {mechanism.exceptions}), with a delta that falls with {fewer} "

@@ -307,7 +307,7 @@ def price_noisy_histogram(mechanism: NoisyHistogram, *, delta: Decimal) -> Price
     Raises:
         InputRefused: no sampling, δ out of range, no ε is enough, or too long a search.
     """
-    check_request(delta, 1)
+    check_request(delta)
     found = NoisyProfile(mechanism).epsilon(float_down(delta))
     if found is None:
         raise InputRefused(
@@ -412,7 +412,7 @@ def price_outlier_histogram(mechanism: OutlierPrivateHistogram, *, delta: Decima
     Raises:
         InputRefused: δ out of range, K too large, or no ε is enough.
     """
-    check_request(delta, 1)
+    check_request(delta)
     if mechanism.horizon > _LARGEST_HORIZON:
         raise InputRefused(f"K of {mechanism.horizon} is beyond the enumeration; at most {_LARGEST_HORIZON}.")
     target = float_down(delta)

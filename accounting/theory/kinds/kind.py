@@ -444,7 +444,7 @@ class Price:
             raise ValueError(f"a person has at least one record, not {self.rows_per_person}")
 
 
-def check_request(delta: Decimal, releases: int) -> None:
+def check_request(delta: Decimal, releases: int = 1) -> None:
     """Whether δ and a number of releases can be priced at all.
 
     Raises:

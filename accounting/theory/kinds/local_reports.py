@@ -212,7 +212,7 @@ def epsilon_shuffled(*, local: Decimal, people: int, delta: Decimal) -> Decimal 
     Raises:
         InputRefused: an argument out of range.
     """
-    check_request(delta, 1)
+    check_request(delta)
     if people < 1 or not (local.is_finite() and local > 0):
         raise InputRefused(f"at least one person and a positive epsilon are needed, not {people} and {local}.")
     growth = exp_up(local)
@@ -242,7 +242,7 @@ def price_outcome_counts(mechanism: KRandomization, *, people: int, delta: Decim
     Raises:
         InputRefused: an argument out of range.
     """
-    check_request(delta, 1)
+    check_request(delta)
     local = local_epsilon(mechanism)
     choices = [(local, Decimal(0), LOCAL_RULE)]
     shuffled = epsilon_shuffled(local=local, people=people, delta=delta)

@@ -85,7 +85,7 @@ def largest_rho(epsilon: Decimal, *, delta: Decimal, records: int = 1) -> Decima
     Raises:
         InputRefused: there is none.
     """
-    check_request(delta, 1)
+    check_request(delta)
 
     def fits(rho: Decimal) -> bool:
         return concentrated_epsilon(_of_group(rho, records), delta=delta) <= epsilon

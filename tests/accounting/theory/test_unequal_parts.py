@@ -21,6 +21,7 @@ from crowdblend.accounting.theory.kinds.biased_sampling import (
     _log_pmf,
     delta_robust,
     delta_unequal,
+    survey_statement,
 )
 from crowdblend.accounting.theory.kinds.registry import kind_of, price, recorded_price
 from crowdblend.accounting.theory.privacy_profile import delta_exact
@@ -160,6 +161,7 @@ def test_a_binomial_of_no_trials_and_values_that_cannot_be():
 def test_a_geometric_series_is_just_above_its_sum():
     for outer, inner, truth in ((0.25, 0.5, 0.5), (0.1, 1.0, 1 / 9), (3e-200, 4e-200, 1.2e-199)):
         assert truth < _geometric(outer, inner) <= truth * (1 + 6e-9)
+    assert (biased_sampling._UP, biased_sampling._DOWN) == (1.000000001, 0.999999999)
     assert _geometric(0.0, 0.0) == 0.0
     assert _geometric(0.5, 0.5) == _geometric(0.5, 0.4) == math.inf
 
@@ -207,6 +209,27 @@ def test_the_earlier_rule_is_the_largest_expectation(k, p, q, top, odd, epsilon)
         sided = delta_robust(k=k, **bounds, target=truth * factor)
         assert (sided <= truth * factor) is (factor > 1)
         assert factor < 1 or sided >= truth * (1 - 1e-12)
+
+
+def test_windows_and_margins_are_those_of_the_proof():
+    """docs/proofs/robust-sampling.md: 12 standard deviations and 60 beyond the mean."""
+    assert (biased_sampling._DEVIATIONS, biased_sampling._MORE_TERMS) == (12, 60)
+    assert biased_sampling._loss_margin(0.0) == 1e-14
+    assert biased_sampling._loss_margin(100.0) == 510 * ULP
+
+
+def test_a_count_at_the_edge_of_what_tells_apart_is_not_passed_over(monkeypatch):
+    """c = 1/2 here: of n + 1 = 2m records m might tell, as far as rounding goes."""
+    looked = []
+
+    def at_least(least, trials, *, q, top):
+        looked.append((least, trials))
+        return _at_least(least, trials, q=q, top=top)
+
+    monkeypatch.setattr(biased_sampling, "_at_least", at_least)
+    delta_robust(k=6, lowest_rate=0.25, highest_rate=0.3, largest_rate=0.5, exceptions=0, epsilon=math.log(2.0))
+    assert len(looked) > 20
+    assert all(least == max(6, (n + 2) // 2) for least, n in looked)
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 40, 3000])
@@ -324,5 +347,8 @@ def test_what_a_survey_and_own_coins_say_of_themselves():
     )
     assert (own.samples(drawn), own.sampling_rate(drawn), own.survey_rate) == (1, Decimal("0.2"), None)
     assert not any((survey.pure, own.pure, survey.exclusive, own.exclusive))
+    for lowest, proved in (("0.01", True), ("0", False)):
+        claimed = survey_statement(replace(SURVEY, lowest_rate=Decimal(lowest)))
+        assert ("zero-knowledge" in claimed) is proved, "its theorem needs a lowest rate"
     alone = price(replace(SURVEY, highest_rate=Decimal("0.2")), delta=Decimal("1e-3"))
     assert alone.epsilon == price(drawn, delta=Decimal("1e-3")).epsilon
