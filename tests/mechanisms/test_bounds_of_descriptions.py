@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from itertools import combinations
+from math import prod
 
 import numpy as np
 import pytest
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
@@ -25,7 +28,9 @@ from crowdblend.mechanisms.local_reports.krandomization import (
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
 from crowdblend.mechanisms.map_selection.choice import draw_scale, epsilon_shares, group_threshold
 from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.mixed_series import series_of_parts
 from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
+from crowdblend.mechanisms.synthetic_table import SyntheticTable, counted_cells, library_rho
 
 TINY, ALMOST = Decimal("1e-20"), 1 - Decimal("1e-20")
 RATES = ([TINY, ALMOST], [Decimal(0), Decimal(1), -TINY, 1 + TINY])
@@ -94,6 +99,19 @@ CASES = [
         {"lower": ([-WHOLE, 0], [-WHOLE - 1, 1, 2]), "upper": ([1, WHOLE], [0, -1, WHOLE + 1])},
     ),
     (MeanAnswer, ANSWER | {"lower": 0, "upper": 1, "least_records": 2}, {"least_records": ([1], [0, -1])}),
+    (
+        SyntheticTable,
+        {"method": "mst", "rho": ONE},
+        {
+            "method": (["aim"], ["MST", ""]),
+            "rho": ([TINY, Decimal(10**6)], [Decimal(0), -ONE, 10**6 + TINY, Decimal("Infinity"), Decimal("NaN")]),
+        },
+    ),
+    (
+        SumAnswer,
+        ANSWER | {"lower": 0, "upper": 1, "relation": REPLACEMENT},
+        {"groups": ([1, 2], [0]), "sampling_rate": ([], [HALF]), "epsilon": EPSILONS},
+    ),
 ]
 
 
@@ -105,6 +123,30 @@ def test_each_field_is_taken_up_to_its_bounds_and_not_beyond(kind, fields, bound
         for value in beyond:
             with pytest.raises(ValueError, match=r"must|at least|there is|has 1 to|public|add/remove"):
                 kind(**fields | {name: value})
+
+
+@pytest.mark.parametrize("sizes", [(), (3,), (3, 4), (3, 4, 5), (2, 2, 2, 7)])
+def test_a_synthetic_table_counts_all_combinations_of_two_columns_or_of_two_and_three(sizes) -> None:
+    cells = {width: sum(map(prod, combinations(sizes, width))) for width in (2, 3)}
+    assert counted_cells(sizes, method="mst") == cells[2]
+    assert counted_cells(sizes, method="aim") == cells[2] + cells[3]
+    assert library_rho(SyntheticTable(method="aim", rho=Decimal("0.5"))) == 0.5 * 0.999999
+
+
+def test_the_releases_of_a_series_are_numbered_from_its_first_part_on() -> None:
+    series = series_of_parts([" 2x k=20,rate=0.10", "3 x epsilon=0.050"])
+    assert series.parts == "2 x k=20,rate=0.1; 3 x epsilon=0.05"
+    assert [part.releases for part in series.each] == [2, 3]
+    assert (series.releases, series.numbers(1), series.numbers(2)) == (5, range(1, 3), range(3, 6))
+    assert [series.part_of(number) for number in range(1, 6)] == [1, 1, 2, 2, 2]
+    for number in (0, 6, -1):
+        with pytest.raises(ValueError, match=f"no part of the series has the number {number}"):
+            series.part_of(number)
+    assert series_of_parts(["10000 x epsilon=100"]).releases == 10_000
+    with pytest.raises(InputRefused, match="NUMBER x k=K,rate=RATE") as refused:
+        series_of_parts(["2 x l=3" + "x" * 99])
+    assert refused.value.where == "--part"
+    assert refused.value.what.endswith(f": '2 x l=3{'x' * 33}'.")
 
 
 def test_a_scale_can_be_drawn_for_thirty_digits_either_side() -> None:
