@@ -431,7 +431,7 @@ class IntervalHierarchy:
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
         """Code of each text at a level; None and texts that are no canonical integer have the bucket's."""
         numbers = [None if text is None else canonical_integer(text) for text in texts]
-        clipped = [self.lower if n is None else min(max(n, self.lower - 1), self.upper) for n in numbers]
+        clipped = [self.lower if n is None else min(max(n, INT64_MIN), INT64_MAX) for n in numbers]
         codes = self.codes_of_integers(np.array(clipped, dtype=np.int64), level)
         codes[np.array([n is None for n in numbers], dtype=np.bool_)] = BUCKET_CODE
         return codes
@@ -464,10 +464,8 @@ class IntervalHierarchy:
 
     def label_sizes(self, level: int) -> dict[int, int]:
         """How many labels of a level cover how many declared values: {values: labels}; no bottom or top."""
-        width = self._width(level)
         domain = self.upper - self.lower
-        if width is None or width >= domain:
-            return {domain: 1}
+        width = min(self._width(level) or domain, domain)
         whole, rest = divmod(domain, width)
         return {width: whole} | ({rest: 1} if rest else {})
 

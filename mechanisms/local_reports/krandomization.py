@@ -189,9 +189,8 @@ def flipped(mechanism: KRandomization, vectors: NDArray[np.uint32], *, randomnes
 def outcome_counts(mechanism: KRandomization, reports: NDArray[np.unsignedinteger]) -> Counts:
     """How many reports are each of the 2^L vectors; shape (2^L,), int64. Reports with more bits count nowhere."""
     outcomes = 1 << mechanism.bits
-    if reports.size and int(reports.max()) >= outcomes:
-        reports = reports[reports < outcomes]  # a single strange report would else cost memory for all numbers below it
-    return np.bincount(reports, minlength=outcomes).astype(np.int64)
+    known = reports[reports < outcomes]  # a single strange report would else cost memory for all numbers below it
+    return np.bincount(known, minlength=outcomes).astype(np.int64)
 
 
 def estimated_distribution(mechanism: KRandomization, outcomes: Counts) -> Reals:

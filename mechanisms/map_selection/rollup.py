@@ -163,7 +163,7 @@ def _keeps_order(before: Sequence[int], after: Sequence[int]) -> bool:
         gone = old & ~new
         if (cleared and new) or new & ((1 << gone.bit_length()) - 1):
             return False
-        cleared = cleared or gone != 0
+        cleared = cleared or bool(gone)
     return True
 
 
@@ -434,12 +434,12 @@ def _along_last(piece: _Piece) -> Kept:
     level_now = groups.levels[column]
     values: list[int] = []
     for levels, _ in piece.candidates:
-        if levels[-1] != level_now and counts.size:
+        if levels[-1] != level_now:
             level_now = levels[-1]
             left = groups.layout.live((*groups.levels[:column], level_now, *groups.levels[column + 1 :]))[0]
-            ends = np.flatnonzero((differing & np.uint64(left)) != 0)
+            ends = np.flatnonzero(differing & np.uint64(left))
             differing = differing.take(ends)
-            running = np.append(running.take(ends), running[-1])
+            running = np.append(running.take(ends), running[-1:])
             counts = np.diff(running, prepend=0)
         values.append(excess(counts, piece.threshold))
     return [number for _, number in piece.candidates], values

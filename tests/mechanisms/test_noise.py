@@ -144,3 +144,19 @@ def test_what_is_no_noise_cannot_be_described(make):
 def test_what_is_just_a_noise_can_be_described():
     for epsilon in ("1e300", "1e-300", "9.99e300"):
         assert TwoSidedGeometricNoise(epsilon=Decimal(epsilon)).scale > 0
+
+
+def test_the_scale_is_the_least_double_that_is_not_below_the_exact_one():
+    nearest_too_small = 0
+    for epsilon in (Decimal("0.5"), Decimal(3), *(Decimal(number) / 100 for number in range(1, 40))):
+        for sensitivity in (1, 3):
+            exact = Fraction(sensitivity) / Fraction(epsilon)
+            scale = TwoSidedGeometricNoise(epsilon=epsilon, sensitivity=sensitivity).scale
+            assert Fraction(math.nextafter(scale, 0.0)) < exact <= Fraction(scale)
+            nearest_too_small += Fraction(float(exact)) < exact
+    assert nearest_too_small > 5
+    assert TwoSidedGeometricNoise(epsilon=Decimal("0.5"), sensitivity=3).scale == 6.0
+
+
+def test_of_no_values_there_is_no_noise():
+    assert add_two_sided_geometric([], TwoSidedGeometricNoise(epsilon=Decimal(1))) == []
