@@ -96,7 +96,7 @@ def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> L
     """
     if not 0.0 < spacing < _COARSEST:
         raise ValueError(f"a grid of spacing {spacing:g} shows nothing of a curve")
-    deltas = np.minimum(np.maximum.accumulate(deltas[::-1])[::-1], 1.0)
+    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
     steps = np.diff(deltas)
     grow = math.expm1(spacing)
     masses = np.empty_like(deltas)
@@ -198,7 +198,7 @@ def power(base: LossDistribution, times: int, *, cut: float) -> LossDistribution
         times: how many, at least 1.
         cut: mass that may be moved at each end in all, counted as often as it is multiplied.
     """
-    share = cut / (2.0 * times * max(1, times.bit_length()))
+    share = cut / (2.0 * times * times.bit_length())
     result: LossDistribution | None = None
     result_times, square, square_times = 0, base, 1
     remaining = times

@@ -219,6 +219,24 @@ def test_the_epsilon_read_off_is_the_least():
     assert epsilon_at(LossDistribution(spacing=1.0, lowest=-5, masses=np.ones(1), infinite=0.0, slack=0.0), 0.0) == 0.0
 
 
+@pytest.mark.parametrize("spacing", [0.1, 0.3, 1 / 3])
+def test_losses_next_to_a_grid_point_get_no_negative_mass(spacing):
+    """A quotient may round to the next whole number, and a share to more than 1."""
+    points = np.arange(-9, 10) * spacing
+    losses = np.concatenate([points + few * np.spacing(points) for few in range(-4, 5)])
+    found = from_atoms(spacing, LossesInDoubles(losses=losses, masses=np.full(losses.size, 1e-3), infinite=0.0))
+    assert np.all(found.masses >= 0.0)
+    assert found.masses.sum() == pytest.approx(1e-3 * losses.size, rel=1e-13)
+    assert found.lowest in (-10, -9)
+
+
+def test_what_is_lost_below_the_smallest_double_is_added_at_infinity():
+    """docs/proofs/composition.md, 5: less than 1e-280 in all."""
+    sure = from_curve(spacing=0.5, lowest=-2, deltas=np.array([0.7, 0.4, 0.1, 0.0]))
+    assert sure.infinite == 1e-280
+    assert compose(sure, sure, cut=0.0).infinite == pytest.approx(3e-280, rel=1e-9)
+
+
 @pytest.mark.parametrize("lowest", [-30, 300])
 def test_an_epsilon_is_read_off_to_thirteen_digits_and_no_further(lowest, monkeypatch):
     measure, asked = random_measure(8, 60, lowest=lowest), []

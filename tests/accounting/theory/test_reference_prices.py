@@ -144,6 +144,8 @@ MARGINS = [
     (loss_distribution, lambda: from_atoms(0.25, ONE_LOSS).masses[1], 8),
     (loss_distribution, lambda: delta_at(FEW, 0.125), 19.595233),
     (loss_distribution, lambda: delta_at(FEW, 0.25 - 2.0**-40), 20.75),
+    (loss_distribution, lambda: delta_at(FEW, 0.25), 20),
+    (loss_distribution, lambda: delta_at(FEW, 0.0), 19),
     (loss_distribution, lambda: delta_composed({USUAL: 3}, epsilon=0.2, resolution=1e-6), 20626.2717),
     (loss_distribution, lambda: delta_composed({part_of(STEEP): 2}, epsilon=1.0, resolution=1e-6), 10307.4914),
     (renyi, lambda: divergence(PURE, 5.0, 0.0), 231.330786),
