@@ -248,7 +248,7 @@ class AnchorFile:
             OSError: the file can't be read.
         """
         try:
-            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(self.path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
@@ -284,8 +284,7 @@ class AnchorFile:
     def _locked(self) -> Iterator[int]:
         private_folder(self.path.parent)
         new = not self.path.exists()
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        handle = os.open(self.path, flags, 0o600)
+        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             if new:
                 sync_folder(self.path.parent)

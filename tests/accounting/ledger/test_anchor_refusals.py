@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, head_of_line, line_of_head
+from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.ledger.chain.check import AnchorCheck, check_anchor
 from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.creation import begin_anchor
 from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.private_store.signing import SigningKey
+from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER, OTHER = "a" * 64, "b" * 64
@@ -288,6 +289,48 @@ def test_an_entry_that_is_missing_in_the_middle_is_told_by_its_place(sqlite_book
     forge_past_guards(sqlite_books, "DELETE FROM entry WHERE position = 1")
     [found] = findings(sqlite_books, anchor.path)
     assert found.startswith("the anchor vouches for entry 1, and the ledger ends at entry 2")
+
+
+def test_a_line_that_the_system_takes_in_parts_is_written_whole(tmp_path, monkeypatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, content: write(handle, content[:7]))
+    anchor = AnchorFile(path=tmp_path / "anchor.jsonl")
+    lines = b""
+    for position in range(2):
+        head = Head(ledger_id=LEDGER, position=position, hash=OTHER)
+        anchor.append(head, KEY)
+        lines += line_of_head(head, KEY)
+    assert anchor.path.read_bytes() == lines
+
+
+def test_a_ledger_of_its_first_entry_needs_no_anchor_and_takes_any_key(sqlite_books, tmp_path) -> None:
+    """Nothing was spent yet; from the second entry on both must be those of its writers."""
+    with sqlite_books.reader() as reader:
+        anchor = sqlite_books.anchoring.anchor_of(reader.ledger_id)
+    home = tmp_path / "other"
+    SigningKeys(home=home).create_where_none(os.urandom)
+    stranger = replace(sqlite_books, anchoring=Anchoring(home=home, file=None))
+    anchor.path.unlink()
+    stranger.add()
+    elsewhere = stranger.anchoring.anchor_of(stranger.reader().ledger_id)
+    assert [head_of_line(line).head.position for line in elsewhere.path.read_bytes().splitlines(True)] == [0, 1]
+    with pytest.raises(AccountantRefused, match=r"this ledger's anchor is missing.*no key was destroyed") as refused:
+        sqlite_books.add("more")
+    assert refused.value.where == str(anchor.path)
+    elsewhere.path.rename(anchor.path)
+    with pytest.raises(AccountantRefused, match="isn't of this private store"):
+        sqlite_books.add("more")
+    anchor.path.write_bytes(
+        b"".join(
+            line_of_head(head_of_line(line).head, sqlite_books.anchoring.keys.current())
+            for line in anchor.path.read_bytes().splitlines(True)
+        )
+    )
+    with pytest.raises(
+        AccountantRefused, match=r"the last entry, 1, is signed by the key .*isn't of this private"
+    ) as no:
+        sqlite_books.add("more")
+    assert no.value.where == str(sqlite_books.anchoring.home)
 
 
 @pytest.mark.parametrize(("length", "damaged"), [(4095, 1), (4096, 1), (4097, 2)])
