@@ -187,7 +187,7 @@ def _charged_within(mechanism: StronglySafeRelease, target: Target) -> Target:
         return target
     for part in (1, 2, 4, 8):
         if price_of(mechanism, target).epsilon <= target.epsilon:
-            break
+            return target
         raised = decimal_up(multiply_up(target.delta, 1 + part * _TEN_THOUSANDTH))
         target = replace(target, delta=min(raised, _NEARLY_ONE))
     return target
@@ -230,7 +230,6 @@ def largest_sampling_rate(
 def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | None) -> Plan:
     """The plan of a point whose parameters are all known; the target's ε is the one asked for, if any."""
     charged = price_of(mechanism, target).epsilon
-    single = target.releases == 1 and target.selection_epsilon is None
     asked = missing != "epsilon"
     return Plan(
         k=mechanism.k,
@@ -242,7 +241,7 @@ def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | No
         selection_rate=target.selection_rate,
         amplify_from=None,
         epsilon_paper=_epsilon_of_paper(mechanism, target),
-        epsilon_exact=charged if single else price_fixed(mechanism, delta=target.delta).epsilon,
+        epsilon_exact=price_fixed(mechanism, delta=target.delta).epsilon,
         epsilon_composed=charged,
         delta_paper=delta_of_paper(mechanism, target) if asked else None,
         delta_exact=_delta_exact(mechanism, target, charged, missing) if asked else None,
