@@ -126,7 +126,7 @@ class Tests:
         How a data class is made, and which arguments are named, is met by tests that look at all of them and run none.
         """
         declares = mutant.operator in OF_DECLARATIONS and mutant.change()[0].startswith(("@dataclass", "def ", "*,"))
-        looking = [LOOKING_ON] if declares else []
+        looking = [LOOKING_ON] if declares or mutant.operator == "core/RemoveDecorator" else []
         lines = self.of_line.get(str(mutant.path), {})
         names = lines.get(mutant.line) or sorted({name for tests in lines.values() for name in tests})
         narrowest = sorted(names, key=lambda name: (self.breadth[name], name))

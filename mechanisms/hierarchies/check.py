@@ -117,8 +117,10 @@ def _root_first(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
 def _twice(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
     first: dict[str, int] = {}
     for number, row in enumerate(rows):
-        if row and first.setdefault(row[0], number) != number:
+        if row and row[0] in first:
             yield HierarchyFault(what=f"the value {row[0]!r} is declared twice", row=number, first=first[row[0]])
+        elif row:
+            first[row[0]] = number
 
 
 def _not_monotone(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:

@@ -250,8 +250,10 @@ class ValueHierarchy:
         """
         leaf_of_text: dict[bytes, int] = {}
         for text, leaf in self.leaf_of_text.items():
-            if leaf_of_text.setdefault(_folded(text) or b"", leaf) != leaf:
+            folded = _folded(text)
+            if folded in leaf_of_text:
                 raise HierarchyError(f"the value {text.decode()!r} and another differ in case alone")
+            leaf_of_text[folded] = leaf
         return replace(self, leaf_of_text=leaf_of_text, fold_case=True)
 
     @property
@@ -266,7 +268,7 @@ class ValueHierarchy:
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
         """Code of each text at a level; None and unseen texts have the bucket's; shape (n,)."""
         leaf_of = self.leaf_of_text
-        compared = [_folded(text) for text in texts] if self.fold_case else texts
+        compared = [text and _folded(text) for text in texts] if self.fold_case else texts
         leaves = [0 if text is None else leaf_of.get(text, 0) for text in compared]
         return self.level_codes[level][np.array(leaves, dtype=np.int64)]
 
@@ -325,10 +327,8 @@ class ValueHierarchy:
         return f"ValueHierarchy(values={len(self.leaf_of_text)}, levels={self.levels})"
 
 
-def _folded(text: bytes | None) -> bytes | None:
+def _folded(text: bytes) -> bytes:
     """A text without regard to case; what is not UTF-8 stays as it is."""
-    if text is None:
-        return None
     try:
         return text.decode().casefold().encode()
     except UnicodeDecodeError:

@@ -61,6 +61,18 @@ def test_a_record_cannot_be_changed_nor_its_fields_be_mixed_up() -> None:
     assert by_place == BY_PLACE
 
 
+def test_what_belongs_to_a_class_takes_an_object_of_it_or_is_static() -> None:
+    """Without the decorator it would work until somebody calls it by an object."""
+    found = []
+    for module in modules():
+        for _, one in inspect.getmembers(module, inspect.isclass):
+            if one.__module__ == module.__name__:
+                own = [value for value in vars(one).values() if inspect.isfunction(value)]
+                found += [each for each in own if each.__module__ == module.__name__]
+    assert len(found) > 200
+    assert not [one.__qualname__ for one in found if next(iter(inspect.signature(one).parameters), "") != "self"]
+
+
 def test_every_argument_may_be_named() -> None:
     """Those of one type that could be mixed up have to be; no argument is one that can't."""
     found = list(functions())

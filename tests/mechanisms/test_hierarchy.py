@@ -220,6 +220,12 @@ def test_numbers_of_up_to_forty_characters_are_read_exactly():
             " above",
         ),
         (
+            [("a", "x", "2"), ("b", "x", "1")],
+            1,
+            "'x' at level 1 becomes '1' at level 2, but '2' elsewhere: equal labels must stay equal at the levels"
+            " above",
+        ),
+        (
             [("a", "x"), ("*", "y")],
             1,
             "'*' at level 0 becomes 'y' at level 1, but '*' elsewhere: equal labels must stay equal at the levels"

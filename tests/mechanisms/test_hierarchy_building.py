@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.build import (
     day_rows,
+    described_hierarchy,
     interval_rows,
+    labels_beyond,
     outline_rows,
     parent_rows,
     prefix_rows,
@@ -107,6 +109,43 @@ def test_an_outline_that_is_indented_wrongly_is_refused_with_its_line(lines, row
     with pytest.raises(HierarchyError) as refused:
         outline_rows(lines)
     assert refused.value.row == row
+
+
+def test_a_described_hierarchy_has_up_to_a_thousand_levels() -> None:
+    for levels in (1, 1_000):
+        assert described_hierarchy({"kind": "values/1", "rows": [], "levels": levels}).levels == levels
+    for levels in (0, -1, 1_001, True, "2"):
+        with pytest.raises(ValueError, match="a hierarchy has 1 … 1000 levels"):
+            described_hierarchy({"kind": "values/1", "rows": [], "levels": levels})
+    rows = [["a", "*"], ["B", "*"]]
+    for fold_case in (False, None, 1, "yes", True):
+        found = described_hierarchy({"kind": "values/1", "rows": rows, "levels": 2, "fold_case": fold_case})
+        assert (found.fold_case, found.rows()) == (fold_case is True, sorted(rows))
+    sound = {"kind": "interval/1", "lower": 0, "upper": 9, "widths": [3]}
+    assert described_hierarchy(sound).description() == sound
+    for change in ({"lower": 0.0}, {"upper": True}, {"widths": [3.0]}, {"widths": ["3"]}):
+        with pytest.raises(TypeError, match="whole numbers"):
+            described_hierarchy(sound | change)
+    with pytest.raises(ValueError, match="kind of hierarchy is unknown"):
+        described_hierarchy({"kind": "interval/2"})
+
+
+@pytest.mark.parametrize(
+    ("label", "published"),
+    [
+        ("7", [0]), ("-5", [0]), ("07", []), ("-6", []), ("20", []), ("7.0", []), ("< -5", [0, 1]), (">= 20", [0, 1]),
+        ("< -4", []), (">= 19", []), ("< 20", []), (">= -5", []), ("[-5, 0)", [1]), ("[15, 20)", [1]),
+        ("[0, 10)", []), ("[-6, 0)", []), ("[20, 25)", []), ("x", []), ("*", [0, 1, 2]), ("", []),
+        ("9" * 20, []), ("9" * 21, []), ("[0, 5)x", []),
+    ],
+)  # fmt: skip
+def test_a_label_is_one_of_a_level_of_intervals_or_not(label: str, published: list[int]) -> None:
+    hierarchy = IntervalHierarchy(lower=-5, upper=20, widths=(5,))
+    found = [level for level in range(3) if not labels_beyond(hierarchy, [label], level=level)]
+    assert found == published
+    values = ValueHierarchy.from_rows([("7", "x"), ("8", "[-5, 0)")])
+    told = [level for level in range(2) if not labels_beyond(values, [label], level=level)]
+    assert told == [level for level, own in enumerate([("7", "8"), ("x", "[-5, 0)")]) if label in (*own, "*")]
 
 
 def test_codes_with_their_parents() -> None:

@@ -104,6 +104,10 @@ def test_remarks_say_what_and_where() -> None:
         (1, None, f"2 values are numbers {form}: texts match them, integers of a Parquet column don't"),
         (None, None, "level 1 merges nothing: it has as many labels as level 0"),
     ]
+    for one, other in (("A", "a"), ("a", "A")):
+        assert told(hierarchy_remarks([(one, "*"), (other, "*"), ("b", "*")])) == [
+            (1, None, f"{other!r} and {one!r} at level 0 {spelled}")
+        ]
     assert told(hierarchy_remarks([("a", "*"), ("b ", "*")])) == [(1, None, f"1 row has {spaces}")]
     assert told(hierarchy_remarks([("a", "x"), ("b", "*")]))[0][0] is None  # two rows tell nothing of a header
 

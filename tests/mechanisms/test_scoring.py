@@ -230,6 +230,21 @@ def test_the_work_is_in_sixteen_pieces_a_thread_and_never_in_more_than_it_needs(
     assert len({levels[:depth] for levels, _ in candidates}) == pieces
 
 
+@pytest.mark.parametrize(("columns", "pieces"), [(2, 4), (3, 16), (4, 16)])
+def test_progress_is_told_after_each_piece(columns: int, pieces: int) -> None:
+    tree = IntervalHierarchy(lower=0, upper=16, widths=(2, 4))
+    made = [
+        LatticeColumn(name=f"column {number}", hierarchy=tree, min_level=0, max_level=3, weight=Decimal(1))
+        for number in range(columns)
+    ]
+    lattice = Lattice(columns=tuple(made))
+    counts = counted(lattice, [np.array([2, 3, 9])] * columns)
+    told: list[tuple[int, int]] = []
+    scores(counts, lattice=lattice, threshold=1, on_progress=lambda *both: told.append(both))
+    each = lattice.size // pieces
+    assert told == [(done, lattice.size) for done in range(each, lattice.size + 1, each)]
+
+
 class Held:
     """A piece of work that ends once so many are there; it counts those that are not done."""
 
