@@ -198,16 +198,15 @@ class _Counts:
             first = max(middle - (near if adding else width), 0)
             last = min(middle + (width if adding else near), n + odd)
             gains, beyond = self._gains(n, odd, first, last, adding=adding)
-            if (first == 0 if adding else last >= n + odd) or gains[0 if adding else -1] <= 0.0:
+            if gains[0 if adding else -1] <= 0.0:  # as at either end of what is possible
                 return (float(np.maximum(gains, 0.0).sum()) + beyond) * sum_margin(gains.size)
             near *= 2
 
     def _gains(self, n: int, odd: int, first: int, last: int, *, adding: bool) -> tuple[Array, float]:
         """What each count from `first` to `last` + 1 adds, rounded up, and a bound on what lies beyond the far end."""
         logs, error = self._log_masses(n, odd, first - 1, last + 1)
-        error += 4.0 * ULP
         with np.errstate(under="ignore"):
-            upper, lower = np.exp(logs + error), np.exp(logs - error)
+            upper, lower = np.exp(logs + error) * ABOVE, np.exp(logs - error) * BELOW
         if adding:
             gains = self.top * upper[:-1] * ABOVE - (self.less + self.top) * lower[1:] * BELOW
             return gains, self.top * _geometric(upper[-1], upper[-2]) if last < n + odd else 0.0
@@ -346,7 +345,7 @@ def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: f
     def pmf(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         inside = np.clip(values, 0.0, trials)
         logs, errors = log_binomial_pmf(inside, trials, q)
-        return np.where(values <= n, np.exp(logs + errors + 4.0 * ULP), 0.0)
+        return np.where(values <= n, np.exp(logs + errors) * ABOVE, 0.0)
 
     weights = (1.0 - top) * pmf(counts) + top * pmf(counts - 1.0)
     ratios = 1.0 - top + top * counts * (1.0 - p) / ((n - counts + 1.0 + 1e-300) * p)

@@ -214,6 +214,7 @@ def test_the_earlier_rule_is_the_largest_expectation(k, p, q, top, odd, epsilon)
 def test_windows_and_margins_are_those_of_the_proof():
     """docs/proofs/robust-sampling.md: 12 standard deviations and 60 beyond the mean."""
     assert (biased_sampling._DEVIATIONS, biased_sampling._MORE_TERMS) == (12, 60)
+    assert (biased_sampling._NEAR, biased_sampling._BLOCK) == (16, 128), "what was measured"
     assert biased_sampling._loss_margin(0.0) == 1e-14
     assert biased_sampling._loss_margin(100.0) == 510 * ULP
 
@@ -350,5 +351,7 @@ def test_what_a_survey_and_own_coins_say_of_themselves():
     for lowest, proved in (("0.01", True), ("0", False)):
         claimed = survey_statement(replace(SURVEY, lowest_rate=Decimal(lowest)))
         assert ("zero-knowledge" in claimed) is proved, "its theorem needs a lowest rate"
+    tiny = price(replace(drawn, k=2000), delta=Decimal("1e-400"))
+    assert 0 < tiny.epsilon < 1, "one rate has a price at a δ below every double"
     alone = price(replace(SURVEY, highest_rate=Decimal("0.2")), delta=Decimal("1e-3"))
     assert alone.epsilon == price(drawn, delta=Decimal("1e-3")).epsilon
