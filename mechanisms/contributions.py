@@ -258,8 +258,9 @@ def _lowest(
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
     if len(found) > 1:  # a person's records may lie in several blocks
         places, ranks, coins = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return _first((places, ranks, coins), person, most)[::2]
-    return found[0][::2]
+        found = [_first((places, ranks, coins), person, most)]
+    [(places, _, coins)] = found
+    return places, coins
 
 
 def _first(

@@ -181,16 +181,21 @@ def covered_lines(data: CoverageData, seconds: dict[str, float]) -> dict[str, An
 
 def _import_all_but_the_product() -> None:
     """What tests need is imported once, before the forks; the product itself is each fork's own."""
+    import click.testing
     import cryptography.hazmat.primitives.asymmetric.ed25519
+    import httpx
     import hypothesis
+    import jsonschema
     import mpmath
     import opendp.prelude
     import pytest
+    import rich.progress
+    import scipy.optimize
     import scipy.signal
-    import scipy.special
+    import scipy.stats
     import sqlalchemy.dialects.sqlite
 
-    assert cryptography, (hypothesis, mpmath, opendp, pytest, scipy, sqlalchemy)
+    assert cryptography, (click, httpx, hypothesis, jsonschema, mpmath, opendp, pytest, rich, scipy, sqlalchemy)
     if found := [name for name in sys.modules if name.startswith("crowdblend.")]:
         raise RuntimeError(f"the product is imported already: {found[:3]}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from decimal import Decimal
 
 import numpy as np
@@ -139,6 +140,38 @@ def test_ambiguity_is_the_average_number_of_combinations() -> None:
     assert ambiguity_log10(table(PEOPLE)) == 0.0
     # North covers 1 town, South 3, a ten-year band 10 ages: (4·10 + 4·30)/8.
     assert ambiguity_log10(table(PEOPLE, levels=(1, 1))) == pytest.approx(math.log10(20))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_measures_of_columns_are_those_of_each_record(seed: int) -> None:
+    """A table of two columns, record by record; what a label covers is counted over the declared values."""
+    rng = np.random.default_rng(seed)
+    towns, ages = ("Lille", "Lyon", "Nice", "Toulon"), (5, 31, 33, 62, 78)
+    people = {(town, age): int(rng.integers(1, 9)) for town in towns for age in ages if rng.random() < 0.6}
+    before, levels = table(people), (1, 1 + seed % 2)
+    coarse = before.recoded(table(people, levels=levels).map)
+    label = {town: TOWNS.labels(TOWNS.codes_of_texts([town.encode()], 1), 1)[0] for town in towns}
+    width = (10, 50)[seed % 2]
+    covers = {town: sum(label[other] == label[town] for other in towns) for town in towns}
+    records = [row for row, count in people.items() for _ in range(count)]
+    n = len(records)
+    assert granularity_loss(coarse, 0) == pytest.approx(sum((covers[town] - 1) / 3 for town, _ in records) / n)
+    assert granularity_loss(coarse, 1) == pytest.approx((width - 1) / 99)
+    told = Counter(town for town, _ in records), Counter(label[town] for town, _ in records)
+    loss = entropy_loss(before, 0, level=1)
+    assert loss.had == pytest.approx(sum(math.log2(n / told[0][town]) for town, _ in records))
+    assert loss.lost == pytest.approx(sum(math.log2(told[1][label[town]] / told[0][town]) for town, _ in records))
+    assert loss.share == pytest.approx(loss.lost / loss.had)
+    combinations = sum(covers[town] * width for town, _ in records) / n
+    assert ambiguity_log10(coarse) == pytest.approx(math.log10(combinations))
+    rows, columns = Counter(town for town, _ in records), Counter(age for _, age in records)
+    expected = {(town, age): rows[town] * columns[age] / n for town in rows for age in columns}
+    chi_squared = sum((people.get(cell, 0) - aim) ** 2 / aim for cell, aim in expected.items())
+    assert association(before) == pytest.approx(math.sqrt(chi_squared / (n * (min(len(rows), len(columns)) - 1))))
+    fewer = {row: count // 2 for row, count in people.items()}
+    half = sum(fewer.values())
+    apart = sum(abs(count / n - fewer[row] / half) for row, count in people.items()) / 2
+    assert pair_distances(before, table(fewer))[0].distance == pytest.approx(apart)
 
 
 def test_distances_and_association() -> None:
