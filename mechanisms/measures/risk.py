@@ -430,5 +430,5 @@ def _two_largest(group: Counts, shown: Counts) -> tuple[Counts, Counts, int]:
     order = np.lexsort((-shown, group))
     starts = np.searchsorted(group[order], np.arange(groups))
     ends = np.append(starts[1:], group.size)
-    ranked = np.append(shown[order], 0)
-    return ranked[starts], np.where(ends - starts > 1, ranked[np.minimum(starts + 1, group.size)], 0), groups
+    ranked = shown[order]
+    return ranked[starts], np.where(ends - starts > 1, ranked[np.minimum(starts + 1, ends - 1)], 0), groups

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.contributions import ContributionLimit
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.histogram import (
     NoisyHistogram,
@@ -99,6 +100,7 @@ CASES = [
         {"lower": ([-WHOLE, 0], [-WHOLE - 1, 1, 2]), "upper": ([1, WHOLE], [0, -1, WHOLE + 1])},
     ),
     (MeanAnswer, ANSWER | {"lower": 0, "upper": 1, "least_records": 2}, {"least_records": ([1], [0, -1])}),
+    (ContributionLimit, {"unit": "person", "column": "id", "records": 3}, {"records": ([1, 2, 1000], [0, -1])}),
     (
         SyntheticTable,
         {"method": "mst", "rho": ONE},

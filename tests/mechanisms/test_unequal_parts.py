@@ -28,6 +28,7 @@ LATTICE = Lattice(
         LatticeColumn(name=name, hierarchy=TREE, min_level=0, max_level=2, weight=ONE) for name in ("one", "two")
     )
 )
+CHAINS = replace(LATTICE, candidates=((0, 1, 1, 1),), stages=2)
 FINE, COARSE = LATTICE.map_of((0, 0)), LATTICE.map_of((1, 1))
 SHORT = GeneralizationMap(columns=COARSE.columns[:1])
 CODES = [np.array([1, 2]), np.array([2, 3])]
@@ -53,6 +54,7 @@ CASES: dict[str, Callable[[], object]] = {
     "a map of too many": lambda: LATTICE.map_of((1, 2, 0)),
     "the weight of too few levels": lambda: MapWeights(lattice=LATTICE).of((1,)),
     "the weight of too many": lambda: MapWeights(lattice=LATTICE).of((1, 2, 0)),
+    "names of a chain that is cut off": lambda: CHAINS.named((0, 1, 1)),
     "coarser keys of too few levels": lambda: BASE.coarsened((1,)),
     "coarser keys of too many": lambda: BASE.coarsened((1, 2, 0)),
     "live bits of too few levels": lambda: BASE.layout.live((1,)),
