@@ -116,7 +116,7 @@ class _Search:
         for mechanism, releases in expected:
             least = tail_of(mechanism, Decimal(0))
             self._certain = add_up(self._certain, multiply_up(least, releases))
-            self._with_tails += releases if tail_of(mechanism, Decimal(1)) else 0
+            self._with_tails += releases if tail_of(mechanism, delta) else 0
 
     def tail_delta(self, share: Decimal) -> Decimal:
         """D_τ at a share of D."""

@@ -261,6 +261,49 @@ def test_terms_are_proposed_again(delta, expected, least, proposed):
     assert all_by_name(filter_terms)
 
 
+def counting(epsilon):
+    return CountAnswer(epsilon=Decimal(epsilon), groups=1, sampling_rate=None, relation="add/remove")
+
+
+def sure_of(delta):
+    return DeletionRelease(stages=1, k=2, noise=OptimalDeletion(epsilon=Decimal(1), delta=Decimal(delta)))
+
+
+@pytest.mark.parametrize(
+    ("expected", "least", "proposed"),
+    [
+        (
+            [(counting("1e-5"), 1)],
+            ("0.000171604776346", "17800", "1e-8", "9.99999999e-9"),
+            ("1.66", "5e-7", "4.54923644092e-18"),
+        ),
+        (
+            [(counting("30"), 2)],
+            ("60.0001707797", "17800", "1e-8", "9.99999999e-9"),
+            ("17800", "9.7e-7", "8.39481740255e-7"),
+        ),
+        (
+            [(sure_of("3e-7"), 3)],
+            ("3.00027252015", "17800", "9.7e-7", "2.33333333099e-8"),
+            ("1.95", "9.7e-7", "2.33333333099e-8"),
+        ),
+        (
+            [(sure_of("1e-7"), 3), (counting("0.1"), 5)],
+            ("3.50024115303", "8710", "4e-7", "3.33333332999e-8"),
+            ("1.83", "7e-7", "1.33333333199e-7"),
+        ),
+    ],
+)
+def test_terms_at_the_ends_of_orders_and_shares_are_proposed_again(expected, least, proposed):
+    """Tiny and huge divergences, and noise whose ends take nearly all of delta."""
+    terms = least_terms(MILLIONTH, expected)
+    found = [terms.epsilon, terms.order, terms.tail_delta, terms.tail_each]
+    assert found == pytest.approx([Decimal(one) for one in least], rel=TOLERANCE)
+    terms = propose_terms(Decimal(70), MILLIONTH, expected)
+    found = [terms.order, terms.tail_delta, terms.tail_each]
+    assert found == pytest.approx([Decimal(one) for one in proposed], rel=TOLERANCE)
+
+
 def rounded_up(found, truth, digits):
     """Whether a decimal is the least one of so many digits that is not below the truth, or within two of it."""
     unit = Decimal(1).scaleb(found.adjusted() - digits + 1)
