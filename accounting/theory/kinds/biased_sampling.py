@@ -171,8 +171,8 @@ class _Counts:
         return high
 
     def _above(self, ratio: float, n: int, odd: int) -> bool:
-        logs, _ = self._log_masses(n, odd, self.k - 2, self.k - 1)
-        return float(logs[0]) > float(logs[1]) + math.log(ratio) or float(logs[1]) == -math.inf
+        below, here = self._log_masses(n, odd, self.k - 2, self.k - 1)[0].tolist()
+        return bool(below > here + math.log(ratio) or here == -math.inf)
 
     def _log_masses(self, n: int, odd: int, first: int, last: int) -> tuple[Array, float]:
         """ln Pr[X = j] for j = first … last, −∞ where impossible, and a bound on the errors."""

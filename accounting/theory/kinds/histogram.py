@@ -300,7 +300,7 @@ def _divergence(upper: Array, lower: Array, growth: float) -> float:
     return float(np.maximum(upper - growth * lower, 0.0).sum()) * sum_margin(upper.size)
 
 
-@lru_cache(maxsize=1024)  # whoever charges prices again what the specification has priced
+@lru_cache  # whoever charges prices again what the specification has priced
 def price_noisy_histogram(mechanism: NoisyHistogram, *, delta: Decimal) -> Price:
     """What one sampled histogram with noise below k costs under add/remove ("exact-noisy-profile/1").
 
@@ -470,7 +470,7 @@ def _outlier_sizes(mechanism: OutlierPrivateHistogram) -> Iterator[tuple[BothDir
     """For each count up to K − t + 1 the losses of its noisy count; the pairs of larger counts are like the last."""
     for count in range(1, mechanism.horizon - mechanism.margin + 2):
         present, absent = (1.0 / mechanism.noise(c).scale for c in (count, count - 1))
-        steps = np.arange(_reach(max(1.0 / present, 1.0 / absent)), dtype=np.float64)
+        steps = np.arange(_reach(1.0 / absent), dtype=np.float64)  # of the wider noise
         # Away from the person's side, and away from the other: the place is symmetric.
         here, there = (
             np.concatenate([decay * np.exp(-loss * steps) * math.tanh(0.5 * loss) for decay in decays])

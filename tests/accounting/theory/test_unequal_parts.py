@@ -148,6 +148,12 @@ def test_logarithms_of_masses_err_by_no_more_than_their_bound(n, odd):
             assert found == -math.inf if mass == 0 else abs(found - mpmath.log(mass)) <= error
 
 
+def test_logarithms_of_what_cannot_be_have_the_error_of_their_sum_alone():
+    logs, error = _Counts(6, 0.1, 0.3, 0.125)._log_masses(0, 3, 7, 9)
+    assert logs.tolist() == [-math.inf] * 3
+    assert error == pytest.approx(19.0 * ULP, rel=1e-9)
+
+
 def test_a_binomial_of_no_trials_and_values_that_cannot_be():
     values = np.array([-1.0, 0.0, 1.0, 2.0])
     for trials, masses in ((0, [0, 1, 0, 0]), (1, [0, 0.75, 0.25, 0])):
