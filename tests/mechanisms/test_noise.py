@@ -158,5 +158,10 @@ def test_the_scale_is_the_least_double_that_is_not_below_the_exact_one():
     assert TwoSidedGeometricNoise(epsilon=Decimal("0.5"), sensitivity=3).scale == 6.0
 
 
+def test_no_width_is_negative():
+    """Of noise so wide that its chance of 0 is lost in rounding, and of hardly any confidence."""
+    assert TwoSidedGeometricNoise(epsilon=Decimal("1e-20")).half_width(1e-18) == 0
+
+
 def test_of_no_values_there_is_no_noise():
     assert add_two_sided_geometric([], TwoSidedGeometricNoise(epsilon=Decimal(1))) == []

@@ -333,3 +333,17 @@ def test_the_last_column_of_keys_of_one_word_is_rolled_up_without_sorting(monkey
     found = rollup.rolled_up(base, lattice=lattice, threshold=1, on_progress=None, threads=1)
     assert found.tolist() == [int(counts.counts.sum())] * lattice.size
     assert len(last) == (3 if words == 1 else 0)  # one for each level of the first column
+
+
+def test_what_changes_nothing_is_not_computed() -> None:
+    lattice = Lattice(columns=(column("one", caterpillar(5)), column("other", caterpillar(6))))
+    counts, _ = numbered(lattice, [np.array([1, 2, 5, 3]), np.array([2, 1, 6, 4])])
+    base = prefix_keys(counts, lattice=lattice)
+    assert base.coarsened(base.levels).keys is base.keys
+    assert base.coarsened((1, 0)).keys is not base.keys
+    assert base.reaching(1, columns=0) is base
+    assert base.reaching(10**6, columns=0).counts.size == 0
+    nobody = replace(base, keys=base.keys[:, :0], counts=base.counts[:0])
+    assert nobody.coarsened((1, 1)).keys is nobody.keys
+    assert nobody.coarsened((1, 1)).levels == (1, 1)
+    assert nobody.reaching(1, columns=0) is nobody

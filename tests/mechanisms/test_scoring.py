@@ -289,3 +289,10 @@ def test_threads_share_what_has_131072_groups(monkeypatch, groups, by_threads) -
     many = replace(base, counts=np.ones(groups, dtype=np.int64))
     rollup.rolled_up(many, lattice=lattice, threshold=1, on_progress=None, threads=3)
     assert used == ([48, 3] if by_threads else [16, 1])
+
+
+def test_one_thread_is_that_of_the_caller(monkeypatch) -> None:
+    monkeypatch.setattr(rollup, "ThreadPoolExecutor", None)
+    lattice = wide_lattice(2)
+    codes = [np.array([2, 3, 9, 9])] * 2
+    assert scores(counted(lattice, codes), lattice=lattice, threshold=1).tolist() == by_hand(lattice, codes, 1)
