@@ -196,3 +196,18 @@ def test_reports_are_made_and_summed_alike_however_many_at_once(monkeypatch, see
     for number in range(3):
         assert sums.ones[number].tolist() == rows[reports.hash_numbers == number].sum(axis=0).tolist()
         assert sums.reports[number] == (reports.hash_numbers == number).sum()
+
+
+@pytest.mark.parametrize(("epsilon", "bits"), [("2", 8), ("0.5", 64)])
+def test_the_standard_error_is_that_of_so_many_fair_coins_at_most(epsilon, bits):
+    """m/(m−1)·c·√n/2, c = (e^{ε/2} + 1)/(e^{ε/2} − 1), and estimates by the same formula without the coins."""
+    sketch = CountMeanSketch(epsilon=Decimal(epsilon), hashes=2, bits=bits, seed=b"s")
+    growth = math.exp(float(epsilon) / 2)
+    c = (growth + 1) / (growth - 1)
+    assert standard_error(sketch, reports=900) == pytest.approx(bits / (bits - 1) * c * 30 / 2, rel=1e-12)
+    sums = empty_sums(sketch)
+    places = hash_positions(sketch, "a")
+    sums.reports[:] = 500, 400
+    sums.ones[[0, 1], places] = 300, 200
+    counted = c * 500 + (1 - c) / 2 * 900
+    assert estimated_counts(sketch, sums, ["a"])[0] == pytest.approx((counted - 900 / bits) * bits / (bits - 1))

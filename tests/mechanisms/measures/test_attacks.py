@@ -141,6 +141,14 @@ def test_a_group_that_is_published_whole_is_certain_and_one_persons_group_is_cou
             known_person(people, [table(other)], mechanism=StronglySafeRelease(k=1, sampling_rate=Decimal("0.5")))
 
 
+def test_of_nobody_nothing_is_told() -> None:
+    nobody = table({})
+    found = attacks_of(nobody, [nobody], mechanism=StronglySafeRelease(k=1, sampling_rate=Decimal("0.5")))
+    assert (found.known.highest, found.known.median, set(found.known.shares)) == (0.5, 0.5, {0.0})
+    assert {(one.guessed, one.without, one.most_frequent) for one in found.inferred} == {(0.0, 0.0, 0.0)}
+    assert found.groups_of_one == 0
+
+
 def test_nothing_published_tells_nothing_of_a_column() -> None:
     found = inferred_column(table(PEOPLE, (1, 1)), table({("North", 31): 0}, (1, 1)), 0)
     assert 0 <= found.without == found.guessed == found.most_frequent <= 1
