@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, get_args
 
 import pytest
+from crowdblend.accounting.ledger.entries import codec
 from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.entries.kinds import (
     MIXED,
@@ -460,6 +461,12 @@ def test_an_amount_has_one_spelling(text) -> None:
 
 amounts = st.decimals(min_value=0, max_value=10**6, places=20)
 names = st.text(min_size=1, max_size=40).filter(lambda name: name.isprintable() and name == name.strip() != "")
+
+
+def test_how_a_class_is_read_is_found_out_once() -> None:
+    """A verification reads every entry of a ledger."""
+    assert codec._readers(BudgetRaised) is codec._readers(BudgetRaised)
+    assert codec._reader(Decimal | None) is codec._reader(Decimal | None)
 
 
 @settings(derandomize=True, max_examples=100)
