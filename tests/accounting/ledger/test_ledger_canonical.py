@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 from crowdblend.accounting.ledger.entries import codec
-from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes, sorted_fields
 from crowdblend.accounting.ledger.entries.kinds import (
     MIXED,
     BudgetRaised,
@@ -37,7 +37,9 @@ from crowdblend.accounting.ledger.entries.kinds import (
     published_text,
 )
 from crowdblend.accounting.ledger.queries import recorded
+from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.mixed_series import MixedSeries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -423,6 +425,11 @@ def test_what_takes_of_a_filter_budget_says_so_and_nothing_else_does() -> None:
 def test_a_series_has_parts_only_where_its_record_is_of_different_mechanisms() -> None:
     assert FreeSeriesRegistered(**SERIES).mixed is None
     assert FreeSeriesRegistered(**SERIES | {"mechanism": (("kind", MIXED),)}).mixed is None
+    year = MixedSeries(parts="2 x k=20,rate=0.1; 1 x k=50,rate=0.05")
+    read = entry_of_bytes(
+        bytes_of_entry(FreeSeriesRegistered(**SERIES | {"mechanism": sorted_fields(mechanism_record(year))}))
+    )
+    assert read.mixed == year
 
 
 @pytest.mark.parametrize(
