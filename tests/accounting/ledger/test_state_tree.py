@@ -17,10 +17,11 @@ from crowdblend.accounting.ledger.chain.hashing import (
     nodes_of,
 )
 from crowdblend.accounting.ledger.chain.signed_state import ForgedState, SignedState
-from crowdblend.accounting.ledger.database.schema import sample
+from crowdblend.accounting.ledger.database.schema import entry, sample
 from crowdblend.accounting.ledger.database.store import open_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine
 
 # Keys that share long beginnings too, as no digests do.
 KEYS = st.one_of(
@@ -146,6 +147,20 @@ def test_facts_of_rows_and_counts_are_those_of_the_first_version() -> None:
     expected = (digest("key", "sample", "5" * 64), digest("row", "sample", *cells))
     assert signed_state.row_fact(sample, row) == expected
     assert signed_state.count_fact("rows", "sample", 12) == (digest("count", "rows", "sample"), "0" * 62 + "12")
+
+
+def test_a_chain_ends_before_its_first_entry_where_it_has_none() -> None:
+    engine = create_engine("sqlite://")
+    with engine.connect() as connection:
+        entry.create(connection)
+        assert signed_state.head_of(connection) == signed_state.Place(position=-1, hash="0" * 64)
+        for position in (1, 0):
+            own, previous = f"{position:064x}", f"{position + 8:064x}"
+            connection.execute(
+                entry.insert().values(position=position, previous=previous, hash=own, kind="k", body="{}")
+            )
+        assert signed_state.head_of(connection) == signed_state.Place(position=1, hash=f"{1:064x}")
+    engine.dispose()
 
 
 def test_a_row_that_the_signed_state_has_is_not_written_again_though_its_table_lost_it(sqlite_books) -> None:
