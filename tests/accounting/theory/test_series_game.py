@@ -128,6 +128,16 @@ def test_the_other_direction_is_played_in_full_where_nothing_less_settles_it(mon
     assert game_of(release, 2, 0.1) < usual
 
 
+@pytest.mark.parametrize("releases", [2, 12])
+def test_where_removing_is_cheaper_even_composed_its_game_is_not_played(releases, monkeypatch):
+    played, table = [], series_game._table
+    monkeypatch.setattr(series_game, "_table", lambda *given: played.append(given) or table(*given))
+    found = game_of(REFERENCE, releases, 1e-6)
+    assert len(played) == 1
+    assert delta_of_game(REFERENCE, releases=releases, epsilon=found, resolution=1e-6) == pytest.approx(1e-6, rel=1e-3)
+    assert len(played) == 2
+
+
 def test_delta_and_epsilon_of_a_game_are_read_from_one_curve():
     for release, times, delta in ((SMALL, 2, 0.02), (REFERENCE, 5, 1e-7)):
         found = game_of(release, times, delta)
