@@ -131,7 +131,7 @@ def encode(sketch: CountMeanSketch, values: Sequence[str], *, randomness: Random
         randomness: the operating system's, n to n bytes.
     """
     numbers = uniform_below(len(values), bound=sketch.hashes, randomness=randomness)
-    rows = max(1, _BLOCK_BYTES // sketch.bits)
+    rows = _BLOCK_BYTES // sketch.bits
     packed = np.empty((len(values), sketch.bits // 8), dtype=np.uint8)
     for start in range(0, len(values), rows):
         chosen = numbers[start : start + rows]

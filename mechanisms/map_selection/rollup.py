@@ -543,7 +543,7 @@ def scorer(counts: GroupCounts, *, lattice: Lattice, threshold: int) -> Callable
         else:
             nearest = base.coarsened(tuple(min(levels) for levels in zip(*maps, strict=True)))
             kept = [excess(nearest.coarsened(levels).counts, threshold) for levels in maps]
-        return np.array([weights.of(levels) * one for levels, one in zip(maps, kept, strict=True)], dtype=np.int64)
+        return np.array([weights.of(levels) for levels in maps], dtype=np.int64) * np.array(kept, dtype=np.int64)
 
     return qualities
 

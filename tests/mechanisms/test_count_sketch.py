@@ -188,7 +188,9 @@ def test_reports_are_made_and_summed_alike_however_many_at_once(monkeypatch, see
     sketch = CountMeanSketch(epsilon=Decimal(40), hashes=3, bits=16, seed=b"at once")
     monkeypatch.setattr(sketches, "_BLOCK_BYTES", at_once * sketch.bits)
     values = [f"value {number}" for number in range(11)]
-    reports = encode(sketch, values, randomness=seeded_bytes)
+    asked: list[int] = []
+    reports = encode(sketch, values, randomness=lambda size: asked.append(size) or seeded_bytes(size))
+    assert max(asked[1:]) == min(at_once, 11) * sketch.bits
     rows = np.unpackbits(reports.packed_bits, axis=1)
     places = [hash_positions(sketch, value)[n] for value, n in zip(values, reports.hash_numbers, strict=True)]
     assert (rows.sum(axis=1).tolist(), rows.argmax(axis=1).tolist()) == ([1] * 11, places)

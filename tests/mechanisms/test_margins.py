@@ -190,6 +190,11 @@ def test_totals_below_the_published_records_are_lifted_and_no_records_are_left_a
     assert (empty.weights.size, empty.total) == (0, 0)
 
 
+def test_cells_of_one_record_and_of_little_weight_are_raked_too():
+    found = raked([1.0, 0.25], [1, 1], [(1, 1, 1), (2, 1, 1)], [cells_of(3, c1=3, c2=5)], margins=((0,),))
+    assert (found.weights.tolist(), found.total) == (pytest.approx([3, 5]), pytest.approx(8))
+
+
 def test_pairs_bring_the_odds_that_the_rows_lack():
     together = [0] * 33
     for (sex, age), count in {(1, 1): 60, (1, 2): 10, (2, 1): 5, (2, 2): 25}.items():
