@@ -20,7 +20,6 @@ from ....mechanisms.noise import TwoSidedGeometricNoise
 from ..arithmetic import (
     ABOVE,
     BELOW,
-    ULP,
     decimal_up,
     float_down,
     float_up,
@@ -253,7 +252,7 @@ class NoisyProfile:
             # Successive probabilities fall by at most this ratio, which is below ½ there.
             ratio = (n - top) / (top + 1.0) * self._rate / (1.0 - self._rate)
             rest = float(upper[-1]) * ratio / (1.0 - ratio) * (1.0 + 1e-9)
-        slack = (16.0 * (top + self._k) + 64.0) * ULP
+        slack = sum_margin(16 * (top + self._k)) - 1.0
         published = (self._published(upper) * (1.0 + slack), self._published(lower) * (1.0 - slack))
         return _Group(published=published, sampled=(upper, lower), rest=rest)
 

@@ -19,6 +19,7 @@ from crowdblend.accounting.theory.kinds.histogram import (
     _Group,
     _one_way,
     _outlier_filter_parts,
+    _outlier_losses,
     _outlier_sizes,
     _ray,
     delta_for_group,
@@ -63,7 +64,7 @@ def test_the_margin_of_published_masses_is_sixteen_roundings_a_place():
     upper, lower = (
         NoisyProfile(NoisyHistogram(k=100, epsilon=Decimal(1), sampling_rate=Decimal("0.1")))._group(0).published
     )
-    assert (upper - lower) / (upper + lower) == pytest.approx((16 * 100 + 64) * ULP, rel=0.01)
+    assert (upper - lower) / (upper + lower) == pytest.approx((16 * 100 + 64) * ULP, rel=0.01, abs=0.0)
 
 
 @pytest.mark.parametrize("size", range(1, 9))
@@ -149,14 +150,32 @@ def ray(first, loss, other_first, other_loss):
     ],
 )
 def test_the_closed_form_of_two_geometric_series_is_their_sum(first, loss, other_first, other_loss):
-    truth = ray(first, loss, other_first, other_loss)
-    assert truth - 1e-14 <= _ray(first, loss, other_first, other_loss) <= truth + 2e-11
+    """A trillionth of what is added up is added for rounding."""
+    terms = np.arange(20000)
+    ahead, behind = first * np.exp(-loss * terms), other_first * np.exp(-other_loss * terms)
+    truth, mass = ray(first, loss, other_first, other_loss), float(ahead[(ahead >= behind)].sum())
+    margin = (_ray(first, loss, other_first, other_loss) - truth) / max(mass, 1e-3)
+    assert -1e-15 <= margin <= 1.1e-12
+    assert margin >= 0.9e-12 or mass == 0.0
 
 
 def noise(count, reach):
     loss = 0.5 if count >= 6 else 1.5 / (9 - count)
     places = np.arange(-reach, reach + 1)
     return math.tanh(loss / 2) * np.exp(-loss * np.abs(places - count))
+
+
+def test_what_lies_beyond_the_places_of_noise_counts_in_full():
+    """Of noise with loss 1/2 what is eight and more places away on either side; nothing else tells with certainty."""
+    steps = np.exp(-0.5 * np.arange(8)) * math.tanh(0.25)
+    likely, other = np.concatenate([steps, steps * math.exp(-0.5)]), np.concatenate([steps * math.exp(-0.5), steps])
+    found = _outlier_losses(likely, other, 0.5)
+    beyond = 1.0 - float(likely.sum())
+    assert beyond == pytest.approx(math.exp(-4.0), rel=1e-12)
+    assert beyond <= found.infinite <= 2 * beyond * (1 + 1e-11)
+    exact = np.log(likely / other)
+    assert ((exact + 1e-12 <= found.losses) & (found.losses <= exact + 3e-12)).all()
+    assert found.masses == pytest.approx(likely * (1 + 1e-12), rel=1e-15)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.4])
