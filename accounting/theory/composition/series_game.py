@@ -185,7 +185,8 @@ def _table(moves: list[LossDistribution], releases: int, reach: float) -> tuple[
         releases: T of at least 1.
         reach: about the largest ε that is asked for; it decides how far the states go, and nothing else.
     """
-    spacing, lowest, size = moves[0].spacing, moves[0].lowest, moves[0].masses.size
+    first, *_ = moves
+    spacing, lowest, size = first.spacing, first.lowest, first.masses.size
     if any((move.lowest, move.masses.size) != (lowest, size) for move in moves):
         raise ValueError("the moves of a game need one grid")
     masses = np.array([move.masses * (1.0 + move.slack) for move in moves]).T.copy()
