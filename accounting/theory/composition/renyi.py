@@ -437,16 +437,16 @@ def _of_curves(ahead_grid: Array, ahead: Array, behind_grid: Array, behind: Arra
     deltas = np.maximum.accumulate(deltas[:, ::-1], axis=1)[:, ::-1]
     places, widths = np.exp(losses), np.exp(losses[:-1]) * np.expm1(np.diff(losses))
     slopes = np.diff(deltas, axis=1) / widths
-    edges = (deltas[:, :1] - 1.0) / places[0], np.zeros((deltas.shape[0], 1))
-    weights = np.maximum(np.diff(np.concatenate([edges[0], slopes, edges[1]], axis=1), axis=1), 0.0)
+    before, after = (deltas[:, :1] - 1.0) / places[0], np.zeros((deltas.shape[0], 1))
+    weights = np.maximum(np.diff(np.concatenate([before, slopes, after], axis=1), axis=1), 0.0)
     infinite = deltas[:, -1] + _LEAST
     rises = np.cumsum(weights[:, :0:-1], axis=1)[:, ::-1] * widths
-    curve = np.concatenate([np.cumsum(rises[:, ::-1], axis=1)[:, ::-1], np.zeros_like(edges[1])], axis=1)
+    curve = np.concatenate([np.cumsum(rises[:, ::-1], axis=1)[:, ::-1], after], axis=1)
     masses = weights * places
     total = masses.sum(axis=1, keepdims=True)
     certain = 1.0 - (2.0 * losses.size + 64.0) * ULP
     reached = (np.concatenate([curve, total], axis=1) + infinite[:, None]) * certain
-    wanted = np.concatenate([deltas, np.ones_like(edges[1])], axis=1)
+    wanted = np.concatenate([deltas, np.ones_like(after)], axis=1)
     slack = np.maximum((wanted / reached).max(axis=1), 1.0) * (1.0 + 8.0 * ULP)
     if not slack.max() <= 1.0 + _MOST_SLACK:
         raise ValueError("its loss is too small for double precision")
