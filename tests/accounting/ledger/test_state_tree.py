@@ -21,7 +21,7 @@ from crowdblend.accounting.ledger.database.schema import entry, sample
 from crowdblend.accounting.ledger.database.store import open_store
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, event
 
 # Keys that share long beginnings too, as no digests do.
 KEYS = st.one_of(
@@ -133,6 +133,17 @@ def test_paths_are_looked_up_by_the_five_hundred() -> None:
         paths = [str(path) for path in range(number)]
         assert [len(part) for part in signed_state._parts(paths)] == parts
         assert [path for part in signed_state._parts(paths) for path in part] == paths
+
+
+def test_a_fact_is_looked_up_by_one_statement_of_six_paths(sqlite_books) -> None:
+    """Enough for a ledger of millions of facts, at 16 children a node."""
+    asked: list[int] = []
+    store = open_store(sqlite_books.url, anchoring=None)
+    with store.looking() as connection:
+        event.listen(connection, "before_cursor_execute", lambda *call: asked.append(len(call[3])))
+        assert SignedState(connection).count("rows", "sample") == 0
+    store.close()
+    assert asked == [6]
 
 
 def test_facts_of_rows_and_counts_are_those_of_the_first_version() -> None:
