@@ -350,7 +350,7 @@ def _by_filter(left: FilterLeft, mechanism: StronglySafeRelease) -> Lasting:
         none,
         releases=min(by_divergence, by_tails),
         share_each=spent_share(left.terms, [cost]),
-        limited_by="tails" if by_tails <= by_divergence and by_tails < MOST_RELEASES else "divergence",
+        limited_by="tails" if by_tails <= min(by_divergence, MOST_RELEASES - 1) else "divergence",
     )
 
 
@@ -413,5 +413,5 @@ def span_shown(years: Fraction) -> str:
 
 def _counted(amount: Fraction, noun: str) -> str:
     tenths = math.floor(amount * 10)
-    text = f"{tenths // 10:,}" if tenths % 10 == 0 or amount >= 100 else f"{tenths / 10:.1f}"
+    text = f"{tenths / 10:.1f}" if tenths % 10 and amount < 100 else f"{tenths // 10:,}"
     return f"{text} {noun if tenths == 10 else noun + 's'}"
