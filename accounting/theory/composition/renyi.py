@@ -195,8 +195,6 @@ def tail_for(terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, row
         InputRefused: as `tail_of`. Where `filter_cost` refuses, it does so with the tail that is returned.
     """
     tails = tails_of(terms, mechanism, releases=releases, rows_per_person=rows_per_person)
-    if tails[0] == 0:
-        return Decimal(0)
 
     def share(halvings: int) -> Decimal:
         try:

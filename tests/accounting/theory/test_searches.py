@@ -539,3 +539,12 @@ def test_what_would_fit_is_told_as_far_as_there_is_such():
         assert inversion.changes_that_fit(tunable, **asked) == ()
     chosen = tunable._replace(selection_epsilon=Decimal("0.2"))
     assert inversion.changes_that_fit(chosen, epsilon=target.epsilon, delta=target.delta, releases=1) == ()
+
+
+def test_the_share_that_is_charged_is_1_where_nothing_is_played_or_charged():
+    half = Target(epsilon=Decimal(1), delta=Decimal("0.5"), releases=2)
+    assert inversion._charged_share(RELEASE, half) == 1.0
+    assert inversion._charged_share(RELEASE, replace(FEW, releases=1)) == 1.0
+    assert inversion._charged_share(RELEASE, replace(FEW, **CHOICE)) == 1.0
+    assert inversion._charged_share(StronglySafeRelease(k=1, sampling_rate=Decimal("0.3")), FEW) == 1.0
+    assert 0.5 < inversion._charged_share(RELEASE, FEW) < 0.99
