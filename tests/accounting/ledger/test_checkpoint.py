@@ -154,6 +154,16 @@ def test_a_proof_longer_than_its_tree_is_deep_shows_nothing_though_its_hashes_fi
     assert not consistent(old_root=pair(other, tree.root(3)), root=pair(other, tree.root(4)), **given)
 
 
+def test_a_proof_shorter_than_its_tree_is_deep_shows_nothing_though_its_hashes_fit() -> None:
+    """The other way round: a tree would pass for a larger one that nobody has."""
+    leaves = [leaf_hash(bytes([number])) for number in range(2)]
+    root = pair(*leaves)
+    assert included(leaves[1], index=1, size=2, proof=leaves[:1], root=root)
+    assert not included(leaves[1], index=1, size=4, proof=leaves[:1], root=root)
+    assert not included(root, index=0, size=2, proof=(), root=root)
+    assert not consistent(old=2, old_root=root, size=4, root=root, proof=())
+
+
 def test_places_and_sizes_begin_with_nothing() -> None:
     root = leaf_hash(b"")
     assert included(root, index=0, size=1, proof=(), root=root)
