@@ -60,9 +60,9 @@ def concentrated_epsilon(rho: Decimal, *, delta: Decimal) -> Decimal:
 def _best_place(rho: float, log_delta: float) -> float:
     """ln(α − 1) at about the least ε, in doubles: a golden-section search."""
 
-    def epsilon(place: float) -> float:
+    def epsilon(place: float) -> float:  # but for ρ, which all orders have
         above = math.exp(place)
-        return (1.0 + above) * rho - math.log1p(1.0 / above) - (log_delta + math.log1p(above)) / above
+        return above * rho - math.log1p(1.0 / above) - (log_delta + math.log1p(above)) / above
 
     low, high = _NEAREST, _FARTHEST
     while high - low > _WIDTH:

@@ -105,7 +105,7 @@ def test_what_was_cut_off_counts_in_full_and_the_search_ends_at_the_bare_counts(
         by_hand([0.45, 0.55, 0.0], [0.2, 0.8], 0.004),
         by_hand([0.45, 0.55, 0.0], [0.2, 0.8], 0.0),
     ]
-    assert profile.delta(0.0) == pytest.approx(0.201, rel=1e-11)
+    assert profile.delta(epsilon=0.0) == pytest.approx(0.201, rel=1e-11)
     assert profile.delta(0.0, enough=0.4011) == pytest.approx(0.401, rel=1e-11), "the bare counts of the first size"
     assert profile.delta(0.0, enough=0.4) == pytest.approx(0.203, rel=1e-11), "those of the second"
     (adding, removing), (bare_adding, bare_removing) = next(profile.losses())
@@ -126,7 +126,7 @@ def test_what_a_noisy_histogram_is_refused_for(monkeypatch):
     assert len(slow._groups) == 4, "sizes 1 to 3"
     assert NoisyProfile(NOISY).epsilon(1e-6) is None
     with pytest.raises(InputRefused, match="no epsilon is enough"):
-        price_noisy_histogram(NOISY, delta=Decimal("1e-7"))
+        price_noisy_histogram(mechanism=NOISY, delta=Decimal("1e-7"))
 
 
 def ray(first, loss, other_first, other_loss):
@@ -200,7 +200,9 @@ def test_losses_of_outlier_private_counts_give_each_groups_divergence(epsilon):
 def test_bounds_of_outlier_private_counts(monkeypatch):
     with pytest.raises(ValueError, match="epsilon is at least 0"):
         delta_for_group(OUTLIER, count=1, epsilon=-0.5)
-    assert delta_for_group(OUTLIER, count=100, epsilon=0.5) < 1e-10, "what two counts with the same noise differ by"
+    assert delta_for_group(mechanism=OUTLIER, count=100, epsilon=0.5) < 1e-10, (
+        "what two counts with the same noise differ by"
+    )
     loud = OutlierPrivateHistogram(epsilon=Decimal(900), horizon=9, margin=3)
     with pytest.raises(InputRefused, match="no epsilon is enough"):
         price_outlier_histogram(loud, delta=Decimal("0.1"))
@@ -220,7 +222,7 @@ def test_bounds_of_outlier_private_counts(monkeypatch):
 def test_the_outlier_price_is_that_of_the_worst_group_up_to_the_edge():
     """Beyond K − t + 1 nothing differs any more; the last groups are the dearest."""
     for event in (OUTLIER, OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=1)):
-        found = price_outlier_histogram(event, delta=Decimal("0.01"))
+        found = price_outlier_histogram(mechanism=event, delta=Decimal("0.01"))
         assert (found.releases, found.delta, found.rule) == (1, Decimal("0.01"), "outlier-exact/1")
         sizes = range(1, event.horizon + 3)
         for share, covered in ((1.0, True), (1 - 1e-9, False)):

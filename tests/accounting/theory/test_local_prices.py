@@ -143,7 +143,7 @@ def shuffled_outcomes(mechanism, vectors):
 
 def test_published_counts_of_small_crowds_are_within_their_price():
     mechanism = KRandomization(bits=2, flip_probability=Decimal("0.3"))
-    charged = price_outcome_counts(mechanism, people=5, delta=Decimal("0.01"))
+    charged = price_outcome_counts(mechanism=mechanism, people=5, delta=Decimal("0.01"))
     assert charged.rule == "local/1", "the shuffle bound's condition fails for five people"
     for others in itertools.combinations_with_replacement(range(4), 4):
         for mine, yours in itertools.permutations(range(4), 2):

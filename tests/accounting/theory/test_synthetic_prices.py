@@ -56,7 +56,7 @@ def test_the_order_is_that_of_the_least_epsilon(rho, delta) -> None:
             first, second = low + (high - low) / 3, high - (high - low) / 3
             low, high = (low, second) if epsilon(first) <= epsilon(second) else (first, high)
         least = max(epsilon(low), mpmath.mpf(0))
-        found = mpmath.mpf(str(concentrated_epsilon(rho, delta=delta)))
+        found = mpmath.mpf(str(concentrated_epsilon(rho=rho, delta=delta)))
         assert least <= found <= least * (1 + mpmath.mpf("2e-11")) + mpmath.mpf("1e-13")
 
 
@@ -65,10 +65,11 @@ def test_what_a_table_says_of_itself() -> None:
     kind = kind_of(table)
     assert (kind.samples(table), kind.sampling_rate(table), kind.survey_rate) == (1, None, None)
     assert not any((kind.pure, kind.exclusive))
+    assert price(table, delta=Decimal("1e-6")).rule == "zero-concentrated/1"
     for rho in ("1e-12", "1000000"):
         costs = concentrated_epsilon(Decimal(rho), delta=Decimal("1e-6"))
         assert largest_rho(costs, delta=Decimal("1e-6")) == pytest.approx(Decimal(rho), rel=Decimal("1e-5"))
-    assert largest_rho(Decimal(10**8), delta=Decimal("1e-6")) == pytest.approx(10**6, rel=Decimal("1e-9"))
+    assert largest_rho(epsilon=Decimal(10**8), delta=Decimal("1e-6")) == pytest.approx(10**6, rel=Decimal("1e-9"))
 
 
 @pytest.mark.parametrize("records", [2, 30])

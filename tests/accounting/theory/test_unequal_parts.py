@@ -21,6 +21,8 @@ from crowdblend.accounting.theory.kinds.biased_sampling import (
     _log_pmf,
     delta_robust,
     delta_unequal,
+    price_biased_counts,
+    price_robust_counts,
     survey_statement,
 )
 from crowdblend.accounting.theory.kinds.registry import kind_of, price, recorded_price
@@ -67,7 +69,7 @@ def test_the_size_that_is_priced_is_the_first_beyond_the_ratio(k, rate, top, eps
     ):
         if ratio > 0.0:
             first = next(n for n, found in enumerate(ratios) if found <= ratio * (1 + 1e-10))
-            assert counts.first(odd, adding=adding) == first
+            assert counts.first(odd=odd, adding=adding) == first
     assert _Counts(1, rate, top, epsilon).first(odd, adding=True) == 0
 
 
@@ -79,7 +81,7 @@ def test_halving_finds_the_worst_number_of_exceptions(k, rate, top, epsilon, mos
     for adding in (True, False):
         each = [counts.at(counts.first(odd, adding=adding), odd, adding=adding) for odd in range(most[-1] + 1)]
         for odd in most:
-            assert counts.worst(odd, 0.0, adding=adding) == max(each[: odd + 1])
+            assert counts.worst(exceptions=odd, enough=0.0, adding=adding) == max(each[: odd + 1])
 
 
 def test_more_exceptions_than_reach_the_threshold_by_themselves():
@@ -88,7 +90,7 @@ def test_more_exceptions_than_reach_the_threshold_by_themselves():
     for _ in range(300):
         masses = with_coin(masses, 0.5)
     truth = np.maximum(with_coin(masses, 0.5) - math.exp(0.3) * np.append(masses, 0.0), 0.0).sum()
-    found = _Counts(20, 0.1, 0.5, 0.3).at(0, 300, adding=True)
+    found = _Counts(20, 0.1, 0.5, 0.3).at(n=0, odd=300, adding=True)
     assert truth * (1 - 1e-9) <= found <= truth * (1 + 1e-7)
 
 
@@ -251,7 +253,7 @@ def test_the_tail_of_a_group_is_just_above_its_probability():
     for least, trials, q, top in ((9, 40, 0.1, 0.3), (1, 0, 0.1, 0.3), (30, 100, 0.12, 0.2), (41, 40, 0.5, 0.25)):
         truth = (1 - top) * stats.binom.sf(least - 1, trials, q) + top * stats.binom.sf(least - 2, trials, q)
         assert truth * (1 - 1e-12) <= _at_least(least, trials, q=q, top=top) <= truth * 1.1
-    assert 0.0 < _at_least(50, 40, q=0.1, top=0.3) <= 1e-300
+    assert 0.0 < _at_least(least=50, trials=40, q=0.1, top=0.3) <= 1e-300
 
 
 @pytest.mark.parametrize(("n", "more"), [(40, 0.0097), (60, 0.65), (80, 10.92)])
@@ -337,6 +339,8 @@ def test_prices_by_either_rule_are_the_least_epsilon_of_their_delta():
         found = recorded_price(SURVEY, rule=rule, delta=Decimal("1e-3"))
         assert (found.rule, found.releases, found.rows_per_person, found.delta) == (rule, 1, 1, Decimal("1e-3"))
         assert delta_of(float(found.epsilon)) <= 1e-3 < delta_of(float(found.epsilon) * (1 - 1e-10))
+        by_name = {"unequal-rates/1": price_biased_counts, "robust-counts/1": price_robust_counts}[rule]
+        assert by_name(mechanism=SURVEY, delta=Decimal("1e-3")) == found
         with pytest.raises(InputRefused, match="one coin"):
             recorded_price(SURVEY, rule=rule, delta=Decimal("1e-3"), rows_per_person=2)
 
