@@ -304,6 +304,19 @@ def test_the_earlier_rules_search_is_the_one_that_is_proved(monkeypatch, k, p, q
     assert bound(n) <= best * (1 + 1e-7)
 
 
+def test_the_earlier_rules_search_ends_once_the_side_of_a_target_is_known(monkeypatch):
+    k, p, q, top, odd, epsilon = EARLIER[2]
+    looked = []
+    monkeypatch.setattr(biased_sampling, "_at_group", lambda n, *rest: (looked.append(n), _at_group(n, *rest))[1])
+    bounds = {"lowest_rate": p, "highest_rate": q, "largest_rate": top, "exceptions": odd, "epsilon": epsilon}
+    delta = delta_robust(k=k, **bounds)
+    every = len(looked)
+    for target in (delta / 1000, delta * 1000):
+        looked.clear()
+        delta_robust(k=k, **bounds, target=target)
+        assert len(looked) < every / 2
+
+
 def test_what_the_earlier_rule_refuses(monkeypatch):
     """Where a decisive count is hardly above the mean of a group at the highest rate, δ does not fall with its size."""
     monkeypatch.setattr(biased_sampling, "_MOST_GROUPS", 3005)
