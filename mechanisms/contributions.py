@@ -126,7 +126,7 @@ class ContributionKeys:
         """The keyed hashes of whole numbers of any type of integers; shape (2, n)."""
         state = np.empty((numbers.size, _BLOCK_WORDS), dtype=np.uint64)
         state[:, 0] = np.where(numbers < 0, np.uint64(_NEGATIVE_TAG), np.uint64(_NUMBER_TAG))
-        state[:, 1] = numbers.astype(np.int64).view(np.uint64) if numbers.dtype != np.uint64 else numbers
+        state[:, 1] = numbers.astype(np.int64).view(np.uint64)
         return _encrypted(self._cipher(b"ids"), state).T
 
     def of_places(self, positions: NDArray[np.int64], *, file: int, block: int) -> Words:

@@ -136,7 +136,7 @@ def prefix_rows(values: Sequence[str], lengths: Sequence[int], *, mark: str) -> 
     if not lengths or any(left <= right for left, right in pairwise(lengths)) or lengths[-1] < 1:
         raise HierarchyError(f"the lengths of prefixes must descend, the last at least 1, not {list(lengths)}")
     return [
-        (value, *(value[:length] + mark * max(0, len(value) - length) for length in lengths), BUCKET_LABEL)
+        (value, *(value[:length] + mark * (len(value) - length) for length in lengths), BUCKET_LABEL)
         for value in values
     ]
 

@@ -209,7 +209,7 @@ def _fine_map(finest: GeneralizationMap, released: GeneralizationMap, target: in
     """The finest levels of at most MOST_LABELS labels; the target's is the published one."""
     columns = []
     for place, (fine, coarse) in enumerate(zip(finest.columns, released.columns, strict=True)):
-        candidates = range(fine.level, coarse.level + 1)
+        candidates = range(fine.level, coarse.level)
         small = [level for level in candidates if fine.hierarchy.size(level) <= MOST_LABELS]
         level = coarse.level if place == target or not small else small[0]
         columns.append(MappedColumn(name=fine.name, hierarchy=fine.hierarchy, level=level))

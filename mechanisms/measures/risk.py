@@ -244,7 +244,7 @@ def deletion_losses(published: Counts, records: Counts, *, noise: DeletionNoise,
     return np.where(published > 0, shown, hidden)
 
 
-@lru_cache(maxsize=16)
+@lru_cache
 def _logarithms(noise: DeletionNoise) -> tuple[Amounts, Amounts]:
     """ln Pr[Z = z] and ln Pr[Z ≥ z] for z from 0 to the largest."""
     weights = deletion_weights(noise)
@@ -414,7 +414,7 @@ def inferred_column(records: CountedRecords, released: CountedRecords, place: in
     tied = np.where(top == 1, frequent, 1.0 / (1.0 + beside))
     taken = np.where(alone, np.where(fewer > next_one, 1.0, tied), 0.0)
     published = np.divide(shown, true, out=np.zeros(true.size), where=true > 0)
-    without = np.where(shown > 0, published * taken + (1 - published) * guessed, guessed)
+    without = published * taken + (1 - published) * guessed
     total = max(int(true.sum()), 1)
     return InferredColumn(
         name=records.map.columns[place].name,

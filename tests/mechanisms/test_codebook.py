@@ -12,7 +12,7 @@ from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarc
 
 TOWNS = ValueHierarchy.from_rows([("Lyon", "South", "*"), ("Lille", "North", "*"), ("Nice", "South", "*")])
 AGES = IntervalHierarchy(lower=0, upper=95, widths=(5, 10))
-MONEY = DecimalIntervals.of(lower=Decimal(0), upper=Decimal("2.5"), widths=(Decimal("0.5"),))
+MONEY = DecimalIntervals.of(lower=Decimal(0), upper=Decimal("2.5"), widths=(Decimal("0.5"), Decimal("1.0")))
 CUTS = NumberSteps(cuts=(0.5, 2.0))
 
 

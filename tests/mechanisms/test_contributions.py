@@ -188,4 +188,7 @@ def test_numbers_texts_and_places_are_hashed_apart() -> None:
 
     found = KEYS.of_numbers(np.array([5, -5])).T.tolist()
     assert found == [block(1 << 60, 5), block(1 << 61, -5)]
+    large = np.array([5, (1 << 63) + 7], dtype=np.uint64)
+    assert KEYS.of_numbers(large).T.tolist() == [block(1 << 60, 5), block(1 << 60, (1 << 63) + 7)]
+    assert KEYS.of_numbers(np.array([5, -5], dtype=np.int16)).T.tolist() == found
     assert KEYS.of_places(np.array([3]), file=1, block=2).T.tolist() == [block((1 << 62) + 3, 1 << 32 | 2)]

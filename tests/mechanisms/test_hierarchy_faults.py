@@ -113,7 +113,11 @@ def test_remarks_say_what_and_where() -> None:
 
 
 def test_at_most_five_values_are_named() -> None:
-    for many, named in ((5, "'v0', 'v1', 'v2', 'v3', 'v4'"), (8, "'v0', 'v1', 'v2', 'v3', 'v4' and 3 more")):
+    for many, named in (
+        (2, "'v0', 'v1'"),
+        (5, "'v0', 'v1', 'v2', 'v3', 'v4'"),
+        (8, "'v0', 'v1', 'v2', 'v3', 'v4' and 3 more"),
+    ):
         values = [f"v{number}" for number in range(many)]
         (missing,) = domain_faults(TOWNS, ["Lyon", *values])
         are = "values of the domain are not in the hierarchy and would be published as `*`"

@@ -73,6 +73,7 @@ def test_a_domain_of_one_value_has_nothing_to_lose_and_one_of_two_has() -> None:
     for values, loss in ((["a"], 0.0), (["a", "b"], 1.0)):
         blank = table({"one": (ValueHierarchy.from_values(values), 1, [1])}, [3])
         assert granularity_loss(blank, 0) == loss
+    assert granularity_loss(table({"one": (ValueHierarchy.from_rows([("*", "*")]), 1, [0])}, [3]), 0) == 0.0
     nothing = table({"one": (SIDES, 1, [])}, [])
     assert granularity_loss(nothing, 0) == ambiguity_log10(nothing) == 0.0
     told = entropy_loss(nothing, 0, level=1)
