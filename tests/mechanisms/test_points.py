@@ -227,3 +227,16 @@ def test_columns_are_cut_into_equal_cells_and_shown_at_their_centres(cells):
         width = Fraction(axis.upper) - Fraction(axis.lower)
         middle = [float(Fraction(axis.lower) + width * (2 * int(side) + 1) / (2 * cells)) for side in sides]
         assert own.tolist() == middle
+
+
+def test_of_one_published_point_and_of_none_the_share_is_stated_too():
+    noisy = NoisyHistogram(k=2, epsilon=Decimal(1), sampling_rate=None)
+    published = np.zeros(16, dtype=np.int64)
+    for counts in (SUPPRESSED, noisy):
+        grid = SyntheticPoints(dimensions=2, cells_per_side=4, counts=counts)
+        assert stated_moved_share(grid, published, confidence=0.5) == 1.0
+    published[3] = 1
+    whole = SyntheticPoints(
+        dimensions=2, cells_per_side=4, counts=StronglySafeRelease(k=1, sampling_rate=Decimal("0.1"))
+    )
+    assert stated_moved_share(whole, published, confidence=0.5) == 0.0
