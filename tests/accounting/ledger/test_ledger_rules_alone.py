@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.ledger.chain.append import standing
 from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, ReleaseAbandoned, ReleasePublished, ReleaseReading
 from crowdblend.accounting.ledger.rules.audit import Replay
@@ -247,6 +248,8 @@ def test_what_is_asked_of_a_stored_ledger_in_one_transaction(sqlite_books) -> No
         assert (paid.dataset, paid.series, paid.of_filter) == ("census", None, None)
         assert (paid.price, paid.mechanism) == (state.release("alone").charge.price, state.series("monthly").mechanism)
         assert state.payment("second").series == "monthly"
+        assert standing(paid, 1) == {("released", "census"): 1}
+        assert standing(state.payment("second"), -1) == {("released", "census"): -1, ("held", "monthly"): -1}
         assert (state.payment("none"), state.outcomes("none"), state.release_of_sample("0" * 64)) == (None, set(), None)
         assert state.outcomes("first") == {"charged", "refunded"}
         assert state.outcomes("alone") == {"charged"}
