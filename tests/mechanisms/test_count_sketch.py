@@ -169,7 +169,7 @@ def test_sums_of_parts_add_up_and_unknown_hash_functions_count_nowhere(seeded_by
     strange = SketchReports(hash_numbers=np.array([9], dtype=np.uint16), packed_bits=reports.packed_bits[:1])
     assert summed(SMALL, strange).reports.sum() == 0
     assert empty_sums(SMALL).ones.sum() == 0
-    with pytest.raises(ValueError, match="shape"):
+    with pytest.raises(ValueError, match=r"reports of 16 bits have shape \(n, 2\)"):
         summed(SMALL, SketchReports(hash_numbers=reports.hash_numbers, packed_bits=reports.packed_bits[:, :1]))
 
 
