@@ -293,6 +293,7 @@ def test_threads_share_what_has_131072_groups(monkeypatch, groups, by_threads) -
 
 def test_one_thread_is_that_of_the_caller(monkeypatch) -> None:
     monkeypatch.setattr(rollup, "ThreadPoolExecutor", None)
+    monkeypatch.setattr(rollup, "_WORTH_THREADS", 0)
     lattice = wide_lattice(2)
     codes = [np.array([2, 3, 9, 9])] * 2
     assert scores(counted(lattice, codes), lattice=lattice, threshold=1).tolist() == by_hand(lattice, codes, 1)
