@@ -166,8 +166,8 @@ FAULTS = (
         name="sensitivity-halved",
         what="a sum's noise is for half its sensitivity",
         file="mechanisms/answers.py",
-        old="return Fraction(max(abs(lower), abs(upper)) * (2 if two_groups else 1))",
-        new="return Fraction(max(abs(lower), abs(upper)) * (2 if two_groups else 1), 2)",
+        old="max(abs(lower), abs(upper)) * moved)",
+        new="max(abs(lower), abs(upper)) * moved, 2)",
         detectors=("audit statistics sum 0.05", "pytest tests/mechanisms/test_answers.py"),
     ),
     Fault(
@@ -287,7 +287,7 @@ FAULTS = (
         name="game-read-along-a-line",
         what="the epsilon of a game is read between two states along a line in the loss, where its value is concave",
         file="accounting/theory/composition/series_game.py",
-        old="    return min(-math.log(max(reached, x)) + 1e-15, -float(states[here]))",
+        old="    return min(-math.log(reached) + 1e-15, -float(states[here]))",
         new="    part = (delta - values[here]) / (values[there] - values[here])\n"
         "    return -float(states[here] + part * (states[there] - states[here]))",
         detectors=(GAME,),
