@@ -15,7 +15,7 @@ from .hierarchies.declare import Hierarchy
 __all__ = ["GeneralizationMap", "MappedColumn", "Placement", "coarsened"]
 
 _WORD_CELLS = 1 << 63
-_RECODED_AT_ONCE = 262_144
+_RECODED_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -39,7 +39,7 @@ _CANONICAL = re.compile(rb"-?[1-9][0-9]*|0")
 _NUMBER = re.compile(rb"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SAFE_DIGITS = 40
 _BEYOND: int = 10**_SAFE_DIGITS
-_DENSE_SLACK = 4_096
+_DENSE_SLACK = 1 << 12
 
 
 def canonical_integer(text: bytes) -> int | None:

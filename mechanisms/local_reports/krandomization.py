@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 WORD = 1 << 64
-_BLOCK = 16_777_216
+_BLOCK = 1 << 24
 
 
 def word_threshold_up(probability: Decimal | Fraction) -> int:

@@ -32,7 +32,7 @@ LEAST_EPSILON = Decimal("1e-18")
 """Below 8/2⁶⁴ no coin of 64 bits flips with at least 1/(e^{ε/2}+1) and below one half."""
 
 _DIGITS = Context(prec=50)
-_BLOCK_BYTES = 8_388_608
+_BLOCK_BYTES = 1 << 23
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

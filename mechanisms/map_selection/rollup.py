@@ -168,8 +168,8 @@ def _keeps_order(before: Sequence[int], after: Sequence[int]) -> bool:
 
 
 _MOST_RECORDS = 1 << 42
-_DENSE_CODES = 65_536
-_AT_ONCE = 262_144
+_DENSE_CODES = 1 << 16
+_AT_ONCE = 1 << 18
 
 
 def prefix_keys(counts: GroupCounts, *, lattice: Lattice) -> PrefixKeys | None:
@@ -325,8 +325,8 @@ def _parts(size: int) -> list[slice]:
 
 
 _PIECES_PER_THREAD = 16
-_WORTH_THREADS = 131_072
-_WORTH_LEAVING_OUT = 2_048
+_WORTH_THREADS = 1 << 17
+_WORTH_LEAVING_OUT = 1 << 11
 
 
 def excess(counts: NDArray[np.int64], threshold: int) -> int:

@@ -15,7 +15,7 @@ from ..recoding import GeneralizationMap
 
 __all__ = ["CountedRecords", "QueryErrors", "SizeErrors", "aligned_counts", "counting_query_errors", "relative_errors"]
 
-_DENSE_CODES = 4_194_304
+_DENSE_CODES = 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
