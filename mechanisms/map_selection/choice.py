@@ -458,7 +458,7 @@ def epsilon_shares(epsilon: Decimal, steps: int) -> list[Decimal]:
     if steps < 1:
         raise ValueError(f"a walk has at least one step, not {steps}")
     share = Decimal(f"{int(Fraction(epsilon) / steps * 10**_SHARE_PLACES)}e-{_SHARE_PLACES}")
-    if share <= 0:
+    if not share:
         raise ValueError(f"{steps} steps leave no share of the selection's epsilon {epsilon}")
     return [share] * steps
 

@@ -67,6 +67,15 @@ def test_the_records_of_the_lowest_ranks_count(monkeypatch, rate, words, at_once
     assert found == expected(keys, most=3, rate=rate)
 
 
+@pytest.mark.parametrize("rate", [None, "0.4"])
+def test_where_nobody_has_more_records_than_count_nothing_is_added_to_theirs(rate) -> None:
+    keys = records_of()
+    decimal = None if rate is None else Decimal(rate)
+    groups = chosen_counts(sorted_records(keys, cells=CELLS), most=12, rate=decimal, cells=CELLS, keys=KEYS)
+    found = dict(zip(groups.keys[0].tolist(), groups.counts.tolist(), strict=True))
+    assert found == {group: count for (group,), count in expected(keys, most=12, rate=rate).items()}
+
+
 class Told(ContributionKeys):
     """Draws ranks in the order of the records, and the same coin for all."""
 

@@ -221,13 +221,15 @@ def test_bounds_of_outlier_private_counts(monkeypatch):
 
 def test_the_outlier_price_is_that_of_the_worst_group_up_to_the_edge():
     """Beyond K − t + 1 nothing differs any more; the last groups are the dearest."""
-    for event in (OUTLIER, OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=1)):
-        found = price_outlier_histogram(mechanism=event, delta=Decimal("0.01"))
-        assert (found.releases, found.delta, found.rule) == (1, Decimal("0.01"), "outlier-exact/1")
+    few = OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=1)
+    edge = OutlierPrivateHistogram(epsilon=Decimal(5), horizon=3, margin=1)  # here the last is dearest by itself
+    for event, delta in ((OUTLIER, Decimal("0.01")), (few, Decimal("0.01")), (edge, Decimal("0.1"))):
+        found = price_outlier_histogram(mechanism=event, delta=delta)
+        assert (found.releases, found.delta, found.rule) == (1, delta, "outlier-exact/1")
         sizes = range(1, event.horizon + 3)
         for share, covered in ((1.0, True), (1 - 1e-9, False)):
             worst = max(delta_for_group(event, count=count, epsilon=float(found.epsilon) * share) for count in sizes)
-            assert (worst <= 0.01) is covered
+            assert (worst <= delta) is covered
 
 
 def test_what_histograms_say_of_themselves():

@@ -628,3 +628,10 @@ def test_several_mechanisms_that_are_expected_together_fit_with_the_tails_that_t
 def test_a_filter_takes_less_than_a_sum():
     terms = least_terms(MILLIONTH, [(USUAL, 12)])
     assert 5 * terms.epsilon < 12 * price(USUAL, delta=MILLIONTH / 12).epsilon
+
+
+def test_what_may_fail_with_some_probability_has_a_tail_of_that():
+    """A guarantee with a δ is infinite on it, so that a charge takes at least so much of the tails."""
+    sure, nearly = (Guarantee(epsilon=Decimal(1), delta=Decimal(delta)) for delta in ("0", "1e-6"))
+    assert [renyi._has_tail(part) for part in (sure, nearly)] == [False, True]
+    assert renyi._tails([(sure, 3), (nearly, 2)], [Decimal("1e-9")], 5) == (Decimal("2.005e-6"),)

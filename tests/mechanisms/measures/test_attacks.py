@@ -84,6 +84,12 @@ def table(rows: dict[tuple[str, int], int], levels=(0, 0)) -> CountedRecords:
     return CountedRecords(map=made, groups=sum_counts(made.keys(codes), np.array(list(rows.values()), dtype=np.int64)))
 
 
+def test_a_table_does_not_show_its_rows_where_it_is_named():
+    """As in a traceback or a log: neither the keys of its rows nor how many records they have."""
+    assert "counts=" not in repr(table({("Lille", 30): 70_001}))
+    assert "70001" not in repr(table({("Lille", 30): 70_001}))
+
+
 TOWNS_OF = {"North": "Lille", "South": "Nice"}
 PEOPLE = {("Lille", 31): 6, ("Lille", 61): 3, ("Nice", 32): 4}
 
