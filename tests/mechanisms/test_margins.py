@@ -196,6 +196,12 @@ def test_cells_of_one_record_and_of_little_weight_are_raked_too():
     assert (found.weights.tolist(), found.total) == (pytest.approx([3, 5]), pytest.approx(8))
 
 
+def test_what_no_published_record_can_stand_for_is_aimed_at_by_the_others():
+    found = raked([1.0], [5], [(1, 1, 1)], [cells_of(3, c1=10, c2=30)], margins=((0,),))
+    assert (*found.weights, found.total) == pytest.approx((8, 40))
+    assert found.largest_difference < 1e-12
+
+
 def test_pairs_bring_the_odds_that_the_rows_lack():
     together = [0] * 33
     for (sex, age), count in {(1, 1): 60, (1, 2): 10, (2, 1): 5, (2, 2): 25}.items():

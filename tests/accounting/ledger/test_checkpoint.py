@@ -273,6 +273,8 @@ def test_a_signature_of_another_form_counts_for_nobody(content, why) -> None:
     ("text", "why"),
     [
         (f"{ORIGIN}+{WITNESS_KEY.key_id.hex()}+{LOG_KEY.text.rpartition('+')[2]}", "id is not that of the key"),
+        (f"{ORIGIN}+00000000+{LOG_KEY.text.rpartition('+')[2]}", "id is not that of the key"),
+        (f"{ORIGIN}+ffffffff+{LOG_KEY.text.rpartition('+')[2]}", "id is not that of the key"),
         (f"{ORIGIN}+00000000+{b64encode(bytes([7]) + LOG.public.raw).decode()}", "no key for Ed25519 signatures of"),
         (f"{ORIGIN}+00000000+{b64encode(bytes([PLAIN]) + LOG.public.raw[1:]).decode()}", "no Ed25519 key"),
     ],

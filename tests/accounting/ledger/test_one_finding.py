@@ -8,8 +8,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.ledger.chain.hashing import Finding
 from crowdblend.accounting.ledger.entries.kinds import ReleasePublished, ReleaseReading
-from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.rules.audit import NAMED, Replay, _Gap
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +81,23 @@ def test_a_missing_entry_is_one_finding_with_what_follows_from_it(rich, forge_pa
             assert f"entry {position + 1}: entry {position} is missing" in found[0]
         shutil.copy(kept, file)
     assert rich.findings() == []
+
+
+def test_the_tables_where_rows_are_left_behind_the_end_are_named_and_no_others(rich, forge_past_guards) -> None:
+    """A release, a look and a raise are missing; of series and data sets nothing is."""
+    forge_past_guards(rich, f"DELETE FROM entry WHERE position >= {len(rich.kinds()) - 3}")
+    (found,) = rich.findings()
+    assert found.endswith(
+        "5 rows of this place or later ones are left in the tables account, release, sample, release_stage"
+    )
+
+
+def test_of_many_entries_that_build_on_a_missing_one_some_are_listed_and_the_others_counted() -> None:
+    missing = Finding(position=3, what="entry 2 is missing")
+    for more, told in ((-1, ""), (0, ""), (5, " and 5 more")):
+        gap = _Gap(rows=(), groundless=list(range(100, 100 + NAMED + more)))
+        listed = ", ".join(str(100 + number) for number in range(min(NAMED, NAMED + more)))
+        assert f"what builds on it (entries {listed}{told}) can't be checked" in gap.reported(missing).what
 
 
 def test_a_missing_entry_hides_no_other_cause(rich, forge_past_guards) -> None:

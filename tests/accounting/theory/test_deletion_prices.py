@@ -286,6 +286,8 @@ def test_what_a_shape_adds_to_delta_grows_with_records_releases_and_draws():
     for times, releases, records in ((3, 1, 2), (1, 3, 2), (1, 1, 6)):
         draws = Counter({GeometricDeletion(epsilon=Decimal(1), width=80): times})
         assert float(deletion._difference_in_shape(draws, 1, releases, records)) == pytest.approx(3 * float(one))
+    none = deletion._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 0, 1, 2)
+    assert float(one / none) == pytest.approx((1 + math.e) / 2)  # both laws' masses are off: 1 + e^ε
 
 
 # Composition.

@@ -444,3 +444,10 @@ def test_what_is_proved_of_small_groups_follows_their_noise() -> None:
         (NOISY, "or the release is almost as if they were not in the data (a factor of at most e^1)."),
     ):
         assert outside in kind_of(mechanism).statements.proved(mechanism, charged(mechanism).rule)
+
+
+def test_one_margin_is_and_several_are() -> None:
+    several = EXAMPLES["deletion"][-1]
+    one = replace(several, margins=1)
+    assert "rows 4 margins of the same records are published" in done(several)
+    assert "rows 1 margin of the same records is published" in done(one)
