@@ -27,11 +27,13 @@ __all__ = [
     "AS_JSON",
     "FILE",
     "LEDGER",
+    "NEW",
     "RELEASE_CERTIFICATE",
     "RELEASE_FOLDER",
     "CommandGroup",
     "ExactNumber",
     "TopLevel",
+    "begins_another",
     "default_publisher",
     "first_sentence",
     "main",
@@ -112,6 +114,24 @@ CERTIFICATE = "certificate.json"
 FILE = click.Path(path_type=Path)
 LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+NEW = click.option(
+    "--new", is_flag=True, help="Begin another release, at its own price, though one of the same SPEC was cut off."
+)
+
+
+def begins_another(*, new: bool, release_id: str | None) -> bool:
+    """Whether a release may begin beside an unfinished one of its specification: asked for, or named by an own id.
+
+    Args:
+        new: whether `--new` was given.
+        release_id: the id that was given; None for none.
+
+    Raises:
+        click.UsageError: both were given.
+    """
+    if new and release_id is not None:
+        raise click.UsageError("--new begins a release with a new id: leave out --new, or --release-id.")
+    return new or release_id is not None
 
 
 def default_publisher() -> str | None:

@@ -50,6 +50,7 @@ def run_release(
     scheduler: str | None,
     release_id: str | None,
     series: str | None = None,
+    new: bool = False,
     randomness: Callable[[int], bytes],
     stages: Stages | None = None,
 ) -> RunResult:
@@ -63,6 +64,7 @@ def run_release(
             this machine's threads.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that is charged for itself.
+        new: whether a release may begin beside an unfinished one of the same specification, which then costs twice.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
         stages: who is shown the progress; None for the terminal.
 
@@ -77,7 +79,7 @@ def run_release(
     stages = Stages() if stages is None else stages
     place = None if output is None else output_at(output, base=Path.cwd())
     with prepared_release(
-        spec, state_paths=state_paths, output=place, release_id=release_id, series=series
+        spec, state_paths=state_paths, output=place, release_id=release_id, series=series, new=new
     ) as prepared:
         if prepared.other_names:
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)

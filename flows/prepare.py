@@ -149,7 +149,13 @@ class PreparedRelease:
 
 @contextmanager
 def prepared_release(
-    spec: Path, *, state_paths: StatePaths, output: Output | None, release_id: str | None, series: str | None = None
+    spec: Path,
+    *,
+    state_paths: StatePaths,
+    output: Output | None,
+    release_id: str | None,
+    series: str | None = None,
+    new: bool = False,
 ) -> Iterator[PreparedRelease]:
     """Check a release up to the charge and hold its lock until the block ends.
 
@@ -160,10 +166,11 @@ def prepared_release(
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, as NAME, or NAME:PART for a part of a series of different
             mechanisms; None for a release that pays for itself.
+        new: whether a release may begin beside an unfinished one of the same specification.
 
     Raises:
         InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, there is no
-            signing key, or the ledger has no such series.
+            signing key, the ledger has no such series, or a release of the same specification is unfinished.
         AccountantRefused: the ledger is behind its anchor, the budget or the series does not allow it, the id is
             taken, or a live process holds it. What the ledger's rules refuse is recorded in it.
     """
@@ -176,6 +183,10 @@ def prepared_release(
     reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
     require_apart(request)
+    if not new:
+        _require_none_cut_off(
+            request, spec=spec, output=output, release_id=release_id, reader=reader, state_paths=state_paths
+        )
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
     with PrivateStore(state_paths.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
         state = reader.release(name)
@@ -211,6 +222,27 @@ def prepared_release(
             other_names=other_names,
             remarks=remarks,
         )
+
+
+def _require_none_cut_off(
+    request: Request,
+    *,
+    spec: Path,
+    output: Output | None,
+    release_id: str | None,
+    reader: LedgerReader,
+    state_paths: StatePaths,
+) -> None:
+    """Refuse to begin a release where another one of the same specification was cut off, which can be finished."""
+    same = [
+        state
+        for state in reader.open_releases_of_dataset(request.dataset)
+        if state.charge.spec_digest == request.digest and state.release_id != release_id
+    ]
+    if same:
+        from .unfinished import require_all_held  # most runs begin where nothing is unfinished
+
+        require_all_held(same, request, spec=spec, output=output, reader=reader, state_paths=state_paths)
 
 
 def check_release_id(release_id: str | None) -> None:
@@ -529,7 +561,13 @@ class DryRun:
 
 
 def dry_run(
-    spec: Path, *, state_paths: StatePaths, output: Output | None, release_id: str | None, series: str | None = None
+    spec: Path,
+    *,
+    state_paths: StatePaths,
+    output: Output | None,
+    release_id: str | None,
+    series: str | None = None,
+    new: bool = False,
 ) -> DryRun:
     """Do what `prepared_release` does, in its order, but write nothing: no lock, no folder, no entry.
 
@@ -541,6 +579,7 @@ def dry_run(
         output: the release's place, instead of the specification's.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that pays for itself.
+        new: as of `prepared_release`.
 
     Raises:
         InputRefused: as `prepared_release`.
@@ -559,6 +598,10 @@ def dry_run(
     reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
     require_apart(request)
+    if not new:
+        _require_none_cut_off(
+            request, spec=spec, output=output, release_id=release_id, reader=reader, state_paths=state_paths
+        )
     state = None
     if release_id is not None:
         require_not_held(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)

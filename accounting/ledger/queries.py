@@ -45,7 +45,8 @@ __all__ = [
     "free_number",
     "holders_of",
     "ledger_id_of",
-    "open_releases",
+    "open_releases_of_dataset",
+    "open_releases_of_series",
     "places_of",
     "private_looks",
     "recorded",
@@ -451,19 +452,26 @@ def holders_of(connection: Connection, name: str, number: int) -> tuple[str, ...
     return tuple(row["release_id"] for row in rows)
 
 
-def open_releases(connection: Connection, name: str) -> tuple[ReleaseState, ...]:
+def open_releases_of_series(connection: Connection, name: str) -> tuple[ReleaseState, ...]:
     """Releases of a series that are charged and neither published nor abandoned, by their numbers."""
-    ended = (
-        select(release_stage.c.release_id)
-        .where(
-            release_stage.c.release_id == series_release.c.release_id,
-            release_stage.c.outcome.in_(("published", "abandoned", "refunded")),
-        )
-        .exists()
-    )
-    found = select(series_release.c.release_id).where(series_release.c.series == name, ~ended)
-    ordered = found.order_by(series_release.c.number, series_release.c.turn)
-    states = [release_of(connection, release_id) for release_id in connection.execute(ordered).scalars()]
+    of_series = select(series_release.c.release_id).where(series_release.c.series == name, ~_ended(series_release))
+    return _each_state(connection, of_series.order_by(series_release.c.number, series_release.c.turn))
+
+
+def open_releases_of_dataset(connection: Connection, name: str) -> tuple[ReleaseState, ...]:
+    """Releases of a data set that are charged and neither published nor abandoned, in the order of their charges."""
+    of_dataset = select(release.c.release_id).where(release.c.dataset == name, ~_ended(release))
+    return _each_state(connection, of_dataset.order_by(release.c.position))
+
+
+def _ended(table: Table) -> ColumnElement[bool]:
+    """Whether the release of a table's row is published or abandoned."""
+    passed = release_stage.c.release_id == table.c.release_id, release_stage.c.stage == "closed"
+    return select(release_stage.c.release_id).where(*passed).exists()
+
+
+def _each_state(connection: Connection, names: Select[tuple[str]]) -> tuple[ReleaseState, ...]:
+    states = [release_of(connection, name) for name in connection.execute(names).scalars()]
     return tuple(state for state in states if state is not None)
 
 

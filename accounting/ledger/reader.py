@@ -36,7 +36,8 @@ from .queries import (
     entries_of,
     free_number,
     ledger_id_of,
-    open_releases,
+    open_releases_of_dataset,
+    open_releases_of_series,
     places_of,
     private_looks,
     registration_of,
@@ -190,7 +191,15 @@ class LedgerReader(OpenedLedger):
     def open_releases_of_series(self, name: str) -> tuple[ReleaseState, ...]:
         """Releases of a series that are charged and neither published nor abandoned, by their numbers."""
         with self._store.looking() as connection:
-            return open_releases(connection, name)
+            return open_releases_of_series(connection, name)
+
+    def open_releases_of_dataset(self, name: str) -> tuple[ReleaseState, ...]:
+        """Releases of a data set that are charged and neither published nor abandoned, in the order of their charges.
+
+        The time grows with the data set's releases, which its budget bounds.
+        """
+        with self._store.looking() as connection:
+            return open_releases_of_dataset(connection, name)
 
     def look_at_series(
         self, *, name: str, dataset: str, spec_digest: str, mechanism: Mechanism, part: int | None = None

@@ -26,7 +26,7 @@ import click
 from ...accounting.ledger.private_store.keys import private_folder, replace_private
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal
-from ..cli import AS_JSON, FILE, LEDGER
+from ..cli import AS_JSON, FILE, LEDGER, NEW, begins_another
 from ..terminal.stages import Stages, process_begun
 
 if TYPE_CHECKING:
@@ -53,12 +53,14 @@ class JobArguments:
         output: the release's folder or URL, instead of the specification's.
         scheduler: address of a Dask scheduler.
         series: the series whose next release this is.
+        new: whether it may begin beside an unfinished release of the same specification.
     """
 
     spec: str
     output: str | None
     scheduler: str | None
     series: str | None
+    new: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -288,6 +290,7 @@ def _end_of(job: Job) -> dict[str, Any]:
             scheduler=asked.scheduler,
             release_id=job.release_id,
             series=asked.series,
+            new=asked.new,
             randomness=secrets.token_bytes,
             stages=_ReportedStages(job),
         )
@@ -318,6 +321,7 @@ CANCELLED_WITHIN_SECONDS = 120.0
 @click.option("--scheduler", help="Address of a Dask scheduler, instead of the specification's [cluster].")
 @click.option("--release-id", help="Run or resume the release of this id; without one it is a new release.")
 @click.option("--series", help="Run the next release of this series.")
+@NEW
 @click.option("--detach", is_flag=True, help="Say the job's id and leave; look after it with status and cancel.")
 @AS_JSON
 def submit(
@@ -327,6 +331,7 @@ def submit(
     scheduler: str | None,
     release_id: str | None,
     series: str | None,
+    new: bool,
     detach: bool,
     as_json: bool,
 ) -> int:
@@ -340,6 +345,7 @@ def submit(
         output=output if output is None or "://" in output else str(Path(output).absolute()),
         scheduler=scheduler,
         series=series,
+        new=begins_another(new=new, release_id=release_id),
     )
     job = submit_job(arguments, release_id=_new_id(spec) if release_id is None else _id(release_id), state_paths=places)
     if detach:
@@ -459,7 +465,7 @@ def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | N
     """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
     from ...accounting.ledger.private_store.inspection import is_held
     from ...accounting.ledger.reader import open_reader
-    from ..release_facts import commands_for, cost_so_far
+    from ...flows.unfinished import commands_for, cost_so_far
 
     with open_reader(places.ledger_url) as reader:
         held = is_held(places.home, ledger_id=reader.ledger_id, release_id=release_id)
@@ -514,7 +520,7 @@ def _print_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_j
 
 def _cost(release_id: str, places: StatePaths) -> str:
     """What a job has cost so far, by the ledger, and how it is finished."""
-    from ..release_facts import cost_so_far
+    from ...flows.unfinished import cost_so_far
 
     stage, cost = cost_so_far(release_id, places)
     again = f"Submit again with --release-id {release_id} to finish it at no new charge"

@@ -12,7 +12,7 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
-from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup
+from ..cli import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGroup, begins_another
 
 if TYPE_CHECKING:
     from ..schemas.outputs import ReleaseVerified, ShownRelease
@@ -33,6 +33,7 @@ __all__ = ["abandon", "demo", "print_result", "release", "run", "verify"]
     "--series",
     help="Run the next release of this series, which was charged when it was registered; NAME:2 of its second part.",
 )
+@NEW
 @click.option("--dry-run", is_flag=True, help="Check all that comes before the charge, say what it would be, and stop.")
 @AS_JSON
 def run(
@@ -42,10 +43,15 @@ def run(
     scheduler: str | None,
     release_id: str | None,
     series: str | None,
+    new: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Run one release: SPEC.toml in, a published table and its certificate out."""
+    """Run one release: SPEC.toml in, a published table and its certificate out.
+
+    Where an earlier release of the same specification was cut off, it is named and nothing is charged.
+    """
+    another = begins_another(new=new, release_id=release_id)
     if dry_run:
         _dry_run(
             spec,
@@ -53,6 +59,7 @@ def run(
             output=output,
             release_id=release_id,
             series=series,
+            new=another,
             as_json=as_json,
         )
         return 0
@@ -68,13 +75,14 @@ def run(
             scheduler=scheduler,
             release_id=release_id,
             series=series,
+            new=another,
             randomness=secrets.token_bytes,
             stages=stages,
         )
     except KeyboardInterrupt:
         if stages.release_id is None:
             raise
-        from ..release_facts import run_command
+        from ...flows.unfinished import run_command
 
         again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger_url}
         finish = run_command(spec, release_id=stages.release_id, **again)
@@ -85,7 +93,7 @@ def run(
 
 def _print_interruption(release_id: str, places: StatePaths, *, finish: str, ledger: str | None, as_json: bool) -> int:
     """Say what a release that was broken off has cost, and the commands that finish it or give it up."""
-    from ..release_facts import commands_for, cost_so_far
+    from ...flows.unfinished import commands_for, cost_so_far
 
     stage, cost = cost_so_far(release_id, places)
     message = f"Interrupted. {cost}"
@@ -109,14 +117,21 @@ def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _dry_run(
-    spec: Path, *, places: StatePaths, output: str | None, release_id: str | None, series: str | None, as_json: bool
+    spec: Path,
+    *,
+    places: StatePaths,
+    output: str | None,
+    release_id: str | None,
+    series: str | None,
+    new: bool,
+    as_json: bool,
 ) -> None:
     from ...flows.prepare import dry_run
     from ...tasks.request import output_at
     from ..readiness import print_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())
-    found = dry_run(spec, state_paths=places, output=place, release_id=release_id, series=series)
+    found = dry_run(spec, state_paths=places, output=place, release_id=release_id, series=series, new=new)
     print_dry_run(found, as_json=as_json)
 
 
@@ -157,7 +172,7 @@ def demo(output: Path | None) -> None:
 @LEDGER
 def abandon(release_id: str, reason: str, ledger_url: str | None) -> None:
     """Give up a release that was charged and can't be finished; refunded only if no record was read."""
-    from ...flows.abandon import abandon_release
+    from ...flows.unfinished import abandon_release
 
     refunded = abandon_release(release_id, reason=reason, state_paths=resolve_paths(ledger_url=ledger_url))
     outcome = "what it reserved is free again, since nothing was read" if refunded else "its cost stays spent"
@@ -269,7 +284,8 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
     The groups are those of the published table, whose digest must be the one in the ledger; no record is looked at.
     """
     from ...accounting.ledger.reader import open_reader
-    from ..release_facts import commands_for, cost_so_far, facts_of_release, largest_groups, listed_release
+    from ...flows.unfinished import commands_for, cost_so_far
+    from ..release_facts import facts_of_release, largest_groups, listed_release
     from ..terminal.tables import FactTable, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)

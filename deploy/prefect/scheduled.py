@@ -137,6 +137,7 @@ def released(
             scheduler=None,
             release_id=name,
             series=series,
+            new=True,
             randomness=secrets.token_bytes,
             stages=stages,
         )

@@ -20,8 +20,8 @@ from ...accounting.ledger.entries.kinds import FilterAccounting
 from ...accounting.ledger.queries import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...accounting.ledger.writer import open_writer
-from ...flows.abandon import abandon_release
 from ...flows.paths import StatePaths, resolve_paths
+from ...flows.unfinished import abandon_release
 from ...mechanisms.amounts import Number, amount_shown, counted, exact_number, share_shown
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import ADD_REMOVE, Mechanism, Relation

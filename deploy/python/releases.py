@@ -282,6 +282,7 @@ def dry_run(
     output: Path | str | None = None,
     release_id: str | None = None,
     series: str | None = None,
+    new: bool = False,
     ledger_url: str | None = None,
     home: Path | None = None,
 ) -> DryRun:
@@ -292,6 +293,7 @@ def dry_run(
         output: the release's folder or URL, from the working folder; None takes the specification's.
         release_id: id to run, resume or look up; None for a new release.
         series: the series that has paid for it; None for a release that is charged for itself.
+        new: begin another release though one of the same specification was cut off; without an id that is refused.
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
 
@@ -301,7 +303,14 @@ def dry_run(
     """
     place = None if output is None else output_at(str(output), base=Path.cwd())
     places = resolve_paths(ledger_url=ledger_url, home=home)
-    return dry_run_of(Path(spec), state_paths=places, output=place, release_id=release_id, series=series)
+    return dry_run_of(
+        Path(spec),
+        state_paths=places,
+        output=place,
+        release_id=release_id,
+        series=series,
+        new=new or release_id is not None,
+    )
 
 
 def release(
@@ -310,6 +319,7 @@ def release(
     output: Path | str | None = None,
     release_id: str | None = None,
     series: str | None = None,
+    new: bool = False,
     scheduler: str | None = None,
     ledger_url: str | None = None,
     home: Path | None = None,
@@ -323,8 +333,9 @@ def release(
     Args:
         spec: the specification's file.
         output: the release's folder, from the working folder; None takes the specification's.
-        release_id: id to run, resume or look up; None for a new release each time.
+        release_id: id to run, resume or look up; None for a new release.
         series: the series that has paid for it; None for a release that is charged for itself.
+        new: begin another release though one of the same specification was cut off; without an id that is refused.
         scheduler: address of a Dask scheduler; None for the specification's cluster, or this machine's threads.
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, or the default.
         home: the private store; None takes CROWDBLEND_HOME, or the default.
@@ -353,6 +364,7 @@ def release(
             scheduler=scheduler,
             release_id=release_id,
             series=series,
+            new=new or release_id is not None,
             randomness=secrets.token_bytes,
         )
     return open_release(Path(result["output"]))

@@ -41,9 +41,9 @@ from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.queries import Stage
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
+from ...flows.unfinished import cost_so_far
 from ...mechanisms.errors import AccountantRefused, ReleaseFailed
 from ..prefect.scheduled import release_id_at, scheduled_release
-from ..release_facts import cost_so_far
 from .cron import EXHAUSTED, exhausted_sentence, next_times, say
 from .failure_hook import FailureFacts, FailureHook
 

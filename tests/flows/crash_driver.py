@@ -47,10 +47,10 @@ from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
 from crowdblend.flows import release
-from crowdblend.flows.abandon import abandon_release
 from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.releases import deletion, histogram
 from crowdblend.flows.spec import read_spec
+from crowdblend.flows.unfinished import abandon_release
 from crowdblend.mechanisms.errors import Refusal
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.stages import charge as charge_stages
