@@ -21,7 +21,8 @@ from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.amounts import amount_shown, share_shown
 from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.map_selection.choice import MapChoice
+from ..mechanisms.recoding import TOLD_KEYS, GeneralizationMap, told_sentences
 from ..tasks.request import output_at
 from ..tasks.stages.draw_once import load_map
 from ..tasks.stages.publish import StagedRelease, certificate_of, remembered_release
@@ -29,7 +30,7 @@ from .terminal.stages import Stages
 
 if TYPE_CHECKING:
     from ..tasks.counting.executors import Executor
-    from .schemas.outputs import Deleted, Payment, RunResult, SeriesPlace
+    from .schemas.outputs import Payment, RunResult, SeriesPlace, Told
 
 __all__ = [
     "Choice",
@@ -204,7 +205,16 @@ def _result(
 ) -> RunResult:
     request = prepared.request
     paper = request.paper_price
-    deleted = {name: published.details[name] for name in ("stages", "margins") if name in published.details}
+    told: dict[str, Any] = {
+        name: published.details[name] for name in (*TOLD_KEYS, "stages", "margins") if name in published.details
+    }
+    levels = {column.name: column.level for column in generalization.columns}
+    sentences = told_sentences(
+        {**published.details, "records": published.records},
+        levels=levels,
+        hierarchies={column.name: column.hierarchy for column in generalization.columns},
+        drawn=isinstance(request.recoding, MapChoice),
+    )
     return {
         "release_id": prepared.release_id,
         "looked_up": looked_up,
@@ -215,10 +225,10 @@ def _result(
         "epsilon": float(request.price.epsilon),
         "delta": float(request.price.delta),
         "epsilon_paper": None if paper is None else float(paper.epsilon),
-        "levels": {column.name: column.level for column in generalization.columns},
+        "levels": levels,
         "published_groups": published.groups,
         "published_records": published.records,
-        **cast("Deleted", deleted),
+        **cast("Told", told | ({"in_words": list(sentences)} if sentences else {})),
         "output": str(published.output),
         "certificate": certificate_of(published.output),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
@@ -441,5 +451,6 @@ def result_text(result: Mapping[str, Any]) -> str:
             f"levels {levels_text(stage['levels'], drawn=False)}."
             for number, stage in enumerate(stages, start=1)
         ]
+    lines += result.get("in_words", ())
     lines.append(f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}")
     return "\n".join(lines)

@@ -1,18 +1,29 @@
-"""The generalization map of a release: one level per column, and one number per combination of labels."""
+"""The generalization map of a release, one number per combination of labels, and how much published labels tell."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .amounts import counted
 from .hierarchies.declare import Hierarchy
 
-__all__ = ["GeneralizationMap", "MappedColumn", "Placement", "coarsened"]
+__all__ = [
+    "TOLD_KEYS",
+    "ColumnsTold",
+    "GeneralizationMap",
+    "MappedColumn",
+    "Placement",
+    "coarsened",
+    "columns_told",
+    "told_sentences",
+]
 
 _WORD_CELLS = 1 << 63
 _RECODED_AT_ONCE = 1 << 18
@@ -212,3 +223,112 @@ def _place(sizes: Sequence[int]) -> tuple[Placement, ...]:
             stride *= size
         placements.extend(Placement(word=word, stride=stride) for stride in reversed(strides))
     return tuple(placements)
+
+
+TOLD_KEYS = ("informative_records", "median_columns_told", "columns_at_star")
+"""The keys of `ColumnsTold.facts`."""
+
+MOST_NAMED = 5
+WHAT_TO_CHECK = (
+    "Check, on a public file of the same format with `crowdblend preview`, that values are written as they are "
+    "declared: spelling and case, whole numbers (5000.0 is one with whole_floats alone), decimal sign, encoding, and "
+    "the rows of the hierarchy. Where they are, too few records share finer labels: release fewer columns, or coarser "
+    "ones."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnsTold:
+    """How much some records tell. A column is told by a record whose label there isn't `*`.
+
+    Args:
+        records: how many there are; expected ones need not be whole.
+        informative: those that tell at least one column.
+        labels: labels that aren't `*`, of all records and columns.
+        median: the most columns that at least half of the records tell.
+        at_star: columns that no record tells; none where there are no records.
+    """
+
+    records: float
+    informative: float
+    labels: float
+    median: int
+    at_star: tuple[str, ...]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a certificate and `run --json` say of whole records."""
+        values = (round(self.informative), self.median, list(self.at_star))
+        return dict(zip(TOLD_KEYS, values, strict=True))
+
+
+def columns_told(stars: Mapping[str, NDArray[np.bool_]], times: NDArray[Any]) -> ColumnsTold:
+    """Count what some groups of records tell.
+
+    Args:
+        stars: of each column, whether a group's label there is `*`; each of shape (groups,).
+        times: how many records each group has, at least 0; shape (groups,).
+    """
+    told = np.zeros(times.size, dtype=np.int64)
+    for starred in stars.values():
+        told += ~starred
+    # Records by the number of columns that they tell; sums of whole numbers below 2**53 are exact in doubles.
+    records_by_told = np.bincount(told, weights=times, minlength=len(stars) + 1)
+    at_least = records_by_told[::-1].cumsum()[::-1]
+    total = float(at_least[0])
+    there = times > 0
+    return ColumnsTold(
+        records=total,
+        informative=total - float(records_by_told[0]),
+        labels=float(records_by_told @ np.arange(len(stars) + 1)),
+        median=int(np.flatnonzero(2.0 * at_least >= total)[-1]) if total else 0,
+        at_star=tuple(name for name, starred in stars.items() if starred[there].all()) if there.any() else (),
+    )
+
+
+def told_sentences(
+    published: Mapping[str, Any],
+    *,
+    levels: Mapping[str, int],
+    hierarchies: Mapping[str, Hierarchy | None],
+    drawn: bool,
+) -> tuple[str, ...]:
+    """Say how much a release's published records tell, and what to check of a column that none of them tells.
+
+    Args:
+        published: what the certificate says of what is published; of one without `TOLD_KEYS` nothing is said.
+        levels: of the columns, at the first stage.
+        hierarchies: of the columns; None where it isn't known.
+        drawn: whether the levels were drawn.
+    """
+    if not published.keys() >= set(TOLD_KEYS) or not published["records"]:
+        return ()
+    records, at_star = counted(published["records"], "record"), published["columns_at_star"]
+    if published["informative_records"]:
+        sentences = [
+            f"Informative, with a label that isn't *: {published['informative_records']:,} of {records}; at least half "
+            f"of all tell {published['median_columns_told']} of {counted(len(levels), 'column')} or more."
+        ]
+    else:
+        sentences = [f"Of {records} none tells anything: every label is *."]
+    stages = [stage["levels"] for stage in published.get("stages", ()) if stage["published_groups"]] or [levels]
+    by_level: list[str] = []
+    unread: list[str] = []
+    for name in at_star:
+        hierarchy, own = hierarchies.get(name), {stage[name] for stage in stages}
+        alone = hierarchy is not None and all(hierarchy.size(level) == 1 for level in own)
+        (by_level if alone else unread).append(name)
+    if by_level:
+        how = "was drawn" if drawn else "is specified"
+        sentences.append(f"Every published {_listed(by_level)} is *: the level that {how} has no other label.")
+    if unread:
+        sentences.append(f"Every published {_listed(unread)} is *. {WHAT_TO_CHECK}")
+    return tuple(sentences)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names in words, not more than a few of them."""
+    shown, more = list(names[:MOST_NAMED]), len(names) - MOST_NAMED
+    if more > 0:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]

@@ -129,6 +129,11 @@ class Published(TypedDict):
     ]
     groups: Annotated[int, "rows of the table without repetitions."]
     records: Annotated[int | None, "their records; null where what is published counts none."]
+    informative_records: NotRequired[Annotated[int, "published with at least one label that isn't `*`."]]
+    median_columns_told: NotRequired[
+        Annotated[int, "at least half of the published records have so many labels that aren't `*`, or more."]
+    ]
+    columns_at_star: NotRequired[Annotated[list[str], "of which every published label is `*`."]]
     confidence: NotRequired[Annotated[str, "of the intervals."]]
     missing: NotRequired[Annotated[int | None, "what a missing value counted as in an answer."]]
     stages: NotRequired[Annotated[list[PublishedStage], "of a deletion release."]]

@@ -17,7 +17,6 @@ __all__ = [
     "Charge",
     "DatasetList",
     "DatasetRow",
-    "Deleted",
     "DeletionPlan",
     "DryRun",
     "EstimatedDataset",
@@ -60,6 +59,7 @@ __all__ = [
     "TokenList",
     "TokenMade",
     "TokenRow",
+    "Told",
     "Way",
 ]
 
@@ -113,14 +113,20 @@ class Payment(TypedDict):
     filter_charge: NotRequired[Annotated[FilterTaken, "of a data set with a filter budget."]]
 
 
-class Deleted(TypedDict):
-    """What a deletion release published."""
+class Told(TypedDict):
+    """How much the published records tell, and what a deletion release published."""
 
-    stages: NotRequired[Annotated[list[PublishedStage], "the finest first."]]
+    informative_records: NotRequired[Annotated[int, "published with at least one label that isn't `*`."]]
+    median_columns_told: NotRequired[
+        Annotated[int, "at least half of the published records have so many labels that aren't `*`, or more."]
+    ]
+    columns_at_star: NotRequired[Annotated[list[str], "of which every published label is `*`."]]
+    in_words: NotRequired[Annotated[list[str], "how much the records tell, and what to check of columns that are `*`."]]
+    stages: NotRequired[Annotated[list[PublishedStage], "of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PublishedMargins, "beside them."]]
 
 
-class RunResult(Payment, Deleted):
+class RunResult(Payment, Told):
     """A release that was published."""
 
     release_id: Annotated[str, "unique in the ledger."]

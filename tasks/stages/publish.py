@@ -365,6 +365,8 @@ def write_output(
     from .table import write_statistics_table, write_table  # loads pyarrow, which a refusal does without
 
     key = _key_that_signs(signing)
+    facts = publication.facts
+    details = {name: fact for name, fact in facts.items() if name not in ("form", "groups", "records")}
 
     def write(place: Path) -> None:
         for stem, table in {"data": publication.table, **publication.beside}.items():
@@ -381,7 +383,7 @@ def write_output(
             chain_hash=receipt.hash,
             generalization=generalization,
             choice=request.recoding if isinstance(request.recoding, MapChoice) else None,
-            published=publication.facts,
+            published=facts,
             code_sources=code_sources,
             key=key,
             enforced_by=None if request.limit is None else request.limit.column,
@@ -400,7 +402,7 @@ def write_output(
                 "records": publication.records,
                 "staging": str(staged.folder),
                 "hashes": staged.hashes,
-                "details": dict(publication.details),
+                "details": details,
             }
         }
     )
@@ -410,7 +412,7 @@ def write_output(
         groups=publication.groups,
         records=publication.records,
         staged=staged,
-        details=publication.details,
+        details=details,
     )
 
 

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.hierarchies.declare import BUCKET_LABEL
+from ...mechanisms.recoding import ColumnsTold, GeneralizationMap, columns_told
 from ..readers.column_codes import arrow_of, numbers_of, texts_of
 from ..request import AlsoFormat, FileFormat
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "ROWS_OF_LABELS",
     "Publication",
     "PublishedTable",
     "TableColumn",
@@ -31,6 +33,7 @@ __all__ = [
     "figure_column",
     "figure_columns",
     "label_columns",
+    "labels_told",
     "stacked_columns",
     "text_column",
     "write_statistics_table",
@@ -50,6 +53,8 @@ _LABEL_BYTES = 120
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SAV_TIME, _DTA_TIME = 92, b"<timestamp>\x11"
 _HEAD = 400
+ROWS_OF_LABELS = frozenset({"microdata", "counts", "synthetic"})
+"""Forms of a table whose rows are of records with labels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,8 +147,33 @@ class Publication:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The certificate's part about what is published."""
-        return {"form": self.form, "groups": self.groups, "records": self.records, **self.details}
+        """The certificate's part about what is published; of rows of labels also how much they tell."""
+        return {"form": self.form, "groups": self.groups, "records": self.records, **self.details, **self._told}
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        """Nothing of a histogram, which publishes every cell, and whose noisy counts are of no records."""
+        if self.form not in ROWS_OF_LABELS:
+            return {}
+        columns, times = self.table.columns, self.table.times
+        labels = {column.name: column.values for column in columns if pa.types.is_dictionary(column.values.type)}
+        if times is None:
+            times = next(numbers_of(column.values) for column in columns if column.name == "count")
+        return labels_told(labels, times).facts
+
+
+def labels_told(labels: Mapping[str, pa.Array], times: NDArray[Any]) -> ColumnsTold:
+    """Count what the published records tell: the labels that aren't `*`.
+
+    Args:
+        labels: of each column, the label of each row as a dictionary; each of shape (rows,).
+        times: how many records each row stands for, shape (rows,).
+    """
+    stars = {}
+    for name, values in labels.items():
+        places = [place for place, label in enumerate(values.dictionary.to_pylist()) if label == BUCKET_LABEL]
+        stars[name] = np.isin(numbers_of(values.indices), places)
+    return columns_told(stars, times)
 
 
 def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap) -> tuple[TableColumn, ...]:

@@ -19,7 +19,7 @@ from ...ledger.entries.kinds import (
 )
 from ...ledger.entries.values import amount_text
 from ...theory.kinds.registry import mechanism_of_record
-from ..views.certificates import CertificateStage, MapOfColumns, columns_of, stages_of
+from ..views.certificates import CertificateStage, MapOfColumns, columns_of, stages_of, told_of
 from ..views.pictures import Curve, curve_of
 from ..views.rows import ReleaseRow, amount, day_of, described, draws_sample, factor_shown, release_row, release_rows
 from ..views.state import LedgerView, PageHeader, PageRequest, Stored
@@ -113,6 +113,7 @@ class ReleasePage:
         certificate_here: whether these pages can give it out.
         columns: the generalization map by column; none where the certificate isn't here.
         stages: what each stage published, where the certificate is here and tells.
+        told: how much the published records tell, where the certificate is here and tells; sentences.
         map_digest: SHA-256 (hex) of the map.
         spec_digest: SHA-256 (hex) of the specification.
         code_version: of the software.
@@ -141,6 +142,7 @@ class ReleasePage:
     certificate_here: bool
     columns: MapOfColumns
     stages: tuple[CertificateStage, ...]
+    told: tuple[str, ...]
     map_digest: str
     spec_digest: str
     code_version: str
@@ -183,6 +185,7 @@ def release_page(page_request: PageRequest, release_id: str) -> ReleasePage:
         certificate_here=content is not None,
         columns=() if content is None else columns_of(content),
         stages=() if content is None else stages_of(content),
+        told=() if content is None else told_of(content),
         map_digest=charge.map_digest,
         spec_digest=charge.spec_digest,
         code_version=charge.code_version,

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CertificateColumn", "CertificateStage", "Certificates", "MapOfColumns", "columns_of", "stages_of"]
+from ....mechanisms.hierarchies.build import described_hierarchy
+from ....mechanisms.recoding import told_sentences
+
+__all__ = [
+    "CertificateColumn",
+    "CertificateStage",
+    "Certificates",
+    "MapOfColumns",
+    "columns_of",
+    "stages_of",
+    "told_of",
+]
 
 NAME = "certificate.json"
 LARGEST = 1 << 20
@@ -128,6 +139,22 @@ def stages_of(content: bytes) -> tuple[CertificateStage, ...]:
             for one in _stages(json.loads(content))
         )
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return ()
+
+
+def told_of(content: bytes) -> tuple[str, ...]:
+    """How much the published records tell, by a certificate, in sentences; none where it doesn't say it."""
+    try:
+        certificate = json.loads(content)
+        columns = certificate["map"]["columns"]
+        described = ((one["column"], one.get("hierarchy")) for one in columns)
+        return told_sentences(
+            certificate["published"],
+            levels={one["column"]: one["level"] for one in columns},
+            hierarchies={name: None if own is None else described_hierarchy(own) for name, own in described},
+            drawn="selection" in certificate["map"],
+        )
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
         return ()
 
 

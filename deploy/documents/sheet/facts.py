@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, codebook, published_levels
+from ....mechanisms.recoding import told_sentences
+from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ...release_check import verify_release
 from .deletion import DeletionFacts, deletion_facts
 
@@ -206,6 +208,7 @@ class SheetFacts:
         chances: of small groups.
         attempts: what the guarantee leaves to somebody who looks for a person.
         deletion: what was deleted, and what that means for counts; None where nothing was.
+        told: how much the records tell, and what to check of columns that are `*`; sentences.
     """
 
     certificate: Mapping[str, Any]
@@ -226,6 +229,7 @@ class SheetFacts:
     chances: tuple[Chance, ...]
     attempts: tuple[Attempt, ...]
     deletion: DeletionFacts | None
+    told: tuple[str, ...]
 
     @property
     def counted_by(self) -> str:
@@ -306,6 +310,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
         deletion=deletion,
+        told=_told(table, certificate, columns, shape=reading.shape),
     )
     return replace(facts, bounds=_bounds(facts, mechanism)) if columns and reading.shape != "answers" else facts
 
@@ -419,6 +424,31 @@ def _columns(table: pa.Table, certificate: Mapping[str, Any], *, figures: frozen
             )
         )
     return found
+
+
+def _told(
+    table: pa.Table, certificate: Mapping[str, Any], columns: Sequence[PublishedColumn], *, shape: Shape
+) -> tuple[str, ...]:
+    """By the table itself, since certificates of earlier versions don't say it."""
+    if shape not in ROWS_OF_LABELS:
+        return ()
+    labels = {
+        column.name: table.column(column.name).cast(pa.string()).combine_chunks().dictionary_encode()
+        for column in columns
+    }
+    times = table.column("count").to_numpy() if shape == "counts" else np.ones(table.num_rows, dtype=np.int64)
+    described = {column["column"]: column for column in certificate["map"]["columns"]}
+    return told_sentences(
+        {**certificate["published"], **labels_told(labels, times).facts},
+        levels={column.name: described[column.name]["level"] for column in columns},
+        hierarchies={
+            column.name: None
+            if (description := described[column.name].get("hierarchy")) is None
+            else described_hierarchy(description)
+            for column in columns
+        },
+        drawn="selection" in certificate["map"],
+    )
 
 
 def _intervals(rate: float, k: int | None) -> list[CountInterval]:

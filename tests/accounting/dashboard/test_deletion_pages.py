@@ -69,12 +69,15 @@ def test_they_tell_what_each_stage_published_and_that_no_sample_was_drawn(kept, 
         assert told["deleted"] == {"expected": "39", "deviation": "7.633", "largest": 78}
         assert told["release"]["mechanism"] == "deletion in 3 stages, k = 1, gaussian noise of σ 7.633, m = 39"
         assert (told["sampled"], told["release"]["epsilon_paper"]) == (False, None)
+        informative, records = certificate["published"]["informative_records"], certificate["published"]["records"]
+        assert told["told"][0].startswith(f"Informative, with a label that isn't *: {informative:,} of {records:,} ")
         page = pages.get("/releases/chain-1").text
         for text in (
             "none was drawn",
             "at most 78",
             "Level at each stage",
             "Every record was read; no sample was drawn.",
+            "Informative, with a label that isn&#39;t *: ",
         ):
             assert text in page, text
         assert "sample reserved" not in page
