@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from crowdblend.accounting.ledger.chain.checkpoint import (
@@ -40,6 +41,7 @@ from sqlalchemy.pool import NullPool
 from support.commands import Commands, Forked
 from support.desk import CommandFolder
 from support.guards import past_guards
+from support.half_open import half_open_connections
 
 STEWARD, STRANGER = SigningKey(seed=b"s" * 32), SigningKey(seed=b"t" * 32)
 ORIGIN = origin_of("1e" * 32)
@@ -601,6 +603,13 @@ def test_an_anchor_that_was_lost_is_begun_again_where_the_witness_agrees(witness
         assert "The anchor begins at entry 1" in said
         assert "Witnessed: 2 entries" in said
         desk.succeed("ledger", "verify")
+
+
+def test_requests_that_are_never_finished_keep_no_steward_out(steward, other) -> None:
+    with other.serving(steward):
+        url = steward.anchor.with_suffix(".witnesses").read_text().split()[-3]
+        with half_open_connections(urlsplit(url).port, clients=5, each=25):
+            assert "Witnessed: 2 entries, by w1 (" in steward.command("ledger", "anchor")
 
 
 def test_what_a_witness_is_started_with_is_checked(desk) -> None:

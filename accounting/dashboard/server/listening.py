@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ....mechanisms.errors import InputRefused
 
 __all__ = ["listening", "serve_on", "url_of"]
+
+REQUEST_SECONDS = 10.0  # in which a whole request must have arrived; a keyboard isn't faster, every browser is
+MOST_OF_ONE_CLIENT = 32  # connections of one address; a browser opens six, a reverse proxy is one client
 
 
 @contextmanager
@@ -59,6 +65,82 @@ def url_of(host: str, listener: socket.socket, *, scheme: str = "http") -> str:
     return f"{scheme}://{shown}:{listener.getsockname()[1]}/"
 
 
+class LimitedConnection(H11Protocol):
+    """Speak HTTP/1.1 with a client that can't keep others out by opening connections and saying nothing.
+
+    A connection *waits* from its beginning, or from the end of an answer, until a whole request has arrived. One that
+    waits longer than `REQUEST_SECONDS` is closed. Where a client has more than `MOST_OF_ONE_CLIENT` connections, or the
+    server has as many as it takes, the one that has waited longest is closed, so that a new client is always served.
+    Where none of a client's connections waits, its new one is closed.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, and make room for it."""
+        super().connection_made(transport)
+        self._wait_for_request()
+        of_client = [other for other in self._all() if other.client_address == self.client_address]
+        if len(of_client) > MOST_OF_ONE_CLIENT and not _close_longest_waiting(of_client, but=self):
+            self.close_now()
+        elif self.limit_concurrency is not None and len(self.connections) >= self.limit_concurrency:
+            _close_longest_waiting(self._all(), but=self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent, and stop the clock once its request is whole."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE and self.conn.their_state is not h11.SEND_BODY:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless it has arrived already."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.IDLE or self.conn.their_state is h11.SEND_BODY:
+            self._wait_for_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a connection that has ended."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def close_now(self) -> None:
+        """Close the connection without waiting for the client."""
+        self._stop_waiting()
+        self.connections.discard(self)  # at once: the next client is counted before this one's end is processed
+        self.transport.abort()
+
+    @property
+    def client_address(self) -> str | None:
+        """The client's address without its port."""
+        return None if self.client is None else self.client[0]
+
+    @property
+    def waits_until(self) -> float | None:
+        """The time of the loop at which it is closed; None while a request is answered."""
+        return None if self._deadline is None else self._deadline.when()
+
+    def _all(self) -> list[LimitedConnection]:
+        return [other for other in self.connections if isinstance(other, LimitedConnection)]
+
+    def _wait_for_request(self) -> None:
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(REQUEST_SECONDS, self.close_now)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def _close_longest_waiting(connections: list[LimitedConnection], *, but: LimitedConnection) -> bool:
+    """Close the connection that has waited longest for a request; return whether there was one."""
+    deadlines = [(other.waits_until, other) for other in connections if other is not but]
+    waiting = [(deadline, id(other), other) for deadline, other in deadlines if deadline is not None]
+    if waiting:
+        min(waiting)[2].close_now()
+    return bool(waiting)
+
+
 def serve_on(listener: socket.socket, application: Any, **settings: Any) -> None:  # noqa: ANN401 - ASGI's and uvicorn's
     """Serve an application until a signal ends it.
 
@@ -75,7 +157,7 @@ def serve_on(listener: socket.socket, application: Any, **settings: Any) -> None
         log_config=None,
         proxy_headers=False,
         server_header=False,
-        http="h11",
+        http=LimitedConnection,
         ws="none",
         timeout_keep_alive=10,
         timeout_graceful_shutdown=5,
