@@ -473,9 +473,11 @@ _TRUTHS = (b"true", b"false")
 
 
 def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
-    """Sentences about headers that look like records, and columns whose type has none of the declared values.
+    """Sentences about headers that look like records, columns whose type has no declared value, and no records at all.
 
-    PRIVACY: headers and Parquet schemas alone are looked at, and nothing of a header is quoted.
+    PRIVACY: headers, Parquet footers and sizes alone are looked at, and nothing of a header is quoted. That there are
+    no records is a warning and no refusal: if a table of one record were released and an empty one not, a release
+    would tell that the one person is in the table. So a release of no records is charged and published as any other.
 
     Args:
         layout: the source's metadata.
@@ -491,6 +493,8 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
                 found.extend(f"{file.path}, line 1: {remark}." for remark in remarks)
             case ParquetLayout(types=types, labels=labels) if request.source_columns:
                 found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(types, labels, request))
+    if layout.without_records:
+        found.append(f"{request.source}: no record follows the header, and a release is charged all the same.")
     return tuple(found)
 
 

@@ -152,7 +152,8 @@ class _Duration(click.ParamType[float]):
 @click.option(
     "--on-failure",
     envvar="CROWDBLEND_ON_FAILURE",
-    help="A command, or an address (https://…) that is sent JSON, for each release that is refused or fails.",
+    help="A command, started without a shell, or an address (https://…) that is sent JSON, for each release that is "
+    "refused or fails.",
 )
 @LEDGER
 def serve(

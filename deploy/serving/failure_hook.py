@@ -16,6 +16,7 @@ from ...mechanisms.errors import InputRefused
 __all__ = ["FailureFacts", "FailureHook", "hook_of"]
 
 _WITHIN_SECONDS = 30
+_OPERATORS = frozenset("();<>|&")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,10 +100,11 @@ def hook_of(text: str | None) -> FailureHook | None:
     """The hook that an option names; None for none.
 
     Args:
-        text: a web address (http:// or https://), or a command with its arguments, as a shell would split them.
+        text: a web address (http:// or https://), or a command with its arguments, split by a shell's rules of quoting.
+            It is started without a shell, so an operator of a shell's would be a mere argument.
 
     Raises:
-        InputRefused: a command that can't be split, or whose program isn't there.
+        InputRefused: a command that can't be split, has such an operator, or whose program isn't there.
     """
     if text is None:
         return None
@@ -110,8 +112,15 @@ def hook_of(text: str | None) -> FailureHook | None:
         return FailureHook(argv=(text,), shown="webhook")
     try:
         argv = tuple(shlex.split(text))
+        operator = _shell_operator(text)
     except ValueError:
-        argv = ()
+        argv, operator = (), None
+    if operator is not None:
+        raise InputRefused(
+            f"the command is started without a shell, so {operator!r} would be an argument.",
+            where="--on-failure",
+            remedy="Put the line into a script, or write: sh -c '…'",
+        )
     if not argv or shutil.which(argv[0]) is None:
         raise InputRefused(
             "the command's program isn't there or may not be run.",
@@ -119,3 +128,14 @@ def hook_of(text: str | None) -> FailureHook | None:
             remedy="Name a program with its arguments, or an address that begins with https://.",
         )
     return FailureHook(argv=argv, shown="command")
+
+
+def _shell_operator(text: str) -> str | None:
+    """The first operator that a shell would find in a command; None where there is none.
+
+    Raises:
+        ValueError: the command can't be split.
+    """
+    words = shlex.shlex(text, posix=True, punctuation_chars=True)
+    words.commenters = ""
+    return next((word for word in words if word and _OPERATORS.issuperset(word)), None)

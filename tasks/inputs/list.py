@@ -135,6 +135,16 @@ class SourceLayout:
         return sum(known) if len(known) == len(counts) else None
 
     @property
+    def without_records(self) -> bool:
+        """Whether sizes and footers alone tell that there are no records; compressed files don't tell."""
+        if self.records is not None:
+            return self.records == 0
+        return self.source.query is None and all(
+            isinstance(part, CsvLayout) and unpacked_name(file.path)[1] is None and part.first_record >= file.size
+            for file, part in zip(self.source.files, self.layouts, strict=True)
+        )
+
+    @property
     def n_bytes(self) -> int:
         """Bytes of all files; 0 where some are compressed, so that how many they have is not known."""
         compressed = any(unpacked_name(file.path)[1] for file in self.source.files)

@@ -120,3 +120,29 @@ def test_the_warning_stands_on_standard_error_before_the_charge(desk) -> None:
     assert "warning" in done.err
     assert "Is the first line a record?" in done.err
     assert "471147114711" not in done.err + done.out
+
+
+def test_a_source_without_records_is_told_and_released_all_the_same(desk) -> None:
+    """A refusal would tell, by a release that there isn't, of a table of one record from which the one is missing."""
+    desk.add_dataset()
+    desk.write_spec(source="in")
+    (desk.folder / "in").mkdir()
+    header = "colour;age;town"
+    for name, text in (("a.csv", header), ("b.csv", f"{header}\n")):
+        (desk.folder / "in" / name).write_text(text)
+    dry = desk.succeed("run", "spec.toml", "--dry-run")
+    assert "no record follows the header" in dry.err
+    told = desk.succeed("run", "spec.toml", "--json")
+    assert "no record follows the header, and a release is charged all the same" in told.err
+    assert told.json["published_records"] == 0
+    (desk.folder / "in" / "b.csv").write_text(f"{header}\nred;30;Lyon\n")
+    one = desk.succeed("run", "spec.toml", "--json", "--output", "one")
+    assert "no record" not in one.err
+    assert one.json["published_records"] == 0
+
+
+def test_a_parquet_file_without_rows_is_told(told, tmp_path) -> None:
+    none = pa.table({"sex": pa.array([], type=pa.string())})
+    pq.write_table(none, tmp_path / "in.parquet")
+    [remark] = told("in.parquet", SEX)
+    assert "no record follows the header" in remark

@@ -80,3 +80,19 @@ def test_a_command_that_is_not_there_is_refused_at_once() -> None:
     for text in ("no-such-program --now", "", "unbalanced 'quote"):
         with pytest.raises(InputRefused, match="--on-failure"):
             hook_of(text)
+
+
+@pytest.mark.parametrize("command", ["cat | cat", "cat > told", "cat && cat", "cat >told 2>&1", "cat;cat"])
+def test_what_only_a_shell_understands_is_refused_with_a_way_to_have_one(command: str, tmp_path) -> None:
+    with pytest.raises(InputRefused, match="without a shell") as refused:
+        hook_of(command)
+    assert "sh -c" in refused.value.message
+    told = tmp_path / "told"
+    hook = hook_of(f"sh -c 'cat | tee {told} && true' '' '#'")
+    assert hook is not None
+    assert hook.tell(FACTS) is None
+    assert json.loads(told.read_text())["release_id"] == "m@1"
+
+
+def test_the_help_says_that_there_is_no_shell(desk) -> None:
+    assert "without a shell" in " ".join(desk.succeed("serve", "--help").out.split())
