@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from crowdblend.deploy.documents.sheet.facts import HALF, QUANTILE
+from crowdblend.deploy.documents.sheet.bounds import HALF, QUANTILE
 from crowdblend.mechanisms.microdata import GroupCounts
 from numpy.typing import NDArray
 from scipy.stats import rankdata

@@ -28,7 +28,7 @@ import numpy as np
 from crowdblend.accounting.theory.planning.deletion import DeletionPlan, plan_deletion
 from crowdblend.accounting.theory.planning.inversion import Target, least_k_of_paper
 from crowdblend.accounting.theory.planning.planner import least_k
-from crowdblend.deploy.documents.sheet.facts import CountBounds, deletion_bounds, sampling_bounds
+from crowdblend.deploy.documents.sheet.bounds import BinomialBounds, CountBounds, NormalBounds, deletion_bounds
 from crowdblend.flows.margins import raked_weights
 from crowdblend.mechanisms.deletion import (
     CalibratedDeletion,
@@ -178,7 +178,7 @@ def _sampled(
         weights=np.full(rows.size, 1.0 / rate),
         real=int(rows.sum()),
         bounds=_bounds(
-            lambda number: sampling_bounds(rate, k=sampling.k, noise=None, combinations=number),
+            lambda number: BinomialBounds.of(rate, k=sampling.k, noise=None, combinations=number),
             rows,
             np.ones(rows.size),
         ),
@@ -357,9 +357,7 @@ def histogram(table: Table, records: Codes, epsilon: Decimal, coins: np.random.G
     def bounds(inside: NDArray[np.bool_], _: int) -> tuple[float, float]:
         """Every cell is there, so that nothing is added but its noise."""
         counted_in, cells_in = np.float64(rows[inside].sum()), np.float64(inside.sum())
-        noise = CountBounds(
-            weight=1.0, share=0.0, deviation=deviation, once=0.0, absent=0.0, combinations=int(cells_in)
-        )
+        noise = NormalBounds(deviation=deviation, once=0.0, absent=0.0, combinations=int(cells_in))
         return float(noise.at_least(counted_in, cells_in)), float(noise.at_most(counted_in, cells_in))
 
     return _of_labels(
@@ -387,7 +385,7 @@ def subsample(table: Table, records: Codes, epsilon: Decimal, coins: np.random.G
         weights=found.weights,
         real=found.real,
         bounds=_bounds(
-            lambda number: sampling_bounds(rate, k=None, noise=None, combinations=number), rows, np.ones(rows.size)
+            lambda number: BinomialBounds.of(rate, k=None, noise=None, combinations=number), rows, np.ones(rows.size)
         ),
     )
 

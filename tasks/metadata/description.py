@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...accounting.ledger.certificate.write import sha256_of_file
+from ...accounting.theory.kinds.registry import mechanism_of_record
+from ...mechanisms.deletion import CalibratedDeletion, DeletionRelease, expected_deletion, largest_deletion
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.hierarchies.codebook import ColumnCodebook, codebook
 from ..request import MetadataTexts
@@ -33,7 +35,6 @@ MOST_LABELS = 1_000
 
 _FIGURES = {
     "stage": "The stage that published the row; 1 is the finest.",
-    "weight": "How many people the row stands for, on average over the random deletion.",
     "answer": "The noisy answer.",
     "estimate": "How many people have this answer, estimated from randomized reports.",
     "interval_low": "Lower end of an interval for the exact figure, with the confidence that the certificate names.",
@@ -247,8 +248,9 @@ def _column(
         [stated] = [column for column in certificate["map"]["columns"] if column["column"] == name]
         labels = _labels(stated, [one.level for one in own])
         return DescribedColumn(name=name, datatype=datatype, meaning=" ".join(rules), labels=labels)
-    meaning = _figure(name, stem=stem, certificate=certificate)
-    is_weight = name == "weight" and datatype == "number" and meaning == _FIGURES[name]
+    weights = _deletion(name, stem=stem, certificate=certificate)
+    meaning = _figure(name, stem=stem, certificate=certificate) if weights is None else _weight(weights)
+    is_weight = weights is not None
     return DescribedColumn(name=name, datatype=datatype, meaning=meaning, labels=(), is_weight=is_weight)
 
 
@@ -259,6 +261,27 @@ def _figure(name: str, *, stem: str, certificate: Mapping[str, Any]) -> str:
     if form == "points":
         return _POINT
     return _COUNTS.get(form, "The published count.") if name == "count" else _FIGURES.get(name, _OTHER)
+
+
+def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> DeletionRelease | None:
+    """The mechanism whose weights a column has; None where the column has none."""
+    if name != "weight" or stem != "data":
+        return None
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    return mechanism if isinstance(mechanism, DeletionRelease) else None
+
+
+def _weight(mechanism: DeletionRelease) -> str:
+    """What weights add up to; only where no part is left to luck is it the number of people on average."""
+    expected, certain = float(expected_deletion(mechanism.noise)), largest_deletion(mechanism.noise) + mechanism.k
+    first, left = ("1 before the last stage, and there ", "left for it ") if mechanism.stages > 1 else ("", "")
+    raked = " Then all weights were raked to the margins." if isinstance(mechanism, CalibratedDeletion) else ""
+    return (
+        f"For sums of rows: {first}(J + {expected:.4g})/J where J records of the row's combination are published; "
+        f"{expected:.4g} are left out on average. Over the random deletion the weights of a combination with at least "
+        f"{certain} people {left}add up to their number on average. A smaller one is missing, or overstated where it "
+        f"is in the table, since it is there only by luck.{raked}"
+    )
 
 
 def _of_stages(one: ColumnCodebook) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from crowdblend.accounting.theory.kinds.registry import mechanism_of_record
+from crowdblend.mechanisms.deletion import WEIGHT_TOTAL, deletion_weights
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.tasks.metadata.description import TableOutline, described_release
 from crowdblend.tasks.metadata.write import csvw_text, ddi_text, dictionary_text
@@ -255,7 +257,15 @@ def test_margins_and_files_of_statistics_packages_are_described_too(desk) -> Non
     desk.succeed("run", spec)
     check_formats(desk.folder / "out")
     book = etree.parse(desk.folder / "out" / "metadata" / "ddi-codebook.xml")
-    assert [one.get("wgt") for one in book.iterfind(f".//{DDI}var[@name='weight']")] == ["wgt"]
+    [weight] = book.iterfind(f".//{DDI}var[@name='weight']")
+    assert weight.get("wgt") == "wgt"
+    meaning = weight.findtext(f"{DDI}txt")
+    certificate = json.loads((desk.folder / "out" / "certificate.json").read_text())
+    noise = mechanism_of_record(certificate["mechanism"]).noise
+    people = next(n for n in range(10_000) if sum(deletion_weights(noise)[: n + 1]) == WEIGHT_TOTAL) + 1  # k is 1
+    assert f"at least {people} people left for it add up to their number on average" in meaning
+    assert "A smaller one is missing, or overstated where it is in the table" in meaning
+    assert "raked to the margins" in meaning
     croissant = json.loads((desk.folder / "out" / "metadata" / "croissant.json").read_text())
     assert {file["name"] for file in croissant["distribution"]} == {
         f"{stem}.{ending}" for stem in ("data", "margins") for ending in ("csv", "sav", "dta")

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from ....accounting.ledger.certificate.verify import read_certificate
 from ....accounting.ledger.certificate.write import has_own_rates
@@ -21,41 +20,39 @@ from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
-from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion
+from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, codebook, published_levels
 from ....mechanisms.recoding import told_sentences
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ...release_check import verify_release
+from .bounds import (
+    BinomialBounds,
+    CountBounds,
+    CountInterval,
+    NormalBounds,
+    deletion_bounds,
+    geometric_deviation,
+    published_intervals,
+)
 from .deletion import DeletionFacts, deletion_facts
 
 __all__ = [
-    "HALF",
-    "QUANTILE",
     "Attempt",
     "Chance",
-    "CountBounds",
-    "CountInterval",
     "PublishedColumn",
     "SheetFacts",
     "bibtex",
     "citation",
-    "deletion_bounds",
-    "number",
-    "sampling_bounds",
     "sheet_facts",
 ]
 
-COUNTS = (100, 1_000, 10_000, 100_000)
+COUNTS = (1, 2, 5, 10, 100, 1_000, 10_000)
+"""Times k."""
 TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 FALSE_ALARMS = (0.01, 0.05, 0.2, 0.5)
 MOST_EXAMPLES = 4
-QUANTILE = 1.959964
-HALF = 0.5
-LONG_TAILS = 0.2
-
-Amounts = NDArray[np.float64] | np.float64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,86 +72,6 @@ class PublishedColumn:
     labels: int
     examples: tuple[str, ...]
     starred: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountBounds:
-    """Two bounds of a count of people that hold together in 19 of 20 draws at least, whatever the table lacks.
-
-    What is counted is a set of whole combinations of labels, such as all that have one label in common. The upper
-    bound takes every one that isn't in the table for as large as it may be. Where none is absent, the two are the
-    usual interval of 95 %. Why they hold: docs/decisions/0020-intervals-that-hold.md.
-
-    Args:
-        weight: how many people each of the added weights, or of the rows, stands for.
-        share: the variance of each by sampling, 1 − β; 0 without a sample.
-        deviation: of the noise that each combination has of its own.
-        once: variance that is added once: the tails of a single combination's noise are longer than a normal law's.
-        absent: what a combination that isn't in the table adds at the most, but for that noise.
-        combinations: how many there are in the set; None where that isn't known, and there is no upper bound.
-    """
-
-    weight: float
-    share: float
-    deviation: float
-    once: float
-    absent: float
-    combinations: int | None
-
-    def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
-        """Lower bounds.
-
-        Args:
-            counted: the sums of weights, or numbers of rows without weights.
-            groups: how many of the combinations are in the table.
-        """
-        return self.weight * (counted - self._width(counted, groups))
-
-    def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
-        """Upper bounds; infinite where `combinations` isn't known."""
-        if self.combinations is None:
-            return np.full_like(counted, np.inf)
-        most = counted + self.absent * (self.combinations - groups)
-        return self.weight * (most + self._width(most, np.float64(self.combinations)))
-
-    def _width(self, counted: Amounts, groups: Amounts) -> Amounts:
-        """Of the normal law, and half a record: counts are whole."""
-        variance = self.share * np.abs(counted) + self.deviation**2 * groups + self.once
-        return QUANTILE * np.sqrt(variance) + HALF
-
-    def texts(self) -> dict[str, str]:
-        """People and the bounds as expressions in `counted` and `groups` that Python, SQL and R read alike."""
-        times = "" if self.weight == 1 else f" * {number(self.weight)}"
-        found = {"people": f"counted{times}", "at_least": self._text("counted", "-", "groups", times)}
-        if self.combinations is not None:
-            most = "counted"
-            if self.absent:
-                most = f"(counted + {number(self.absent)} * ({self.combinations} - groups))"
-            found["at_most"] = self._text(most, "+", str(self.combinations), times)
-        return found
-
-    def _text(self, counted: str, sign: str, groups: str, times: str) -> str:
-        parts = [f"{number(self.share)} * abs({counted})"] if self.share else []
-        parts += [f"{number(self.deviation**2)} * {groups}"] if self.deviation else []
-        parts += [number(self.once)] if self.once else []
-        return f"({counted} {sign} {QUANTILE} * ({' + '.join(parts)}) ** 0.5 {sign} {HALF}){times}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountInterval:
-    """How certain a count is of which no combination is absent.
-
-    Args:
-        published: records in the table.
-        people: how many people they stand for.
-        low: lower end of an interval of 95 %.
-        high: upper end.
-    """
-
-    published: int
-    people: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -202,7 +119,7 @@ class SheetFacts:
         rows: of the table.
         records: that it shows, as certified; None where it counts none.
         groups: how many groups, cells or answers, as certified.
-        intervals: of counts, by the sampling.
+        intervals: of combinations that are in the table of a sample.
         bounds: of what the code counts; None where there are none.
         margins: the name of the file of noisy counts that is read instead of the table; None where there is none.
         chances: of small groups.
@@ -239,11 +156,23 @@ class SheetFacts:
         return "stage" if self.deletion.counted is None else self.deletion.counted.column
 
     @property
+    def declared_labels(self) -> int | None:
+        """How many labels the column has that the code counts by, at the levels of the last stage."""
+        sizes = declared_sizes(self.certificate)
+        return sizes.get(self.counted_by)
+
+    @property
     def noise_deviation(self) -> float | None:
-        """Standard deviation of two-sided geometric noise with ε of `noise`: √(2α)/(1 − α), α = e^−ε."""
-        if self.noise is None:
+        """Standard deviation of the noise on counts."""
+        return None if self.noise is None else geometric_deviation(self.noise)
+
+    @property
+    def most_absent(self) -> int | None:
+        """The most people that a combination may have which isn't in the table of a sample; 19 of 20 times."""
+        if not self.intervals or self.rate is None:
             return None
-        return _noise_deviation(self.noise)
+        bounds = BinomialBounds.of(self.rate, k=self.k, noise=None, combinations=1)
+        return int(bounds.at_most(np.float64(0), np.float64(0)))
 
     @property
     def weight(self) -> float:
@@ -304,7 +233,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         rows=table.num_rows,
         records=certificate["published"]["records"],
         groups=certificate["published"]["groups"],
-        intervals=() if rate is None or noise is not None or reading.shape == "answers" else tuple(_intervals(rate, k)),
+        intervals=_intervals(rate, k) if rate is not None and k is not None and reading.suppresses else (),
         bounds=None,
         margins=next((name for name in certificate["files"] if Path(name).stem == "margins"), None),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
@@ -319,70 +248,39 @@ def _bounds(facts: SheetFacts, mechanism: object) -> CountBounds | None:
     """Of counts by `facts.counted_by`."""
     if facts.margins is not None:
         error = float(facts.certificate["published"]["margins"]["standard_error"])
-        return CountBounds(weight=1.0, share=0.0, deviation=error, once=0.0, absent=0.0, combinations=1)
+        return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
     combinations = _combinations(facts.certificate, facts.counted_by)
     if isinstance(mechanism, DeletionRelease):
         return deletion_bounds(mechanism, combinations=combinations)
     if facts.rate is None:
         return None
-    return sampling_bounds(facts.rate, k=facts.k, noise=facts.noise, combinations=combinations)
+    return BinomialBounds.of(facts.rate, k=facts.k, noise=facts.noise, combinations=combinations)
 
 
-def deletion_bounds(mechanism: DeletionRelease, *, combinations: int | None) -> CountBounds:
-    """Of sums of weights, before raking, over combinations of labels of the last stage.
+def _intervals(rate: float, k: int) -> tuple[CountInterval, ...]:
+    return tuple(published_intervals([times * k for times in COUNTS], k=k, rate=rate))
 
-    Args:
-        mechanism: the release's.
-        combinations: how many were declared in what is counted.
+
+def declared_sizes(certificate: Mapping[str, Any]) -> dict[str, int | None]:
+    """Return how many labels each column has, `*` among them, at the levels of the last stage.
+
+    None where its hierarchy isn't in the certificate.
     """
-    deviation = math.sqrt(deletion_variance(mechanism.noise))
-    return CountBounds(
-        weight=1.0,
-        share=0.0,
-        deviation=deviation,
-        once=LONG_TAILS * deviation**2,
-        absent=float(expected_deletion(mechanism.noise)) + mechanism.k - 1,
-        combinations=combinations,
-    )
-
-
-def sampling_bounds(rate: float, *, k: int | None, noise: float | None, combinations: int | None) -> CountBounds:
-    """Of numbers of sampled records, over whole combinations of labels.
-
-    Args:
-        rate: of the sample.
-        k: the threshold; a combination that is absent has at most k − 1 sampled records.
-        noise: ε of the noise on counts, all of which are then in the table; None where there is none.
-        combinations: how many were declared in what is counted.
-    """
-    return CountBounds(
-        weight=1.0 / rate,
-        share=1.0 - rate,
-        deviation=0.0 if noise is None else _noise_deviation(noise),
-        once=0.0,
-        absent=0.0 if noise is not None or k is None else float(k - 1),
-        combinations=combinations,
-    )
+    return {
+        column["column"]: None
+        if column.get("hierarchy") is None
+        else int(described_hierarchy(column["hierarchy"]).size(list(published_levels(certificate, column))[-1]))
+        for column in certificate["map"]["columns"]
+    }
 
 
 def _combinations(certificate: Mapping[str, Any], by: str) -> int | None:
-    """How many combinations of labels a label of a column has part in, `*` among them, at the levels of the last stage.
-
-    None where a hierarchy isn't in the certificate, or it isn't a column that is counted by.
-    """
-    columns = certificate["map"]["columns"]
-    others = [column for column in columns if column["column"] != by]
-    if len(others) == len(columns) or any(column.get("hierarchy") is None for column in others):
+    """How many combinations of labels a label of a column has part in; None where that isn't known."""
+    sizes = declared_sizes(certificate)
+    others = [size for name, size in sizes.items() if name != by]
+    if by not in sizes or None in others:
         return None
-    return math.prod(
-        int(described_hierarchy(column["hierarchy"]).size(list(published_levels(certificate, column))[-1]))
-        for column in others
-    )
-
-
-def _noise_deviation(epsilon: float) -> float:
-    alpha = math.exp(-epsilon)
-    return math.sqrt(2.0 * alpha) / (1.0 - alpha)
+    return math.prod(size for size in others if size is not None)
 
 
 def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]:
@@ -451,17 +349,6 @@ def _told(
     )
 
 
-def _intervals(rate: float, k: int | None) -> list[CountInterval]:
-    """Of counts so far above k that no threshold had a say in them, by the binomial."""
-    bounds = sampling_bounds(rate, k=k, noise=None, combinations=1)
-    found = []
-    for count in COUNTS:
-        if count - 6.0 * math.sqrt(count * (1.0 - rate)) >= (k or 0):
-            low, high = (float(bound(np.float64(count), np.float64(1))) for bound in (bounds.at_least, bounds.at_most))
-            found.append(CountInterval(published=count, people=count / rate, low=max(0.0, low), high=high))
-    return found
-
-
 def _chances(rate: float, k: int) -> list[Chance]:
     """For groups around the size k/β the chance of being published, and the estimate where they are."""
     found = []
@@ -483,11 +370,6 @@ def _attempts(epsilon: float, delta: float) -> list[Attempt]:
         most = min(math.exp(epsilon) * alarms + delta, 1.0 - math.exp(-epsilon) * (1.0 - alarms - delta), 1.0)
         found.append(Attempt(false_alarms=alarms, found=most))
     return found
-
-
-def number(value: float) -> str:
-    """A number as every tool reads it."""
-    return f"{value:.12g}"
 
 
 SPECIAL = re.compile(r"([&%$#_{}])")

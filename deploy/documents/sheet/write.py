@@ -12,6 +12,7 @@ from ....accounting.ledger.private_store.signing import read_public_keys
 from ...cli import RELEASE_FOLDER
 from ...commands.output_guard import make_folder_elsewhere, require_elsewhere, write_new
 from ..rendering import page, plain_text
+from .bounds import Language
 from .facts import SheetFacts, bibtex, citation, sheet_facts
 
 __all__ = ["Snippet", "snippets", "write_sheet"]
@@ -82,14 +83,24 @@ class _Count:
         weight = ["weight"] if self.facts.deletion is not None else []
         return weight + (["count"] if self.facts.shape != "microdata" else [])
 
-    @property
-    def results(self) -> dict[str, str]:
+    def results(self, language: Language) -> dict[str, str]:
         """The name of each result and its expression."""
-        return {"people": "counted"} if self.facts.bounds is None else self.facts.bounds.texts()
+        return {"people": "counted"} if self.facts.bounds is None else self.facts.bounds.texts(language)
+
+    def head(self, language: Language) -> list[str]:
+        """What the expressions name: modules, and the error."""
+        text = " ".join(self.results(language).values())
+        lines = ["import numpy as np"] if "np." in text else []
+        if "error" in text:
+            lines += ["from scipy.stats import nbinom"] if language == "python" else []
+            labels = self.facts.declared_labels
+            at_once = "" if labels is None else f" of each label; for all {labels} at once: 0.05 / {labels}"
+            lines += ["", f"error {'=' if language == 'python' else '<-'} 0.05  #{at_once or ' of each label'}"]
+        return lines
 
     def pandas(self) -> str:
         facts, name = self.facts, _literal(self.by)
-        lines = ["import pandas as pd", ""]
+        lines = ["import pandas as pd", *self.head("python"), ""]
         if facts.margins is not None:
             lines += [
                 _pandas_load(facts.margins, MARGIN_TEXTS),
@@ -112,13 +123,13 @@ class _Count:
                 f"last = {there}.drop_duplicates([{', '.join(map(_literal, self.labels))}])",
                 f"groups = last.groupby({name}, observed=True).size().reindex(counted.index, fill_value=0)",
             ]
-        lines += [f"{result} = {text}" for result, text in self.results.items()]
-        frame = ", ".join(f'"{result}": {result}' for result in self.results)
+        lines += [f"{result} = {text}" for result, text in self.results("python").items()]
+        frame = ", ".join(f'"{result}": {result}' for result in self.results("python"))
         return "\n".join([*lines, f"print(pd.DataFrame({{{frame}}}))"]) + "\n"
 
     def polars(self) -> str:
         facts, name = self.facts, _literal(self.by)
-        lines = ["import polars as pl", ""]
+        lines = ["import polars as pl", *self.head("python"), ""]
         if facts.margins is not None:
             lines += [
                 _polars_load(facts.margins, MARGIN_TEXTS),
@@ -145,12 +156,12 @@ class _Count:
                 f"groups = last.group_by({name}).agg(groups=pl.len())",
                 f'counts = people.join(groups, on={name}, how="left").with_columns(pl.col("groups").fill_null(0))',
             ]
-        shown = re.compile(r"\b(counted|groups)\b")
-        results = ", ".join(
-            f"{result}={shown.sub(lambda found: f'pl.col({_literal(found[0])}).cast(pl.Float64)', text)}"
-            for result, text in self.results.items()
-        )
-        lines += [f"counts = counts.select({name}, {results}).sort({name})", "print(counts)"]
+        results = ", ".join(f"{result}={text}" for result, text in self.results("python").items())
+        lines += [
+            'counted, groups = (counts[name].cast(pl.Float64).to_numpy() for name in ("counted", "groups"))',
+            f"counts = counts.select({name}, {results}).sort({name})",
+            "print(counts)",
+        ]
         return "\n".join(lines) + "\n"
 
     def duckdb(self) -> str:
@@ -180,22 +191,23 @@ class _Count:
                 f"FROM {origin}",
                 "GROUP BY ALL",
             ]
-        results = ", ".join(f"{text} AS {result}" for result, text in self.results.items())
+        results = ", ".join(f"{text} AS {result}" for result, text in self.results("sql").items())
         return "\n".join([f"SELECT label, {results}", "FROM (", *(f"  {line}" for line in inner), ")"]) + (
             "\nORDER BY label;\n"
         )
 
     def r(self) -> str:
         facts, name = self.facts, _literal(self.by)
+        lines = [line for line in self.head("r") if line]
         if facts.margins is not None:
-            lines = [
+            lines += [
                 _r_load(facts.margins, MARGIN_TEXTS),
                 f'own <- table[table$column == {_literal(facts.counted_by)} & table$second_column == "", ]',
                 "counted <- setNames(own$count, own$label)",
                 "groups <- 1",
             ]
         else:
-            lines = [
+            lines += [
                 _r_load(facts.file, self.labels),
                 "table <- as.data.frame(table)",
                 f"label <- as.character(table[[{name}]])",
@@ -216,8 +228,8 @@ class _Count:
                 f"last <- {there} & !duplicated(table[c({', '.join(map(_literal, names))})])",
                 "groups <- tapply(last, label, sum)",
             ]
-        lines += [f"{result} <- {text}" for result, text in self.results.items()]
-        return "\n".join([*lines, f"print(cbind({', '.join(self.results)}))"]) + "\n"
+        lines += [f"{result} <- {text}" for result, text in self.results("r").items()]
+        return "\n".join([*lines, f"print(cbind({', '.join(self.results('r'))}))"]) + "\n"
 
 
 def _loading(facts: SheetFacts) -> list[Snippet]:

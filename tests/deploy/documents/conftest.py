@@ -124,6 +124,12 @@ def rows(office: Office) -> Path:
 
 
 @pytest.fixture(scope="session")
+def table(office: Office) -> Path:
+    """Sampled counts as CSV."""
+    return office.release("table", file_format="csv", form="counts")
+
+
+@pytest.fixture(scope="session")
 def noisy(office: Office) -> Path:
     """A noisy histogram as CSV."""
     mechanism = '[histogram]\nkind = "noisy"\nk = 30\nepsilon = 0.5\n'

@@ -21,7 +21,8 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.documents.rendering import cell, digits_up, plain_text
-from crowdblend.deploy.documents.sheet.facts import CountBounds, SheetFacts, sheet_facts
+from crowdblend.deploy.documents.sheet.bounds import NormalBounds
+from crowdblend.deploy.documents.sheet.facts import SheetFacts, sheet_facts
 from crowdblend.deploy.documents.sheet.write import snippets
 from scipy import stats
 
@@ -58,14 +59,18 @@ def expected(release: Path) -> dict[str, tuple[float, float, float]]:
         groups = len({age for one, age, _ in rows if one == town})
         if release.name == "noisy":
             alpha = math.exp(-0.5)
-            noise = COMBINATIONS * 2 * alpha / (1 - alpha) ** 2
+            noise = (COMBINATIONS + 0.2) * 2 * alpha / (1 - alpha) ** 2
             assert groups == COMBINATIONS, "every cell is in the table"
-            most = counted
+            low = counted - 1 - 1.959964 * math.sqrt(max(counted - 1, 0) * 0.8 + noise)
+            root = max(counted + 1, 0) * 0.8 + 1.959964**2 / 4 + noise
+            high = counted + 1 + 1.959964**2 / 2 + 1.959964 * math.sqrt(root)
+            found[town] = (counted / 0.2, max(low, 0) / 0.2, max(high, 0) / 0.2)
         else:
-            noise, most = 0.0, counted + 19 * (COMBINATIONS - groups)
-        low = counted - 1.959964 * math.sqrt(abs(counted) * 0.8 + noise) - 0.5
-        high = most + 1.959964 * math.sqrt(abs(most) * 0.8 + noise) + 0.5
-        found[town] = (counted / 0.2, low / 0.2, high / 0.2)
+            most = counted + 19 * (COMBINATIONS - groups)
+            sizes = np.arange(10 * most + 200)
+            low = sizes[stats.binom.sf(counted - 1, sizes, 0.2) > 1 / 40][0]
+            high = sizes[stats.binom.cdf(most, sizes, 0.2) > 1 / 40][-1]
+            found[town] = (counted / 0.2, float(low), float(high))
     return found
 
 
@@ -81,9 +86,15 @@ def test_each_snippet_runs_and_gives_the_same_estimates(office, release, monkeyp
     monkeypatch.chdir(release)
     people = expected(release)
     assert len(people) >= 2
-    assert all(low < number < high for number, low, high in people.values())
-    for found in run(code, by="the town").values():
-        assert found == {label: pytest.approx(three) for label, three in people.items()}
+    assert all(low <= max(number, 0) <= high and low < high for number, low, high in people.values())
+    found = run(code, by="the town")
+    if release.name == "rows":
+        for label, (number, low, high) in found.pop("DuckDB").items():
+            exact = people[label]
+            assert number == pytest.approx(exact[0])
+            assert exact[1] - 15 <= low < exact[1] < exact[2] < high <= exact[2] + 15
+    for one in found.values():
+        assert one == {label: pytest.approx(three) for label, three in people.items()}
 
 
 def run(code: dict[str, str], *, by: str) -> dict[str, dict[str, tuple[float, float, float]]]:
@@ -107,10 +118,12 @@ def run_r(code: str, folder: Path) -> dict[str, tuple[float, ...]]:
 
 
 @pytest.mark.slow
-def test_the_snippet_for_r_runs(needs, office, noisy) -> None:
+@pytest.mark.parametrize("name", ["noisy", "table"])
+def test_the_snippet_for_r_runs(needs, office, request, name) -> None:
     needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
-    code = code_of(written(office, noisy)[1])["R"]
-    assert run_r(code, noisy) == {label: pytest.approx(three, rel=1e-4) for label, three in expected(noisy).items()}
+    release = request.getfixturevalue(name)
+    code = code_of(written(office, release)[1])["R"]
+    assert run_r(code, release) == {label: pytest.approx(three, rel=1e-4) for label, three in expected(release).items()}
 
 
 def test_chances_and_intervals_are_those_of_the_binomial(rows) -> None:
@@ -123,9 +136,15 @@ def test_chances_and_intervals_are_those_of_the_binomial(rows) -> None:
         assert row.estimate == pytest.approx(mean / 0.2)
         assert row.published != pytest.approx(stats.binom.sf(20, row.people, 0.2)), "the control: another threshold"
     for row in facts.intervals:
-        half = 1.959964 * math.sqrt(row.published * 0.8) + 0.5
-        assert (row.low, row.high) == pytest.approx(((row.published - half) / 0.2, (row.published + half) / 0.2))
-    assert [row.published for row in facts.intervals] == [100, 1_000, 10_000, 100_000]
+        assert row.people == pytest.approx(5 * row.published)
+        sizes = np.arange(row.published, 8 * row.published + 100)
+        shown = stats.binom.sf(19, sizes, 0.2)
+        possible = (stats.binom.sf(row.published - 1, sizes, 0.2) > shown / 40) & (
+            stats.binom.cdf(row.published, sizes, 0.2) - stats.binom.cdf(19, sizes, 0.2) > shown / 40
+        )
+        assert (row.low, row.high) == (sizes[possible][0], sizes[possible][-1])
+    assert [row.published for row in facts.intervals] == [20, 40, 100, 200, 2_000, 20_000, 200_000]
+    assert facts.most_absent == max(n for n in range(1_000) if stats.binom.cdf(19, n, 0.2) > 1 / 40)
 
 
 def test_what_can_be_found_is_the_best_of_all_tests_between_a_dominating_pair(rows) -> None:
@@ -353,7 +372,7 @@ def test_the_sheet_of_a_chain_tells_its_stages_and_the_codebook_of_each_level(of
 def calibrated(facts: SheetFacts, file: str) -> SheetFacts:
     """The same release as if it had margins, with a standard error of 4."""
     own = dataclasses.replace(facts.deletion, calibrated=True)
-    bounds = CountBounds(weight=1.0, share=0.0, deviation=4.0, once=0.0, absent=0.0, combinations=1)
+    bounds = NormalBounds(deviation=4.0, once=0.0, absent=0.0, combinations=1)
     return dataclasses.replace(facts, deletion=own, margins=file, bounds=bounds)
 
 

@@ -1,0 +1,288 @@
+"""What there is at least and at most of people, by what a table shows of them, whatever it lacks.
+
+What is counted is a set of whole combinations of labels, such as all that have one label in common. Both bounds hold
+together in at least 19 of 20 releases. Why they do: docs/decisions/0020-intervals-that-hold.md.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion
+
+__all__ = [
+    "HALF",
+    "QUANTILE",
+    "BinomialBounds",
+    "CountBounds",
+    "CountInterval",
+    "Language",
+    "NormalBounds",
+    "deletion_bounds",
+    "geometric_deviation",
+    "number",
+    "published_intervals",
+]
+
+QUANTILE = 1.959964
+HALF = 0.5
+ERROR = 0.05
+LONG_TAILS = 0.2
+"""Variance of one noise that is added once: its tails are longer than a normal law's."""
+
+Amounts = NDArray[np.float64] | np.float64
+Language = Literal["python", "sql", "r"]
+LARGER = {"python": "np.maximum", "sql": "greatest", "r": "pmax"}
+
+
+class CountBounds(Protocol):
+    """Two bounds of a number of people."""
+
+    @property
+    def absent(self) -> float:
+        """What a combination that isn't in the table adds to the upper bound at the most."""
+        ...
+
+    @property
+    def combinations(self) -> int | None:
+        """How many there are in the set; None where that isn't known, and there is no upper bound."""
+        ...
+
+    def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return lower bounds.
+
+        Args:
+            counted: the sums of weights, or numbers of records without weights.
+            groups: how many of the combinations are in the table.
+        """
+        ...
+
+    def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return upper bounds; infinite where `combinations` isn't known."""
+        ...
+
+    def texts(self, language: Language) -> dict[str, str]:
+        """Return the estimate and the bounds as expressions in `counted` and `groups`, by the name of each."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NormalBounds:
+    """Bounds by the normal law, of counts without a sample: sums of weights of a deletion release, and noisy counts.
+
+    Args:
+        deviation: of the noise that each combination has of its own.
+        once: variance that is added once.
+        absent: what a combination that isn't in the table adds at the most, but for that noise.
+        combinations: how many there are; None where that isn't known.
+    """
+
+    deviation: float
+    once: float
+    absent: float
+    combinations: int | None
+
+    def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return lower bounds."""
+        return counted - self._width(groups)
+
+    def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return upper bounds."""
+        if self.combinations is None:
+            return np.full_like(counted, np.inf)
+        absent = self.absent * (self.combinations - groups)
+        return counted + absent + self._width(np.float64(self.combinations))
+
+    def _width(self, groups: Amounts) -> Amounts:
+        """Return the normal law's width and half a record, since counts are whole."""
+        return QUANTILE * np.sqrt(self.deviation**2 * groups + self.once) + HALF
+
+    def texts(self, language: Language) -> dict[str, str]:  # noqa: ARG002 - Python, SQL and R read these alike
+        """Return expressions."""
+        shown = {"people": "counted", "at_least": self._text("counted", "-", "groups")}
+        if self.combinations is not None:
+            shown["at_most"] = self._text(_most_text(self), "+", str(self.combinations))
+        return shown
+
+    def _text(self, counted: str, sign: str, groups: str) -> str:
+        once = f" + {number(self.once)}" if self.once else ""
+        width = f"{QUANTILE} * ({number(self.deviation**2)} * {groups}{once}) ** 0.5"
+        return f"{counted} {sign} {width} {sign} {HALF}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BinomialBounds:
+    """Bounds of the number of people whose records were drawn with one rate.
+
+    Without noise they are the exact limits of the binomial law: the least n with Pr[Bin(n, β) ≥ c] > 1/40, and the
+    largest with Pr[Bin(n, β) ≤ m] > 1/40. The number of people at whom the c-th is drawn is negative binomial, and
+    these are its quantiles. With noise, and where a tool has no such quantiles, they are wider and of closed form.
+
+    Args:
+        rate: β, of the sample.
+        absent: the most sampled records of a combination that isn't in the table.
+        deviation: of the noise that each combination has of its own; 0 where there is none.
+        combinations: how many there are; None where that isn't known.
+    """
+
+    rate: float
+    absent: float
+    deviation: float
+    combinations: int | None
+
+    @classmethod
+    def of(cls, rate: float, *, k: int | None, noise: float | None, combinations: int | None) -> BinomialBounds:
+        """Return the bounds of a sampled release.
+
+        Args:
+            rate: of the sample.
+            k: the threshold; a combination that is absent has at most k − 1 sampled records.
+            noise: ε of the noise on counts, all of which are then in the table; None where there is none.
+            combinations: how many were declared in what is counted.
+        """
+        return cls(
+            rate=rate,
+            absent=0.0 if noise is not None or k is None else float(k - 1),
+            deviation=0.0 if noise is None else geometric_deviation(noise),
+            combinations=combinations,
+        )
+
+    def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return lower bounds."""
+        if self.deviation:
+            return self._closed_lower(counted, groups)
+        from scipy.stats import nbinom  # SciPy's statistics load slowly
+
+        return np.where(counted > 0, nbinom.ppf(ERROR / 2, np.maximum(counted, 1), self.rate) + counted, 0.0)
+
+    def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return upper bounds."""
+        if self.combinations is None:
+            return np.full_like(counted, np.inf)
+        most = counted + self.absent * (self.combinations - groups)
+        if self.deviation:
+            return self._closed_upper(most, np.float64(self.combinations))
+        from scipy.stats import nbinom  # SciPy's statistics load slowly
+
+        beyond: Amounts = nbinom.ppf(1 - ERROR / 2, most + 1, self.rate)
+        return beyond + most
+
+    def _closed_lower(self, counted: Amounts, groups: Amounts) -> Amounts:
+        least = counted - 1
+        width = QUANTILE * np.sqrt(np.maximum(least, 0) * (1 - self.rate) + self._noise(groups))
+        return np.maximum(least - width, 0) / self.rate
+
+    def _closed_upper(self, most: Amounts, groups: Amounts) -> Amounts:
+        root = np.maximum(most + 1, 0) * (1 - self.rate) + QUANTILE**2 / 4 + self._noise(groups)
+        return np.maximum(most + 1 + QUANTILE**2 / 2 + QUANTILE * np.sqrt(root), 0) / self.rate
+
+    def _noise(self, groups: Amounts) -> Amounts:
+        return self.deviation**2 * (groups + LONG_TAILS)
+
+    def texts(self, language: Language) -> dict[str, str]:
+        """Return expressions; exact ones, in Python and R where there is no noise, have the error in `error`."""
+        rate, most = number(self.rate), _most_text(self)
+        if self.deviation or language == "sql":
+            lower, upper = self._closed_texts(LARGER[language], most)
+        elif language == "python":
+            lower = f"(nbinom.ppf(error / 2, counted.clip(1), {rate}) + counted) * (counted > 0)"
+            upper = f"nbinom.ppf(1 - error / 2, {most} + 1, {rate}) + {most}"
+        else:
+            lower = f"qnbinom(error / 2, counted, {rate}) + counted"
+            upper = f"qnbinom(1 - error / 2, {most} + 1, {rate}) + {most}"
+        shown = {"people": f"counted / {rate}", "at_least": lower}
+        return shown if self.combinations is None else shown | {"at_most": upper}
+
+    def _closed_texts(self, larger: str, most: str) -> tuple[str, str]:
+        rate, share, square = number(self.rate), number(1 - self.rate), number(QUANTILE**2)
+
+        def noise(groups: str) -> str:
+            return f" + {number(self.deviation**2)} * ({groups} + {LONG_TAILS})" if self.deviation else ""
+
+        lower = f"counted - 1 - {QUANTILE} * ({share} * {larger}(counted - 1, 0){noise('groups')}) ** 0.5"
+        root = f"{share} * {larger}({most} + 1, 0) + {square} / 4{noise(str(self.combinations))}"
+        upper = f"{most} + 1 + {square} / 2 + {QUANTILE} * ({root}) ** 0.5"
+        return f"{larger}({lower}, 0) / {rate}", f"{larger}({upper}, 0) / {rate}"
+
+
+def _most_text(bounds: CountBounds) -> str:
+    """Return the records that there may be, absent combinations taken for as large as they may be."""
+    if not bounds.absent:
+        return "counted"
+    return f"(counted + {number(bounds.absent)} * ({bounds.combinations} - groups))"
+
+
+def deletion_bounds(mechanism: DeletionRelease, *, combinations: int | None) -> NormalBounds:
+    """Return the bounds of sums of weights, before raking, over combinations of labels of the last stage.
+
+    Args:
+        mechanism: the release's.
+        combinations: how many were declared in what is counted.
+    """
+    deviation = math.sqrt(deletion_variance(mechanism.noise))
+    return NormalBounds(
+        deviation=deviation,
+        once=LONG_TAILS * deviation**2,
+        absent=float(expected_deletion(mechanism.noise)) + mechanism.k - 1,
+        combinations=combinations,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountInterval:
+    """How many people one combination has of which records are in the table.
+
+    Args:
+        published: its records there.
+        people: how many people they stand for.
+        low: the least that it may have.
+        high: the most; both hold in 19 of 20 draws in which the combination is published, whatever its size.
+    """
+
+    published: int
+    people: float
+    low: int
+    high: int
+
+
+def published_intervals(counts: Sequence[int], *, k: int, rate: float) -> list[CountInterval]:
+    """Return exact limits by the binomial law given that it is at least k, which is what is seen.
+
+    Args:
+        counts: published records of a combination, each at least k, ascending.
+        k: the threshold.
+        rate: of the sample.
+    """
+    from scipy.stats import binom  # SciPy's statistics load slowly
+
+    def reaches(count: int, people: int) -> float:
+        """Return Pr[X ≥ count | X ≥ k], which grows with the people; 1 where a double holds neither."""
+        shown = binom.logsf(k - 1, people, rate)
+        return 1.0 if shown == -math.inf else math.exp(binom.logsf(count - 1, people, rate) - shown)
+
+    def interval(count: int) -> CountInterval:
+        far = BinomialBounds.of(rate, k=k, noise=None, combinations=1).at_most(np.float64(count), np.float64(1))
+        sizes = range(count, int(far) + 2)
+        low = bisect_left(sizes, True, key=lambda people: reaches(count, people) > ERROR / 2)
+        beyond = bisect_left(sizes, True, key=lambda people: reaches(count + 1, people) >= 1 - ERROR / 2)
+        return CountInterval(published=count, people=count / rate, low=sizes[low], high=sizes[beyond] - 1)
+
+    return [interval(count) for count in counts]
+
+
+def geometric_deviation(epsilon: float) -> float:
+    """Return the deviation of two-sided geometric noise: √(2α)/(1 − α), α = e^−ε."""
+    alpha = math.exp(-epsilon)
+    return math.sqrt(2.0 * alpha) / (1.0 - alpha)
+
+
+def number(value: float) -> str:
+    """Return a number as every tool reads it."""
+    return f"{value:.12g}"
