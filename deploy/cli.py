@@ -269,6 +269,8 @@ def _exit_code(command_line: list[str]) -> int:
         _require_locks(command_line)
         result = crowdblend.main(args=command_line, prog_name="crowdblend", standalone_mode=False)
     except Refusal as refusal:
+        if isinstance(refusal.__context__, Exception) and not isinstance(refusal.__context__, Refusal):
+            _show_frames(command_line, refusal.__context__)
         return _tell(command_line, refusal.message, where=refusal.where, exit_code=refusal.exit_code)
     except click.exceptions.Exit as leave:
         return leave.exit_code
@@ -278,8 +280,7 @@ def _exit_code(command_line: list[str]) -> int:
         return _tell(command_line, f"Interrupted. {_left(command_line)}", where="", exit_code=1)
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
         # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
-        if {"-v", "--verbose"} & set(command_line):
-            _show_frames(error)
+        _show_frames(command_line, error)
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -298,8 +299,10 @@ def _print_usage(command_line: list[str], error: click.ClickException) -> int:
     return _tell(command_line, f"{error.format_message()}{hint}", where="command line", exit_code=2)
 
 
-def _show_frames(error: Exception) -> None:
-    """Where in the code a fault was: file, line and function of each frame, without its source line or any value."""
+def _show_frames(command_line: list[str], error: Exception) -> None:
+    """Where in the code a fault was, if asked: file, line and function of each frame, no source line and no value."""
+    if not {"-v", "--verbose"} & set(command_line):
+        return
     for frame, line in traceback.walk_tb(error.__traceback__):
         click.echo(f"crowdblend: {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}", err=True)
 

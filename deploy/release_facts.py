@@ -5,21 +5,25 @@ What it published is read from public files alone: output, levels and groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..mechanisms.amounts import amount_shown
-from ..mechanisms.errors import InputRefused
+from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 
 if TYPE_CHECKING:
-    from ..accounting.ledger.queries import ReleaseState
+    from ..accounting.ledger.queries import ReleaseState, Stage
+    from ..flows.prepare import PreparedRelease
     from .schemas.outputs import ListedRelease
+    from .terminal.stages import Stages
     from .terminal.tables import FactTable
 
 __all__ = [
     "LargestGroups",
+    "charge_boundary",
     "facts_of_release",
     "largest_groups",
     "listed_release",
@@ -27,6 +31,160 @@ __all__ = [
 
 CERTIFICATE = "certificate.json"
 TABLES = ("data.parquet", "data.csv")
+
+
+RUN_AGAIN = "Run again with the same release id: it is finished at no new charge."
+CHANGED = "changed-since-charge"
+
+
+@contextmanager
+def charge_boundary(prepared: PreparedRelease, stages: Stages) -> Iterator[None]:
+    """Tell what breaks off a release by what the ledger and the output's place have of it, not by where it broke.
+
+    INVARIANT: this is the one boundary behind which the charge may be committed. Whatever goes wrong there of a charged
+    release is a failure, whose words follow from the ledger and the output's place; and what can't be looked up is said
+    not to be known. A release that the ledger doesn't have keeps its refusal: nothing was charged.
+
+    PRIVACY: of an unknown fault the kind and the place in the code alone are told; its text could hold a value of the
+    records.
+
+    Args:
+        prepared: the release.
+        stages: the stages that have ended.
+
+    Raises:
+        InputRefused: as raised inside; nothing was charged.
+        AccountantRefused: as raised inside; nothing was charged, or a resumed release isn't as it was charged.
+        ReleaseFailed: everything else.
+        KeyboardInterrupt: a fault that an interruption made.
+    """
+    try:
+        yield
+    except Exception as fault:  # noqa: BLE001 - whatever it is, a person must be told what was charged
+        if _follows_interruption(fault):
+            raise KeyboardInterrupt from None
+        raise _told(fault, prepared, stages) from None
+
+
+def _follows_interruption(fault: BaseException) -> bool:
+    """Whether a fault came up while an interruption was dealt with: Prefect fails where a task has no state yet."""
+    behind: BaseException | None = fault
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__cause__ or behind.__context__
+    return behind is not None
+
+
+def _told(fault: Exception, prepared: PreparedRelease, stages: Stages) -> Refusal:
+    """What a fault means for the release that it broke off."""
+    refused = fault if isinstance(fault, InputRefused | AccountantRefused) else None
+    if refused is not None and refused.cause == CHANGED:
+        return refused
+    from ..flows.unfinished import cost_so_far  # a release that goes well needs none of it
+
+    stage, cost = cost_so_far(prepared.release_id, prepared.state_paths)
+    if stage is None and refused is None:
+        stage, cost = _settled(prepared)
+    where = fault.where if isinstance(fault, Refusal) else ""
+    what, remedy = _what_broke(fault)
+    match stage:
+        case None if refused is not None:
+            return refused
+        case None if _of_prefect(fault):
+            return _prefect_unreachable(prepared)
+        case None:
+            found = "Nothing was charged, read or published."
+        case "reading":
+            found = f"{cost} {_view(prepared)}"
+        case "unknown":
+            found = _known_without_ledger(prepared, stages)
+            remedy = f"{remedy} {RUN_AGAIN[:-1].replace('finished', 'charged once and finished')}."
+        case _:
+            found = cost
+    if stage == "published":
+        remedy = "Run again with the same release id: it shows the result."
+    elif stage in ("charged", "reading") and (refused is not None or not remedy):
+        remedy = f"{remedy} {RUN_AGAIN}".strip()
+    return ReleaseFailed(what, where=where, not_done=found, remedy=remedy)
+
+
+def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | None, str]:
+    """As `cost_so_far`, after every other writer has ended, such as a lost connection's commit."""
+    from ..accounting.ledger.writer import open_writer
+    from ..flows.unfinished import cost_so_far
+
+    try:
+        open_writer(prepared.state_paths.ledger_url, anchoring=prepared.state_paths.anchoring).close()
+    except Refusal:
+        return "unknown", ""
+    return cost_so_far(prepared.release_id, prepared.state_paths)
+
+
+def _view(prepared: PreparedRelease) -> str:
+    """Whether the output of a release that isn't closed is in its place."""
+    from ..tasks.stages.publish import remembered_release
+
+    try:
+        release = remembered_release(prepared.folder)
+        if release is not None and release.in_view:
+            return f"Its output is in view at {release.output}; the ledger doesn't have it as published yet."
+    except (Refusal, OSError):
+        return f"Whether its output is in view at {prepared.request.output} isn't known: that can't be looked at."
+    return "Nothing was published."
+
+
+def _known_without_ledger(prepared: PreparedRelease, stages: Stages) -> str:
+    """What is known of a release where the ledger can't be asked: by the stages that have ended."""
+    asked = "the ledger can't be read now"
+    if "close" in stages.ended:
+        return f"It is charged, its cost is spent, and the release is published; {asked}."
+    begun = "charge" in stages.ended or (prepared.state is not None and prepared.state.stage == "reading")
+    if begun:
+        return f"It is charged, and its cost is spent, since reading had begun; {asked}. {_view(prepared)}"
+    if prepared.state is not None:
+        return f"It is charged; whether its reading was recorded isn't known: {asked}. Nothing was published."
+    return f"Whether it was charged isn't known: {asked}. Nothing was published."
+
+
+PREFECT_ABSENT = "Failed to reach API"
+"""How the RuntimeError begins by which Prefect tells that its server doesn't answer at all."""
+
+
+def _of_prefect(fault: Exception) -> bool:
+    """Whether a fault is that Prefect's server doesn't answer, or answers that it failed."""
+    import httpx
+
+    absent = isinstance(fault, RuntimeError) and str(fault).startswith(PREFECT_ABSENT)
+    return absent or isinstance(fault, httpx.HTTPError)
+
+
+def _prefect_unreachable(prepared: PreparedRelease) -> InputRefused:
+    """Why Prefect's server is lost before the charge: its own files lie in the private store, which may be full."""
+    from ..accounting.ledger.private_store.keys import require_writable
+
+    try:
+        require_writable(prepared.state_paths.home)
+    except InputRefused as refusal:
+        return refusal
+    return InputRefused(
+        "Prefect's server can't be reached.",
+        where="PREFECT_API_URL",
+        remedy="Start the server, or unset the variable: each run then has a server of its own.",
+    )
+
+
+def _what_broke(fault: Exception) -> tuple[str, str]:
+    """A fault as a sentence, and its own remedy."""
+    if isinstance(fault, Refusal):
+        return fault.what, fault.remedy
+    if _of_prefect(fault):
+        answer = getattr(fault, "response", None)
+        how = type(fault).__name__ if answer is None else f"it answered {answer.status_code}"
+        return f"Prefect's server was lost on the way ({how}).", ""
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f" in {trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}" if trace else ""
+    return f"Internal fault ({type(fault).__name__}{place}).", ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

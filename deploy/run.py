@@ -20,12 +20,13 @@ from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.amounts import amount_shown, share_shown
-from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ..mechanisms.errors import AccountantRefused, InputRefused
 from ..mechanisms.map_selection.choice import MapChoice
-from ..mechanisms.recoding import TOLD_KEYS, GeneralizationMap, told_sentences
+from ..mechanisms.recoding import TOLD_KEYS, told_sentences
 from ..tasks.request import output_at
 from ..tasks.stages.draw_once import load_map
 from ..tasks.stages.publish import StagedRelease, certificate_of, remembered_release
+from .release_facts import charge_boundary
 from .terminal.stages import Stages
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ __all__ = [
     "result_text",
     "run_release",
 ]
-
-PREFECT_ABSENT = "Failed to reach API"
-"""How the RuntimeError begins by which Prefect tells that its server doesn't answer at all."""
 
 
 def run_release(
@@ -95,14 +93,10 @@ def run_release(
         else:
             stages.begin(prepared.release_id)
             stages.expect(records=prepared.layout.records, n_bytes=prepared.layout.n_bytes)
-            published = _run_on_prefect(spec, prepared, scheduler=scheduler, randomness=randomness, stages=stages)
-        generalization = load_map(prepared.request, folder=prepared.folder, sample_id=published.sample_id)
-        if generalization is None:
-            raise AccountantRefused(
-                f"release '{prepared.release_id}' is published, but this private store doesn't know its map.",
-                remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
-            )
-        return _result(prepared, published, generalization, stages, looked_up=prepared.layout is None)
+            with charge_boundary(prepared, stages):
+                published = _run_on_prefect(spec, prepared, scheduler=scheduler, randomness=randomness, stages=stages)
+                return _result(prepared, published, stages, looked_up=False)
+        return _result(prepared, published, stages, looked_up=True)
 
 
 def _run_on_prefect(
@@ -120,55 +114,13 @@ def _run_on_prefect(
     choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
     require_reachable(choice)
     wait_for_prefect = configure_prefect(prepared.state_paths.home)
-    import httpx
-
     from ..flows.release import run_flow
 
     with opened_executor(choice, tell=stages.tell) as executor:
         wait_for_prefect()
         gc.freeze()  # what is loaded by now stays: no collection has to walk it again
         with configured_api():
-            try:
-                return run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
-            except Exception as error:
-                if _follows_interruption(error):
-                    raise KeyboardInterrupt from None
-                absent = isinstance(error, RuntimeError) and str(error).startswith(PREFECT_ABSENT)
-                if not absent and not isinstance(error, httpx.HTTPError):
-                    raise
-                raise _prefect_lost(prepared, error) from None
-
-
-def _follows_interruption(fault: BaseException) -> bool:
-    """Whether a fault came up while an interruption was dealt with: Prefect fails where a task has no state yet."""
-    behind: BaseException | None = fault
-    while behind is not None and not isinstance(behind, KeyboardInterrupt):
-        behind = behind.__cause__ or behind.__context__
-    return behind is not None
-
-
-def _prefect_lost(prepared: PreparedRelease, fault: Exception) -> InputRefused | ReleaseFailed:
-    """What the loss means, by what the ledger has of the release."""
-    answer = getattr(fault, "response", None)
-    how = type(fault).__name__ if answer is None else f"it answered {answer.status_code}"
-    with open_reader(prepared.state_paths.ledger_url) as reader:
-        state = reader.release(prepared.release_id)
-    if state is None:
-        return InputRefused(
-            "Prefect's server can't be reached.",
-            where="PREFECT_API_URL",
-            remedy="Start the server, or unset the variable: each run then has a server of its own.",
-        )
-    published = state.stage == "published"
-    return ReleaseFailed(
-        f"Prefect's server was lost on the way ({how}).",
-        not_done="The release is published all the same; Prefect alone doesn't know."
-        if published
-        else "What was charged stays charged, and what came into view stays.",
-        remedy="Run again with the same release id: it shows the result."
-        if published
-        else "Run again with the same release id: it is finished at no new charge.",
-    )
+            return run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
 
 
 def warn_of_metadata(remarks: tuple[str, ...]) -> None:
@@ -195,15 +147,14 @@ def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:
     )
 
 
-def _result(
-    prepared: PreparedRelease,
-    published: StagedRelease,
-    generalization: GeneralizationMap,
-    stages: Stages,
-    *,
-    looked_up: bool,
-) -> RunResult:
+def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages, *, looked_up: bool) -> RunResult:
     request = prepared.request
+    generalization = load_map(request, folder=prepared.folder, sample_id=published.sample_id)
+    if generalization is None:
+        raise AccountantRefused(
+            f"release '{prepared.release_id}' is published, but this private store doesn't know its map.",
+            remedy="Use the private store (CROWDBLEND_HOME) that it was made with.",
+        )
     paper = request.paper_price
     told: dict[str, Any] = {
         name: published.details[name] for name in (*TOLD_KEYS, "stages", "margins") if name in published.details

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import assert_never
+from typing import Literal, assert_never
 
 from sqlalchemy import make_url
 
@@ -16,7 +16,7 @@ from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, 
 from ..accounting.ledger.queries import ReleaseState, Stage
 from ..accounting.ledger.reader import LedgerReader, open_reader
 from ..mechanisms.amounts import amount_shown
-from ..mechanisms.errors import AccountantRefused, InputRefused
+from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ..tasks.request import ObjectPrefix, Output, Request, output_at
 from ..tasks.stages.charge import give_up
 from ..tasks.stages.publish import discard, remembered_release, staging_folder
@@ -25,15 +25,20 @@ from .paths import StatePaths, resolve_paths
 __all__ = ["abandon_release", "commands_for", "cost_so_far", "require_all_held", "run_command"]
 
 
-def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | None, str]:
+def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | Literal["unknown"] | None, str]:
     """How far the ledger has a release, None where it was never charged, and what that has cost, as a sentence.
+
+    It refuses nothing: of a ledger that can't be read the stage is "unknown", and the sentence says so.
 
     Args:
         release_id: the release.
         state_paths: where the ledger lies.
     """
-    with open_reader(state_paths.ledger_url) as reader:
-        state = reader.release(release_id)
+    try:
+        with open_reader(state_paths.ledger_url) as reader:
+            state = reader.release(release_id)
+    except Refusal:
+        return "unknown", "What it has cost isn't known: the ledger can't be read now."
     return (None, "Nothing was charged.") if state is None else (state.stage, _cost_of(state))
 
 
@@ -55,12 +60,14 @@ def _cost_of(state: ReleaseState) -> str:
             assert_never(state.stage)
 
 
-def commands_for(release_id: str, stage: Stage | None, *, finish: str, ledger: str | None = None) -> tuple[str, ...]:
+def commands_for(
+    release_id: str, stage: Stage | Literal["unknown"] | None, *, finish: str, ledger: str | None = None
+) -> tuple[str, ...]:
     """The commands that finish an open release or give it up, each with what it does; none for another release.
 
     Args:
         release_id: the release.
-        stage: how far the ledger has it.
+        stage: how far the ledger has it, "unknown" where it can't be read.
         finish: the command that finishes it.
         ledger: the ledger's URL where it was given as an option.
     """

@@ -63,6 +63,7 @@ def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
             failure.what,
             where=failure.where,
             remedy="Check the permissions, and run `crowdblend ledger verify`.",
+            cause="ledger-unreachable",
         ) from None
 
 
@@ -207,6 +208,11 @@ class LedgerWriter(OpenedLedger):
         """
         with self._store.looking() as connection:
             return _paid_release(StoredState(connection), receipt).charge
+
+    def has_release(self, release_id: str) -> bool:
+        """Whether a release of this id was charged."""
+        with self._store.looking() as connection:
+            return StoredState(connection).release(release_id) is not None
 
     def mark_reading(self, receipt: Receipt) -> None:
         """Record that records are about to be read: from here on the cost is spent for ever.

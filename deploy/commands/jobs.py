@@ -305,7 +305,10 @@ def _end_of(job: Job) -> dict[str, Any]:
         if interruption.came:
             return CANCELLED
         # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
-        return {"exit_code": 1, "where": "", "message": f"Internal fault ({type(fault).__name__})."}
+        from ...flows.unfinished import cost_so_far
+
+        _, cost = cost_so_far(job.release_id, resolve_paths())
+        return {"exit_code": 1, "where": "", "message": f"Internal fault ({type(fault).__name__}). {cost}"}
     return {"exit_code": 0, "result": result}
 
 
@@ -509,7 +512,9 @@ def _print_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_j
         return 0
     reported = end or {"exit_code": 1, "where": "", "message": "The job's process was killed."}
     code = int(reported["exit_code"])
-    message = f"{reported['message']} {_cost(job.release_id, places)}" if code == 1 else str(reported["message"])
+    message = str(reported["message"])
+    if end is None or end.get("cancelled"):  # a failure says itself what it cost
+        message = f"{message} {_cost(job.release_id, places)}"
     print(f"crowdblend: {message}", file=sys.stderr)
     if as_json:
         kind = {1: "failed", 2: "input", 3: "accountant"}[code]
@@ -527,7 +532,7 @@ def _cost(release_id: str, places: StatePaths) -> str:
     match stage:
         case "charged":
             return f"{cost} {again}, or free it with `crowdblend abandon`."
-        case "reading":
+        case "reading" | "unknown":
             return f"{cost} {again}."
         case _:
             return cost

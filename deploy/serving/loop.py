@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from uuid import UUID
 
 import httpx
@@ -37,12 +37,13 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed, Crashed
 from prefect.types.entrypoint import EntrypointType
 
+from ...accounting.ledger.database.store import LEDGER_AWAY
 from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.queries import Stage
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
 from ...flows.unfinished import cost_so_far
-from ...mechanisms.errors import AccountantRefused, ReleaseFailed
+from ...mechanisms.errors import AccountantRefused, Refusal, ReleaseFailed
 from ..prefect.scheduled import release_id_at, scheduled_release
 from .cron import EXHAUSTED, exhausted_sentence, next_times, say
 from .failure_hook import FailureFacts, FailureHook
@@ -87,6 +88,7 @@ class ScheduleLoop:
     hook: FailureHook | None
     _running: str | None = field(default=None, init=False)
     _lost: bool = field(default=False, init=False)
+    _ledger_away: bool = field(default=False, init=False)
 
     def run(self) -> int:
         """Stay until the series has no release left, or until somebody ends it; the exit code.
@@ -108,6 +110,10 @@ class ScheduleLoop:
                     self._run(self._await_due(), retry_seconds=self._window())
                 except httpx.HTTPError as error:
                     self._lost_prefect(error)
+                except Refusal as refusal:
+                    if refusal.cause not in LEDGER_AWAY:
+                        raise
+                    self._await_ledger(refusal)
         except KeyboardInterrupt as stop:
             return self._stopped("SIGTERM" if isinstance(stop, _Terminated) else "Ctrl-C")
         finally:
@@ -122,6 +128,12 @@ class ScheduleLoop:
         if not self._lost:
             say(f"Prefect's server can't be reached ({type(error).__name__}); trying on.")
         self._lost = True
+        time.sleep(_LOOKED_EVERY_SECONDS)
+
+    def _await_ledger(self, refusal: Refusal) -> None:
+        if not self._ledger_away:
+            say(f"The ledger can't be used: {refusal.what} Trying on.")
+        self._ledger_away = True
         time.sleep(_LOOKED_EVERY_SECONDS)
 
     def _finish_what_is_open(self) -> None:
@@ -175,6 +187,9 @@ class ScheduleLoop:
         return EXHAUSTED
 
     def _say_next(self) -> None:
+        if self._ledger_away:
+            say("The ledger can be used again.")
+            self._ledger_away = False
         paused = self.runs.paused()
         if self._lost:
             say("Prefect's server answers again.")
@@ -236,9 +251,10 @@ class ScheduleLoop:
         refused = reported["exit_code"] != 1
         stage, cost = cost_so_far(name, self.state_paths)
         say(f"{'Refused' if refused else 'Failed'}: release {name}: {reported['message']}")
-        if stage in ("charged", "reading"):
+        told = "" if cost in reported["message"] else f"{cost} "
+        if stage in ("charged", "reading", "unknown"):
             say(
-                f"{cost} Finish it at no new charge by serving the series again, or give it up: "
+                f"{told}Finish it at no new charge by serving the series again, or give it up: "
                 f"crowdblend abandon {name} --reason TEXT"
             )
         if self.hook is None:
@@ -345,12 +361,12 @@ class PrefectRuns:
         with get_client(sync_client=True) as client:
             return client.create_flow_run_from_deployment(self.deployment_id, parameters={"release_id": release_id})
 
-    def close_killed(self, run: FlowRun, *, stage: Stage | None) -> None:
+    def close_killed(self, run: FlowRun, *, stage: Stage | Literal["unknown"] | None) -> None:
         """Give a flow run whose process is dead its end, and those of its subflows and tasks.
 
         Args:
             run: the flow run.
-            stage: how far the ledger has its release; None where it was not charged.
+            stage: how far the ledger has its release; None where it was not charged, "unknown" where it can't be read.
         """
         name = self.release_id(run)
         ended: State[None]

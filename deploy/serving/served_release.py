@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from ...accounting.ledger.database.store import LEDGER_AWAY
 from ...mechanisms.errors import Refusal
 from ..terminal.stages import Stages
 
 __all__: list[str] = []
 
-TRIED_AGAIN = ("source-missing", "scheduler-unreachable", "failed")
+TRIED_AGAIN = ("source-missing", "scheduler-unreachable", "anchor-missing", *LEDGER_AWAY, "failed")
 """Causes that time may mend; every attempt is the same release, and a second one costs nothing."""
 HELD_SECONDS = 30.0
 """How long the process of an earlier attempt, just killed, may take to be gone."""

@@ -100,6 +100,7 @@ class Stages:
 
     def __init__(self, *, begun: float | None = None) -> None:
         self.seconds = dict.fromkeys(("start", "charge", "select", "count", "publish", "close"), 0.0)
+        self.ended: set[str] = set()
         self._begun = time.perf_counter() if begun is None else begun
         self._started = False
         self._last_shown = ""
@@ -148,6 +149,7 @@ class Stages:
         try:
             with self.shown(name):
                 yield
+            self.ended.add(name)
         finally:
             self.seconds[name] += time.perf_counter() - begun
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from typing import NoReturn
@@ -14,8 +13,8 @@ from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
 from ...accounting.ledger.reader import ReleaseState, open_reader
 from ...accounting.ledger.rules.rule import Violation
-from ...accounting.ledger.writer import LedgerWriter, open_writer
-from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from ...accounting.ledger.writer import open_writer
+from ...mechanisms.errors import AccountantRefused, Refusal, ReleaseFailed
 from ...mechanisms.sampling import sample_commitment
 from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT
 from ..request import Request
@@ -68,6 +67,7 @@ def reserve(
         AccountantRefused: over budget, no place in the series, id or sample used, the ledger behind its anchor, or
             anything changed since the first attempt.
         InputRefused: there is no signing key.
+        ReleaseFailed: the ledger failed, so that the charge may be in it.
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
     if state is not None:
@@ -85,8 +85,13 @@ def reserve(
             )
         return state.receipt, state.charge, _dataset_context(ledger_url, state.receipt)
     # INVARIANT: opening holds the ledger against its anchor. One that was set back may have forgotten that this
-    # key's sample was read, so no key is destroyed before.
+    # key's sample was read, so no key is destroyed before. It also takes the writers' lock: a charge of this id whose
+    # connection was lost in the middle of its commit is in the ledger by now, or never will be.
     with open_writer(ledger_url, anchoring=anchoring) as writer:
+        if writer.has_release(release_id):
+            raise ReleaseFailed(
+                "this release was charged meanwhile, by an attempt that lost the database.", not_done=""
+            )
         folder.destroy_key()
         folder.draws.forget()
         key = folder.create_key(randomness)
@@ -106,10 +111,10 @@ def reserve(
         )
         try:
             receipt = writer.charge(charge)
-            entry = writer.charged(receipt)
         except AccountantRefused:
             folder.destroy_key()
             raise
+        entry = writer.charged(receipt)
     return receipt, entry, _dataset_context(ledger_url, receipt)
 
 
@@ -187,11 +192,11 @@ def _unchanged(
 @stage("reading")
 def begin_reading(*, ledger_url: str, anchoring: Anchoring, receipt: Receipt) -> None:
     """Make durable that records are about to be read, in the ledger and its anchor: the cost is spent for ever."""
-    with _writer_after_charge(ledger_url, anchoring) as writer:
+    with open_writer(ledger_url, anchoring=anchoring) as writer:
         writer.mark_reading(receipt)
 
 
-@stage("close", if_it_fails="The release is in view and charged, but its entry in the ledger is not closed.")
+@stage("close")
 def close(
     *,
     ledger_url: str,
@@ -201,7 +206,7 @@ def close(
     hashes: tuple[tuple[str, str], ...],
 ) -> None:
     """Record that the release is published, then destroy its sampling key."""
-    with _writer_after_charge(ledger_url, anchoring) as writer:
+    with open_writer(ledger_url, anchoring=anchoring) as writer:
         writer.mark_published(receipt, hashes)
     folder.destroy_key()
 
@@ -251,15 +256,3 @@ def refuse(
             cause=refusal.cause,
         ) from None
     raise refusal
-
-
-@contextmanager
-def _writer_after_charge(ledger_url: str, anchoring: Anchoring) -> Iterator[LedgerWriter]:
-    """A writer for a release that is charged: what would be the caller's mistake before is a failure now."""
-    try:
-        with open_writer(ledger_url, anchoring=anchoring) as writer:
-            yield writer
-    except InputRefused as refusal:
-        raise ReleaseFailed(
-            refusal.what, where=refusal.where, not_done="What was charged stays charged.", remedy=refusal.remedy
-        ) from None

@@ -10,7 +10,6 @@ from ...mechanisms.errors import Refusal, ReleaseFailed
 
 __all__ = ["stage"]
 
-IF_IT_FAILS = "Nothing was published; what was charged stays charged."
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -30,14 +29,11 @@ class _Call:
         self.key_words = key_words
 
 
-def stage(
-    name: str, *, if_it_fails: str = IF_IT_FAILS
-) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+def stage(name: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Make a function one stage of a release: a Prefect task of this name.
 
     Args:
         name: the stage's name, all that Prefect knows of it.
-        if_it_fails: what a person must know of the state that a failure leaves behind.
 
     PRIVACY: Prefect's default cache could hand a later release the same sample, and Prefect records the texts of
     exceptions. So nothing is cached or persisted, and only refusals leave as they are; of any other fault only the
@@ -55,7 +51,7 @@ def stage(
                 kind = type(error).__name__
             raise ReleaseFailed(
                 f"the stage '{name}' failed ({kind}).",
-                not_done=if_it_fails,
+                not_done="",  # what a failure leaves behind is told by who knows the ledger
                 remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
             )
 

@@ -184,7 +184,7 @@ def _answer(question: bytes) -> pa.Table:
 def _failed(kind: str) -> ReleaseFailed:
     return ReleaseFailed(
         f"the synthesizer failed ({kind}).",
-        not_done="Nothing was published; what was charged stays charged.",
+        not_done="",
         remedy="Run again with the same release id: it is not charged twice. A method that needs more memory than "
         "there is fails each time.",
     )

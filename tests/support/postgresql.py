@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,70 @@ def postgresql_server(
 
     with started_once(told.with_suffix(".pipe"), start):
         yield _url(Path(told.read_text(encoding="utf-8")))
+
+
+@dataclass
+class OwnServer:
+    """A PostgreSQL server of one test's own, which it may kill and start again; it keeps what it has committed.
+
+    Args:
+        folder: a short path, for the socket.
+        process: the server, where it runs.
+    """
+
+    folder: Path
+    process: subprocess.Popen | None = None
+
+    @property
+    def url(self) -> str:
+        """Of the maintenance database."""
+        return _url(self.folder)
+
+    def start(self) -> None:
+        """Begin, or go on after a kill."""
+        user = _as_ordinary_user(self.folder)
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C"}
+        data = self.folder / "data"
+        if not data.exists():
+            words = [*user, _server_program("initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8"]
+            subprocess.run([*words, "--no-sync"], check=True, capture_output=True, env=environment, cwd=self.folder)
+        words = [*user, _server_program("postgres"), "-D", data, "-k", self.folder, "-c", "listen_addresses="]
+        with (self.folder / "log").open("ab") as sink:
+            self.process = subprocess.Popen(
+                [str(word) for word in words],
+                stdout=sink,
+                stderr=sink,
+                env=environment,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        _await_server(self.url, self.process, self.folder / "log")
+
+    def kill(self) -> None:
+        """End the server and all its backends at once, as a machine that fails does; nothing where it doesn't run."""
+        if self.process is None:
+            return
+        number = self.process.pid
+        backends = Path(f"/proc/{number}/task/{number}/children").read_text(encoding="ascii").split()
+        for process in (number, *map(int, backends)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self.process.wait(timeout=60)
+        self.process = None
+        (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
+
+
+@pytest.fixture
+def own_postgresql(needs: Callable[[bool, str, str], None]) -> Iterator[OwnServer]:
+    """A server that the test may kill."""
+    needs(_server_program("postgres") is not None, "PostgreSQL", "CROWDBLEND_TEST_POSTGRES")
+    server = OwnServer(folder=Path(tempfile.mkdtemp(prefix="crowdblend-pg-", dir="/tmp")))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(server.folder, ignore_errors=True)
 
 
 def _url(folder: Path) -> str:

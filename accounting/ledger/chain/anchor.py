@@ -90,7 +90,7 @@ class Anchoring:
         """
         if last is None:
             if head_of(connection).position > 0:
-                raise self._refusal("this ledger's anchor is missing.", ledger_id, BEGIN)
+                raise self._refusal("this ledger's anchor is missing.", ledger_id, BEGIN, cause="anchor-missing")
             return
         position, expected = last.head.position, last.head.hash
         found = connection.execute(select(entry.c.hash).where(entry.c.position == position)).scalar()
@@ -149,9 +149,9 @@ class Anchoring:
                 remedy="See to the file and do the same again: what is in the ledger isn't written twice.",
             ) from None
 
-    def _refusal(self, what: str, ledger_id: str, remedy: str) -> AccountantRefused:
+    def _refusal(self, what: str, ledger_id: str, remedy: str, *, cause: str = "") -> AccountantRefused:
         where = str(self.anchor_of(ledger_id).path)
-        return AccountantRefused(what, where=where, not_done=NOTHING_WRITTEN, remedy=remedy)
+        return AccountantRefused(what, where=where, not_done=NOTHING_WRITTEN, remedy=remedy, cause=cause)
 
 
 DOMAIN = b"crowdblend ledger anchor 1\n"

@@ -25,6 +25,7 @@ from ..queries import ledger_id_of
 from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry
 
 __all__ = [
+    "LEDGER_AWAY",
     "SECONDS_TO_WAIT",
     "OpenedLedger",
     "Store",
@@ -37,6 +38,8 @@ __all__ = [
 ]
 
 SECONDS_TO_WAIT = 60
+LEDGER_AWAY = ("ledger-busy", "ledger-unreachable")
+"""Causes of refusals that say nothing of a release but that the ledger's database can't be used now."""
 
 
 def locate(url: str) -> tuple[URL, str]:
@@ -298,7 +301,10 @@ def _is_busy(error: OperationalError) -> bool:
 
 def _busy(shown: str) -> AccountantRefused:
     return AccountantRefused(
-        f"other writers held the ledger for more than {SECONDS_TO_WAIT} seconds.", where=shown, remedy="Try again."
+        f"other writers held the ledger for more than {SECONDS_TO_WAIT} seconds.",
+        where=shown,
+        remedy="Try again.",
+        cause="ledger-busy",
     )
 
 
@@ -388,6 +394,7 @@ def revision_of(store: Store) -> str:
             f"the ledger can't be opened ({type(error.orig).__name__}).",
             where=store.shown,
             remedy="Check the address, the permissions, and that the database is running.",
+            cause="ledger-unreachable",
         ) from None
     return str(revision)
 

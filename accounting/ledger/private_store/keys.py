@@ -5,6 +5,7 @@ was released are kept privately: two names of one source are two budgets."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import hmac
@@ -34,6 +35,7 @@ __all__ = [
     "replace_private",
     "require_not_held",
     "require_private",
+    "require_writable",
     "sync_folder",
 ]
 
@@ -41,6 +43,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 COPY = Path("copy", "records.parquet")
 ZEROS = 1 << 20
+TRIAL_BYTES = 1 << 16
 
 
 def private_folder(path: Path) -> None:
@@ -500,6 +503,23 @@ def require_private(home: Path) -> None:
         )
 
 
+def require_writable(home: Path) -> None:
+    """Refuse a private store that takes no file; the one that is tried is removed.
+
+    Args:
+        home: its folder.
+
+    Raises:
+        InputRefused: a file can't be written there, such as on a full disk.
+    """
+    trial = home / "trial"
+    try:
+        replace_private(trial, bytes(TRIAL_BYTES))
+        trial.unlink()
+    except OSError as error:
+        raise _unusable(home, error) from None
+
+
 def require_not_held(home: Path, *, ledger_id: str, release_id: str) -> None:
     """Refuse a release that a live process holds; nothing is made or changed.
 
@@ -555,10 +575,11 @@ def _lock(handle: int, path: Path, release_id: str, *, kind: int = fcntl.LOCK_EX
 
 
 def _unusable(path: Path, error: OSError) -> InputRefused:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return InputRefused(
         f"the private store can't be used ({error.strerror}).",
         where=str(path),
-        remedy="Name a folder of your own in CROWDBLEND_HOME.",
+        remedy="Make room on its disk." if full else "Name a folder of your own in CROWDBLEND_HOME.",
     )
 
 

@@ -1,11 +1,16 @@
-"""On the path of a `serve` under test: the process of a release kills its parent and itself in the middle of a step."""
+"""On the path of a release under test: in the middle of a step it kills its parent and itself, or does harm.
+
+TEST_KILL_AT names the step of a kill; TEST_HARM_AT the one before which the shell command TEST_HARM is run.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
+from functools import wraps
 
 STEPS = {
     "charge": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "charge"),  # the key is there, the charge isn't
@@ -17,11 +22,14 @@ STEPS = {
 }
 
 
-class Killing:
-    """Finds one module and puts the end of the process in the place of one of its functions."""
+PROCESSES = ("crowdblend.deploy.serving.served_release", "crowdblend.deploy.commands.jobs")
 
-    def __init__(self, module: str, holder: str, function: str) -> None:
-        self.module, self.holder, self.function = module, holder, function
+
+class Changing:
+    """Finds one module and puts something else in the place of one of its functions."""
+
+    def __init__(self, change, module: str, holder: str, function: str) -> None:
+        self.change, self.module, self.holder, self.function = change, module, holder, function
 
     def find_spec(self, name, path=None, target=None):
         if name != self.module:
@@ -32,16 +40,32 @@ class Killing:
 
         def execute_and_patch(module) -> None:
             execute(module)
-            setattr(getattr(module, self.holder) if self.holder else module, self.function, killed)
+            holder = getattr(module, self.holder) if self.holder else module
+            setattr(holder, self.function, self.change(getattr(holder, self.function)))
 
         spec.loader.exec_module = execute_and_patch
         return spec
 
 
-def killed(*args: object, **named: object) -> None:
-    os.kill(os.getppid(), signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+def killed(function):
+    @wraps(function)
+    def kill(*args: object, **named: object) -> None:
+        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return kill
 
 
-if sys.orig_argv[1:3] == ["-m", "crowdblend.deploy.serving.served_release"] and "TEST_KILL_AT" in os.environ:
-    sys.meta_path.insert(0, Killing(*STEPS[os.environ["TEST_KILL_AT"]]))
+def harmed(function):
+    @wraps(function)
+    def harm(*args: object, **named: object):
+        subprocess.run(os.environ["TEST_HARM"], shell=True, check=True)  # noqa: S602 - the test's own command
+        return function(*args, **named)
+
+    return harm
+
+
+if sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2] in PROCESSES:
+    for variable, change in (("TEST_KILL_AT", killed), ("TEST_HARM_AT", harmed)):
+        if variable in os.environ:
+            sys.meta_path.insert(0, Changing(change, *STEPS[os.environ[variable]]))
