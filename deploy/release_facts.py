@@ -26,6 +26,7 @@ __all__ = [
     "charge_boundary",
     "facts_of_release",
     "largest_groups",
+    "levels_text",
     "listed_release",
 ]
 
@@ -275,6 +276,12 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
     return LargestGroups(columns=tuple(table.column_names), rows=rows, groups=table.num_rows)
 
 
+def levels_text(levels: dict[str, int], *, drawn: bool) -> str:
+    """The level of each column: `age 2, town 1 (drawn privately)`."""
+    named = ", ".join(f"{column} {level}" for column, level in levels.items())
+    return f"{named} (drawn privately)" if drawn else named
+
+
 def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTable:
     """A release in a few lines.
 
@@ -284,7 +291,6 @@ def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTa
         cost: what it has cost, as a sentence.
     """
     from ..accounting.ledger.entries.kinds import published_text
-    from .run import levels_text
     from .terminal.tables import FactTable
 
     mechanism = row["mechanism"]

@@ -26,7 +26,7 @@ from ..mechanisms.recoding import TOLD_KEYS, told_sentences
 from ..tasks.request import output_at
 from ..tasks.stages.draw_once import load_map
 from ..tasks.stages.publish import StagedRelease, certificate_of, remembered_release
-from .release_facts import charge_boundary
+from .release_facts import charge_boundary, levels_text
 from .terminal.stages import Stages
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Choice",
-    "levels_text",
     "result_text",
     "run_release",
 ]
@@ -362,12 +361,6 @@ def _started(choice: StartedCluster) -> Iterator[Any]:
         elif choice.scale is not None:
             cluster.scale(choice.scale)
         yield cluster
-
-
-def levels_text(levels: dict[str, int], *, drawn: bool) -> str:
-    """The level of each column: `age 2, town 1 (drawn privately)`."""
-    named = ", ".join(f"{column} {level}" for column, level in levels.items())
-    return f"{named} (drawn privately)" if drawn else named
 
 
 def result_text(result: Mapping[str, Any]) -> str:

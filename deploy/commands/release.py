@@ -248,8 +248,7 @@ def release() -> None:
 def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url: str | None, as_json: bool) -> None:
     """List the releases in the order of their charges, each with its output and its levels."""
     from ...accounting.ledger.reader import open_reader
-    from ..release_facts import listed_release
-    from ..run import levels_text
+    from ..release_facts import levels_text, listed_release
     from ..terminal.tables import FactTable, print_more, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
