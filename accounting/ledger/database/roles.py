@@ -25,6 +25,7 @@ ATTRIBUTES = {
     "rolreplication": "can start replication",
     "rolbypassrls": "passes row security",
 }
+LARGE_OBJECTS = ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)")
 FILE_ROLES = ("pg_write_all_data", "pg_write_server_files", "pg_execute_server_program")
 
 
@@ -173,6 +174,10 @@ def _excess(connection: Connection, name: str, *, inserts: bool) -> Iterator[str
     for other in FILE_ROLES:
         if _asked(connection, member, role=name, other=other):
             yield f"is a member of {other}"
+    for function in LARGE_OBJECTS:
+        if _asked(connection, "has_function_privilege(:role, :function, 'EXECUTE')", role=name, function=function):
+            taken = f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC"
+            yield f"can create large objects (a superuser takes that away by {taken})"
     for table in (*LEDGER_TABLES, *STATE_TABLES, VERSION_TABLE):
         updates = inserts and table in STATE_TABLES
         yield from _excess_on_table(

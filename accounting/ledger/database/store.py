@@ -22,7 +22,7 @@ from ..chain.anchor import Anchoring
 from ..chain.hashing import Head
 from ..chain.signed_state import ForgedState, head_of, sign_state, signer_of, vouched
 from ..queries import ledger_id_of
-from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry
+from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry, signed_state
 
 __all__ = [
     "LEDGER_AWAY",
@@ -145,7 +145,9 @@ def _let_it_write_nothing(connection: DBAPIConnection, _: object) -> None:
     connection.commit()
 
 
-WRITERS_LOCK = 0x63726F77_626C6E64  # one advisory lock for all writers of a PostgreSQL database
+CREATORS_LOCK = 0x63726F77_626C6E64  # an advisory lock of PostgreSQL: before its tables exist a ledger has no other
+# PRIVACY: only who may update the signed state can take this lock. Any role could take an advisory lock, and keep it.
+WRITERS_LOCK = f"LOCK TABLE {signed_state.name} IN EXCLUSIVE MODE"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -246,7 +248,11 @@ class Store:
                 if self.dialect == "postgresql":
                     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{SECONDS_TO_WAIT}s'")
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-                    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})")
+                    if self.creating:
+                        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({CREATORS_LOCK})")
+                    # Asked after the creators' lock: another process may have made the tables meanwhile.
+                    if connection.execute(text("SELECT to_regclass(:name)"), {"name": signed_state.name}).scalar():
+                        connection.exec_driver_sql(WRITERS_LOCK)
                 yield connection
         except IntegrityError:
             raise AccountantRefused(

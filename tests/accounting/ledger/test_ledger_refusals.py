@@ -110,7 +110,7 @@ def test_a_writer_waits_its_time_and_is_then_refused(books, monkeypatch) -> None
     for module in (connection, store):
         monkeypatch.setattr(module, "SECONDS_TO_WAIT", 0.2)
     books.add()
-    alone = {"sqlite": "BEGIN IMMEDIATE", "postgresql": f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})"}
+    alone = {"sqlite": "BEGIN IMMEDIATE", "postgresql": WRITERS_LOCK}
 
     def meanwhile(held) -> None:
         held.execute(text(alone[books.dialect]))

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from crowdblend.accounting.ledger.database.roles import Roles, grant_roles
 from crowdblend.accounting.ledger.database.schema import APPEND_ONLY, METADATA, VERSION_TABLE
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.accounting.ledger.database.store import CREATORS_LOCK, WRITERS_LOCK
+from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
@@ -67,10 +68,14 @@ def server_roles(postgresql_server: str) -> Roles:
     return Roles(writer="cb_writer", auditor="cb Auditor")
 
 
+LARGE_OBJECTS = "lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea)"
+
+
 @pytest.fixture
 def owned(postgresql_books, server_roles):
     """A ledger with some entries, opened as the owner of its tables, its roles granted."""
     postgresql_books.add()
+    postgresql_books.sql(f"REVOKE EXECUTE ON FUNCTION {LARGE_OBJECTS} FROM PUBLIC")  # a superuser's, once a database
     grant_roles(postgresql_books.url, server_roles, anchoring=postgresql_books.anchoring, apply=True)
     return postgresql_books
 
@@ -95,6 +100,30 @@ def test_a_whole_life_of_releases_runs_as_the_writer(owned, server_roles) -> Non
         books.charge("one")
     assert books.findings() == []
     assert owned.findings() == []
+
+
+def test_no_lock_of_an_auditor_keeps_writers_out(owned, server_roles) -> None:
+    """Any role may take an advisory lock, of whatever number, and read what it may for as long as it likes."""
+    auditor = as_role(owned, server_roles.auditor)
+
+    def meanwhile(held) -> None:
+        held.execute(text(f"SELECT pg_advisory_lock({CREATORS_LOCK})"))
+        held.execute(text("SELECT * FROM entry, signed_state, state_node"))
+        owned.charge("one")
+
+    auditor.raw(meanwhile)
+    assert owned.findings() == []
+    for statement in (WRITERS_LOCK, "SELECT * FROM signed_state FOR KEY SHARE", "SELECT lo_create(0)"):
+        with pytest.raises(DatabaseError, match="permission denied"):
+            auditor.sql(statement)
+
+
+def test_roles_that_can_create_large_objects_are_refused(owned, server_roles) -> None:
+    for function in ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)"):  # each by itself
+        owned.sql(f"GRANT EXECUTE ON FUNCTION {function} TO PUBLIC")
+        with pytest.raises(InputRefused, match=r"can create large objects .*REVOKE EXECUTE"):
+            grant_roles(owned.url, server_roles, anchoring=owned.anchoring, apply=True)
+        owned.sql(f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC")
 
 
 @pytest.mark.slow
@@ -133,7 +162,7 @@ def test_the_auditor_sees_all_and_appends_nothing(owned, server_roles) -> None:
         assert reader.overview(latest=5).release_count == 1
         anchor = books.anchoring.anchor_of(reader.ledger_id).path
         assert reader.verify_anchor(anchor, trusted=books.anchoring.keys.public_keys()).findings == ()
-    with pytest.raises(ReleaseFailed, match="InsufficientPrivilege"):
+    with pytest.raises(InputRefused, match="InsufficientPrivilege"):
         books.charge("two")
     for table in METADATA.tables:
         with pytest.raises(DatabaseError, match="permission denied"):
@@ -230,6 +259,7 @@ def test_only_the_owner_grants(owned, server_roles) -> None:
 def test_what_is_printed_is_what_is_done(postgresql_books, server_roles) -> None:
     """Without --apply nothing changes; the printed statements, run by the owner, have the same effect."""
     books = postgresql_books
+    books.sql(f"REVOKE EXECUTE ON FUNCTION {LARGE_OBJECTS} FROM PUBLIC")
     books.add()
     printed = grant_roles(books.url, server_roles, anchoring=books.anchoring, apply=False)
     writer = as_role(books, server_roles.writer)
