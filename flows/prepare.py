@@ -10,9 +10,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import secrets
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,6 +25,7 @@ from ..accounting.ledger.private_store.keys import (
     ReleaseFolder,
     other_names_of_source,
     require_not_held,
+    require_output_not_held,
     require_private,
 )
 from ..accounting.ledger.private_store.signing import SigningKeys
@@ -38,7 +38,7 @@ from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..tasks.inputs.files import is_url
 from ..tasks.request import ObjectPrefix, Output, Request
-from ..tasks.stages.publish import require_free
+from ..tasks.stages.publish import INSIDE_RELEASE, require_free, try_staging
 from .paths import StatePaths
 from .releases.kind import release_kind
 from .spec import read_spec
@@ -182,13 +182,15 @@ def prepared_release(
     state_paths.anchoring.keys.current()
     reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
+    _require_plain_name(request.output)
     require_apart(request)
     if not new:
         _require_none_cut_off(
             request, spec=spec, output=output, release_id=release_id, reader=reader, state_paths=state_paths
         )
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
-    with PrivateStore(state_paths.home).hold(ledger_id=reader.ledger_id, release_id=name) as folder:
+    private = PrivateStore(state_paths.home)
+    with private.hold(ledger_id=reader.ledger_id, release_id=name) as folder, ExitStack() as held:
         state = reader.release(name)
         if (violation := release_violation(reader, request, state=state, series=series)) is not None:
             _refuse(violation, state_paths=state_paths, release_id=name, dataset=_payer(reader, request, state, series))
@@ -203,6 +205,7 @@ def prepared_release(
 
             charged = folder.remembered() if state is not None else None
             layout = layout_of_source(request, charged=charged, copy=folder.copy)
+            held.enter_context(private.hold_output(_place_of(request.output)))
             check_output(request.output, own=name if state is not None else None, keys=state_paths.anchoring.keys)
             other_names = other_names_of_source(
                 state_paths.home,
@@ -445,9 +448,13 @@ def _resume_violation(state: ReleaseState, request: Request, *, series: str | No
 def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
     """Refuse an output that exists, unless it is the complete one of the release `own`, cut off before its close.
 
+    Whatever could keep a charged release from ever being published is looked for here: the name, the store, and the
+    very folder that the output is staged in, which is made and removed.
+
     Raises:
         InputRefused: something else lies there, or nothing can be written there.
     """
+    _require_plain_name(output)
     if isinstance(output, ObjectPrefix):
         if own is None:
             require_free(output)
@@ -461,11 +468,35 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
         raise InputRefused("the output is this release's, but it has been changed.", where=str(output))
     if output.exists() or output.is_symlink():
         raise InputRefused("the output exists already.", where=str(output), remedy="Name a folder that doesn't exist.")
-    parent = next(folder for folder in output.parents if folder.exists())
+    above = {*output.parents, *output.resolve().parents}
+    if any((folder / "certificate.json").exists() for folder in above):
+        raise InputRefused(INSIDE_RELEASE, where=str(output), remedy="Name a folder elsewhere.")
+    if keys.home.resolve() in (output.resolve(), *output.resolve().parents):
+        raise InputRefused(
+            "the output lies inside of the private store, which nobody but its owner may look into.",
+            where=str(output),
+            remedy="Name a folder elsewhere.",
+        )
     try:
-        tempfile.TemporaryFile(dir=parent).close()  # without a name, so that a crash leaves nothing
+        try_staging(output)
     except OSError as error:
         raise InputRefused(f"the output can't be written ({error.strerror}).", where=str(output)) from None
+
+
+def _require_plain_name(output: Output) -> None:
+    """Refuse a name that a certificate, a record or a terminal can't hold."""
+    name = str(output)
+    try:
+        plain = "\0" not in name and bool(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        plain = False
+    if not plain:
+        raise InputRefused("the output's name is not UTF-8 text.", where=ascii(name), remedy="Name another folder.")
+
+
+def _place_of(output: Output) -> str:
+    """An output's one name, by which its place is held."""
+    return output.url if isinstance(output, ObjectPrefix) else str(output.resolve())
 
 
 _DAY = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -573,7 +604,7 @@ def dry_run(
     series: str | None = None,
     new: bool = False,
 ) -> DryRun:
-    """Do what `prepared_release` does, in its order, but write nothing: no lock, no folder, no entry.
+    """Do what `prepared_release` does, in its order, but leave nothing: no lock, no folder, no entry.
 
     A refusal is not recorded in the ledger either, since nobody tried to charge anything.
 
@@ -601,6 +632,7 @@ def dry_run(
     keys.current()
     reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
+    _require_plain_name(request.output)
     require_apart(request)
     if not new:
         _require_none_cut_off(
@@ -620,6 +652,7 @@ def dry_run(
             charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=state.release_id)
             copy = copy_of_release(state_paths.home, ledger_id=reader.ledger_id, release_id=state.release_id)
         layout = layout_of_source(request, charged=charged, copy=copy)
+        require_output_not_held(state_paths.home, _place_of(request.output))
         check_output(request.output, own=None if state is None else release_id, keys=keys)
         from ..tasks.inputs.list import source_metadata_bytes  # what reads files is loaded where they are looked at
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ...accounting.ledger.certificate.write import VERIFY_PAGE, output_files, write_certificate
@@ -38,11 +39,15 @@ __all__ = [
     "remembered_release",
     "require_free",
     "staging_folder",
+    "try_staging",
     "write_output",
     "write_staged",
 ]
 
 MANIFEST = "certificate.json"
+INSIDE_RELEASE = "the output lies inside of a published release, which holds its own files and nothing else."
+TRIAL = "trial".ljust(64, "-")
+"""A file's name that is longer than any within a release."""
 READ_AT_ONCE = 1 << 22
 
 
@@ -51,16 +56,31 @@ def certificate_of(output: Output) -> str:
     return f"{output}/{MANIFEST}"
 
 
+NOTHING_KEPT = frozenset(
+    {"data", "dir", "git", "github", "http", "https", "jupyter", "libarchive", "memory", "reference", "tar", "zip"}
+)
+"""Protocols of fsspec that only read, or whose content ends with the process."""
+
+
 def require_free(prefix: ObjectPrefix) -> None:
-    """See that the store answers and holds nothing below a prefix.
+    """See that the store keeps what it is given, answers, holds nothing below a prefix, and no release around it.
 
     Raises:
         InputRefused: something lies there, or the store can't be used.
     """
+    protocol = prefix.url.partition("://")[0]
+    if protocol in NOTHING_KEPT or "::" in protocol:
+        raise InputRefused(
+            f"a store of {protocol}:// keeps no release: it only reads, or ends with the process.",
+            where=prefix.url,
+            remedy="Name a folder, or an object store such as s3://BUCKET/PREFIX.",
+        )
     try:
         files, path = _opened(prefix)
         files.invalidate_cache()
         taken = files.exists(path) or bool(files.glob(f"{path}/*"))
+        around = [f"{above}/{MANIFEST}" for above in PurePosixPath(path).parents if above.name]
+        inside = any(_seen(files, certificate) for certificate in around)
     except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
         raise InputRefused(
             f"the output's store can't be used ({type(error).__name__}).",
@@ -69,6 +89,16 @@ def require_free(prefix: ObjectPrefix) -> None:
         ) from None
     if taken:
         raise InputRefused("the output exists already.", where=prefix.url, remedy="Name a place that is free.")
+    if inside:
+        raise InputRefused(INSIDE_RELEASE, where=prefix.url, remedy="Name a place elsewhere.")
+
+
+def _seen(files: Any, path: str) -> bool:  # noqa: ANN401 - fsspec's own
+    """Whether there is such an object; one outside of what the credentials may look at is not seen."""
+    try:
+        return bool(files.exists(path))
+    except PermissionError:
+        return False
 
 
 def in_view(prefix: ObjectPrefix, hashes: tuple[tuple[str, str], ...]) -> bool:
@@ -241,6 +271,28 @@ def staging_folder(output: Output, *, sample_id: str, private: Path) -> Path:
     if isinstance(output, ObjectPrefix):
         return private / f"staged-{sample_id[:16]}"
     return output.parent / f".{output.name}.crowdblend-{sample_id[:16]}"
+
+
+def try_staging(output: Path) -> None:
+    """Make and remove a folder as a release's output would be staged in, with a file in it, and the folders above it.
+
+    Args:
+        output: where the release will be published.
+
+    Raises:
+        OSError: it can't be made, such as by a name that is too long beside the output's own.
+    """
+    folder = staging_folder(output, sample_id=secrets.token_hex(8), private=output)
+    made = [above for above in (folder, *folder.parents) if not above.exists()]
+    try:
+        folder.mkdir(mode=0o755, parents=True)
+        trial = folder / TRIAL
+        trial.touch()
+        trial.unlink()
+    finally:
+        for above in made:
+            with suppress(OSError):  # another release's folder may lie in it by now
+                above.rmdir()
 
 
 def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> Staged:

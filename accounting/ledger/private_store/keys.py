@@ -34,6 +34,7 @@ __all__ = [
     "read_private_record",
     "replace_private",
     "require_not_held",
+    "require_output_not_held",
     "require_private",
     "require_writable",
     "sync_folder",
@@ -473,6 +474,31 @@ class PrivateStore:
         finally:
             os.close(handle)
 
+    @contextmanager
+    def hold_output(self, output: str) -> Iterator[None]:
+        """Hold an output's place for this process alone, as `hold` does a release.
+
+        Args:
+            output: its resolved path or its URL.
+
+        Raises:
+            InputRefused: a live process is on its way to it, or the private store can't be used.
+        """
+        path = output_lock(self.home, output)
+        try:
+            private_folder(path.parent)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        except OSError as error:
+            raise _unusable(path, error) from None
+        try:
+            _lock_output(handle, output, kind=fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(handle, fcntl.LOCK_UN)
+        finally:
+            os.close(handle)
+
     def _fingerprint_key(self) -> bytes:
         """The store's key for fingerprints, made at first use; it shapes no release."""
         path = self.home / "fingerprint.key"
@@ -543,6 +569,42 @@ def require_not_held(home: Path, *, ledger_id: str, release_id: str) -> None:
         _lock(handle, path, release_id, kind=fcntl.LOCK_SH)
     finally:
         os.close(handle)
+
+
+def output_lock(home: Path, output: str) -> Path:
+    """The lock of an output's place, whether or not it is there. INVARIANT: as a release's, it is never removed."""
+    return home / "outputs" / f"{hashlib.sha256(output.encode('utf-8')).hexdigest()[:32]}.lock"
+
+
+def require_output_not_held(home: Path, output: str) -> None:
+    """Refuse an output that a live process is on its way to; nothing is made or changed; arguments as of `hold_output`.
+
+    Raises:
+        InputRefused: a live process holds it, or its lock can't be looked at.
+    """
+    path = output_lock(home, output)
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unusable(path, error) from None
+    try:
+        _lock_output(handle, output, kind=fcntl.LOCK_SH)
+    finally:
+        os.close(handle)
+
+
+def _lock_output(handle: int, output: str, *, kind: int) -> None:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputRefused(
+            "another release is on its way to this output.",
+            where=output,
+            remedy="Name another output, or wait for that release.",
+            cause="held",
+        ) from None
 
 
 def _remove_drafts(path: Path) -> None:
