@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import secrets
+import shlex
 import shutil
+import sysconfig
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -125,10 +127,20 @@ the folder deletion; when to take which: docs/choosing.md.
 The table and its certificate are in
   {result["output"]}
 and the demonstration's ledger and keys beside it. What to run next:
-  cd {folder}
+{_shell_setup(folder)}
   crowdblend ledger show --ledger sqlite:///ledger.db
   crowdblend ledger verify --ledger sqlite:///ledger.db
   crowdblend verify release/certificate.json --public-key public-key.pem
   crowdblend plan --k 20 --sampling-rate 0.1 --delta 1e-6 --releases 12
 Then copy census2000.toml and make it yours; the README shows the way."""
     )
+
+
+def _shell_setup(folder: Path) -> str:
+    """The lines after which `crowdblend` works in a shell in a folder, though nobody has activated its environment."""
+    scripts = Path(sysconfig.get_path("scripts"))
+    found = shutil.which("crowdblend")
+    lines = [f"  cd {shlex.quote(str(folder))}"]
+    if (scripts / "crowdblend").exists() and (found is None or not (scripts / "crowdblend").samefile(found)):
+        lines.append(f'  export PATH={shlex.quote(str(scripts))}:"$PATH"')
+    return "\n".join(lines)

@@ -156,8 +156,10 @@ def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
     total, spent, after = (budget[f"{name}_{part}"] for part in ("budget", "spent", "left_after"))
-    left = f"this would leave {after:.6g}" if after >= 0 else f"this is {-after:.6g} more than is left"
-    return f"{spent:.6g} of {symbol} = {total:.6g} is spent, {left}"
+    left = (
+        f"this would leave {amount_left(after)}" if after >= 0 else f"this is {amount_shown(-after)} more than is left"
+    )
+    return f"{amount_shown(spent)} of {symbol} = {amount_shown(total)} is spent, {left}"
 
 
 def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:

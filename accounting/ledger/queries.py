@@ -45,6 +45,7 @@ __all__ = [
     "free_number",
     "holders_of",
     "ledger_id_of",
+    "names_of",
     "open_releases_of_dataset",
     "open_releases_of_series",
     "places_of",
@@ -183,6 +184,11 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
         account=account_of(connection, name).account,
         filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
     )
+
+
+def names_of(connection: Connection, table: Table) -> tuple[str, ...]:
+    """The names in a table of data sets or of series, sorted; for advice alone, so nothing vouches for them."""
+    return tuple(sorted(connection.execute(select(table.c.name)).scalars()))
 
 
 def registration_of(connection: Connection, name: str) -> DatasetAdded | None:

@@ -19,7 +19,9 @@ from .chain.hashing import Finding, Head
 from .chain.signed_state import Place, head_of
 from .charge import DatasetContext, Receipt, charged_price
 from .database.schema import STREAMED
+from .database.schema import dataset as dataset_table
 from .database.schema import entry as entry_table
+from .database.schema import series as series_table
 from .database.store import OpenedLedger, open_store, present_head
 from .entries.codec import entry_of_bytes, sorted_fields
 from .entries.kinds import BudgetRaised, Entry, FilterDatasetAdded, FreeSeriesRegistered
@@ -36,6 +38,7 @@ from .queries import (
     entries_of,
     free_number,
     ledger_id_of,
+    names_of,
     open_releases_of_dataset,
     open_releases_of_series,
     places_of,
@@ -109,8 +112,9 @@ class LedgerReader(OpenedLedger):
         """
         with self._store.looking() as connection:
             state = dataset_of(connection, name)
+            known = () if state is not None else names_of(connection, dataset_table)
         if state is None:
-            raise unknown("dataset", name).refusal
+            raise unknown("dataset", name, known=known).refusal
         return state
 
     def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Violation | None:
@@ -129,6 +133,8 @@ class LedgerReader(OpenedLedger):
                 state=StoredState(connection),
             )
             broken = next(rules, None)
+            if broken is not None and broken.lacking:
+                broken = unknown("dataset", dataset, known=names_of(connection, dataset_table))
         if broken is not None and broken.mistake:
             raise broken.refusal
         return broken
@@ -179,8 +185,9 @@ class LedgerReader(OpenedLedger):
         """
         with self._store.looking() as connection:
             state = series_of(connection, name)
+            known = () if state is not None else names_of(connection, series_table)
         if state is None:
-            raise unknown("series", name).refusal
+            raise unknown("series", name, known=known).refusal
         return state
 
     def all_series(self) -> tuple[SeriesState, ...]:

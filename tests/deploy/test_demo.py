@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from decimal import Decimal
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
+BARE_PATH = "/usr/bin:/bin"
 
-def test_the_demonstration_publishes_and_explains(desk) -> None:
+
+def test_the_demonstration_publishes_and_explains(desk, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", BARE_PATH)
     answer = desk.succeed("demo", "--output", "shown")
     release = desk.folder / "shown" / "release"
     table = pq.read_table(release / "data.parquet")
@@ -41,6 +45,14 @@ def test_the_demonstration_publishes_and_explains(desk) -> None:
     desk.succeed("ledger", "verify", "--ledger", own)
     assert not Path(desk.ledger.removeprefix("sqlite:///")).exists()
     assert not (desk.home / "releases").exists()
+    # What it proposes to run next is pasted into a shell that knows nothing of this environment.
+    _, _, proposed = answer.out.partition("What to run next:\n")
+    pasted, _, _ = proposed.partition("Then copy")
+    ended = subprocess.run(
+        ["/bin/bash", "-e"], input=pasted, env={"PATH": BARE_PATH}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "The files are those of the certificate." in ended.stdout
 
 
 def test_it_never_writes_over_anything(desk) -> None:

@@ -5,8 +5,9 @@ A stored ledger's state comes from the tables and is held against the signed sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, Protocol
 
 from sqlalchemy import Connection, select
@@ -82,14 +83,19 @@ UNKNOWN = {
 }
 
 
-def unknown(of: Literal["dataset", "series", "release", "token"], name: str) -> Violation:
+def unknown(of: Literal["dataset", "series", "release", "token"], name: str, *, known: Iterable[str] = ()) -> Violation:
     """Something that the ledger does not have.
 
     Args:
         of: what it would be.
         name: its name or id.
+        known: names that there are; a similar one is named before anything new is proposed, since a second name of a
+            data set would be a second budget for the same people.
     """
     fault, what, remedy = UNKNOWN[of]
+    by_lower_case = {one.lower(): one for one in known}
+    if close := get_close_matches(name.lower(), by_lower_case, n=1):
+        remedy = f"Did you mean '{by_lower_case[close[0]]}'? If it is another one: {remedy[0].lower()}{remedy[1:]}"
     where = f"{of} '{name}'"
     return Violation(fault=fault.format(name), what=what, where=where, remedy=remedy, mistake=True, lacking=True)
 
