@@ -16,7 +16,7 @@ from .. import accounting, mechanisms, tasks
 from ..mechanisms.errors import InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
-from ..tasks.inputs.list import SourceLayout, manifest_bytes
+from ..tasks.inputs.list import SourceLayout, layout_for_other_machines, manifest_bytes
 from ..tasks.request import Request
 from ..tasks.stages.charge import begin_reading, close, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
@@ -47,7 +47,8 @@ def run_flow(
         observer: shows the stages.
 
     Raises:
-        InputRefused: a cluster's workers would have to read a database's records; nothing was charged.
+        InputRefused: a cluster's workers would have to read a database's records, or don't see the files that were
+            listed; nothing was charged.
         AccountantRefused: the charge was refused; nothing was read.
         ReleaseFailed: the work failed after the charge.
     """
@@ -60,6 +61,10 @@ def run_flow(
             where=layout.source.files[0].path,
             remedy="Run it without a scheduler.",
         )
+    if isinstance(executor, DaskCluster):
+        from ..tasks.counting.workers import require_files_seen  # of clusters alone
+
+        require_files_seen(executor.client, layout_for_other_machines(layout).source.files)
     published: list[StagedRelease] = []
 
     @flow(
@@ -116,7 +121,7 @@ def _stages(
     if release is None:
         work = ReleaseWork(
             receipt=receipt,
-            layout=layout,
+            layout=layout_for_other_machines(layout) if isinstance(executor, DaskCluster) else layout,
             folder=folder,
             executor=executor,
             randomness=randomness,

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import ChunkIdentity
 from ..inputs.csv_header import CsvLayout
-from ..inputs.files import open_input, unpacked_name
-from ..inputs.lake_tables import Partition
-from ..inputs.list import SourceFile, SourceLayout
+from ..inputs.files import SourceFile, open_input, unpacked_name
+from ..inputs.list import SourceLayout
 from ..inputs.parquet_footer import ParquetLayout
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
@@ -51,13 +50,13 @@ class ByteRange:
     """Bytes of a file from one place where the state of the quotes is wanted to the next.
 
     Args:
-        path: file or URL.
+        file: as it was listed.
         start: first byte.
         stop: first byte after it.
         separator: one byte.
     """
 
-    path: str
+    file: SourceFile
     start: int
     stop: int
     separator: bytes
@@ -108,11 +107,11 @@ def range_transition(scanned: ByteRange) -> QuoteTransition:
     """What the bytes of a range do to each state of the quotes.
 
     Raises:
-        ReleaseFailed: the file can't be read.
+        ReleaseFailed: the file can't be read, or is not the one that was listed.
     """
     transition, place = UNCHANGED, scanned.start
     try:
-        with open_input(scanned.path) as file:
+        with open_input(scanned.file) as file:
             file.seek(place)
             while block := file.read(min(_BLOCK_BYTES, scanned.stop - place)):
                 place += len(block)
@@ -120,7 +119,7 @@ def range_transition(scanned: ByteRange) -> QuoteTransition:
     except (OSError, ImportError, ValueError) as error:
         raise ReleaseFailed(
             f"the records cannot be read ({type(error).__name__}).",
-            where=scanned.path,
+            where=scanned.file.path,
             remedy="Repair the file, or abandon the release; its cost stays spent.",
         ) from None
     return transition
@@ -133,7 +132,7 @@ def _range_before(chunks: Sequence[object], place: int) -> ByteRange:
         raise ValueError("the ranges of a file must stand side by side, from its first one on")
     first = earlier.start == chunk.layout.first_record
     return ByteRange(
-        path=chunk.path,
+        file=chunk.file,
         start=earlier.start - (not first),
         stop=chunk.start - 1,
         separator=chunk.layout.separator,
@@ -203,18 +202,16 @@ class ParquetChunk:
     """One row group of a Parquet file.
 
     Args:
-        path: file or URL.
+        file: as it was listed.
         identity: the file's number and the row group's.
         records: number of records, by the footer.
         read_bytes: bytes to be decoded.
-        partition: values of the columns that the file has not, since they are the same in all of it.
     """
 
-    path: str
+    file: SourceFile
     identity: ChunkIdentity
     records: int
     read_bytes: int
-    partition: Partition = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,22 +219,20 @@ class CsvChunk:
     """The records of a CSV file whose first bytes lie in start ≤ offset < stop.
 
     Args:
-        path: file or URL.
+        file: as it was listed.
         identity: the file's number and the number of the fixed range of RANGE_BYTES.
         start: first byte of the range, or of the first record if that is later.
         stop: first byte after the range, at most the file's size; of a compressed file beyond any end.
         layout: the file's header.
         before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
-        partition: as of `ParquetChunk`.
     """
 
-    path: str
+    file: SourceFile
     identity: ChunkIdentity
     start: int
     stop: int
     layout: CsvLayout
     before: QuoteState | None = None
-    partition: Partition = field(default=(), repr=False)
 
 
 Chunk = ParquetChunk | CsvChunk
@@ -277,16 +272,7 @@ def csv_ranges(file: SourceFile, number: int, layout: CsvLayout, *, range_bytes:
         stop = min((block + 1) * range_bytes, size)
         if start < stop:
             identity = ChunkIdentity(file=number, block=block)
-            chunks.append(
-                CsvChunk(
-                    path=file.path,
-                    identity=identity,
-                    start=start,
-                    stop=stop,
-                    layout=layout,
-                    partition=file.partition,
-                )
-            )
+            chunks.append(CsvChunk(file=file, identity=identity, start=start, stop=stop, layout=layout))
     return chunks
 
 
@@ -336,11 +322,10 @@ def shared_chunks(chunks: Sequence[Chunk], *, workers: int) -> list[tuple[Chunk,
 def _row_groups(file: SourceFile, number: int, layout: ParquetLayout) -> list[ParquetChunk]:
     return [
         ParquetChunk(
-            path=file.path,
+            file=file,
             identity=ChunkIdentity(file=number, block=block),
             records=records,
             read_bytes=size,
-            partition=file.partition,
         )
         for block, (records, size) in enumerate(zip(layout.rows, layout.read_bytes, strict=True))
         if records

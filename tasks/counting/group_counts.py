@@ -25,7 +25,7 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...mechanisms.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.sampling import sample_commitment
-from ..inputs.lake_tables import Partition
+from ..inputs.files import Partition
 from ..inputs.list import SourceLayout
 from ..readers.column_codes import ColumnCoder, RecordCoder
 from ..readers.csv_records import csv_keys
@@ -233,13 +233,13 @@ def _keys(
 ) -> Iterator[NDArray[np.int64]]:
     row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
     words = job.map.key_words
-    for (_, partition), group in groupby(row_groups, key=lambda chunk: (chunk.path, chunk.partition)):
-        stored, borne = _split(coders, partition, key_words=words)
+    for file, group in groupby(row_groups, key=lambda chunk: chunk.file):
+        stored, borne = _split(coders, file.partition, key_words=words)
         for keys in parquet_keys(list(group), coders=stored, key_words=words, key=key, rate=job.rate):
             yield keys + borne
     for chunk in chunks:
         if isinstance(chunk, CsvChunk):
-            stored, borne = _split(coders, chunk.partition, key_words=words)
+            stored, borne = _split(coders, chunk.file.partition, key_words=words)
             for keys in csv_keys(chunk, coders=stored, key_words=words, key=key, rate=job.rate):
                 yield keys + borne
 
@@ -278,9 +278,9 @@ def whole_keys(
     Raises:
         ReleaseFailed: the records cannot be read.
     """
-    for (_, partition), group in groupby(chunks, key=lambda chunk: (chunk.path, chunk.partition)):
+    for file, group in groupby(chunks, key=lambda chunk: chunk.file):
         together = list(group)
-        stored, borne = _split(coders, partition, key_words=key_words)
+        stored, borne = _split(coders, file.partition, key_words=key_words)
         row_groups = [chunk for chunk in together if isinstance(chunk, ParquetChunk)]
         batches = parquet_keys(row_groups, coders=stored, key_words=key_words, key=None, rate=None)
         for chunk in together:

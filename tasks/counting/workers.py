@@ -6,15 +6,23 @@ It tells its kind alone: its text travels through the scheduler and into logs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib.metadata import version
 from typing import Any, ParamSpec, TypeVar
 
 from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.sampling import LAYOUT
+from ..inputs.files import SourceFile, require_as_listed
 
-__all__ = ["CSV_RECORDS", "SAMPLER_LAYOUT", "identity", "naming_kinds_only", "require_same_everywhere"]
+__all__ = [
+    "CSV_RECORDS",
+    "SAMPLER_LAYOUT",
+    "identity",
+    "naming_kinds_only",
+    "require_files_seen",
+    "require_same_everywhere",
+]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -73,6 +81,59 @@ def require_same_everywhere(client: Any) -> None:  # noqa: ANN401
         InputRefused: names the first machine that differs or that this process can't connect to.
     """
     client.sync(_require_same, client)
+
+
+FILES_ASKED_FOR = 16
+
+
+def require_files_seen(client: Any, files: Sequence[SourceFile]) -> None:  # noqa: ANN401
+    """Have each worker open some of the files and refuse one that sees other files, or none; no record is read.
+
+    A file system that numbers files anew on every machine would else make the release fail after its charge.
+
+    Args:
+        client: a connected `distributed.Client`.
+        files: as `list.layout_for_other_machines` gives them.
+
+    Raises:
+        InputRefused: names the first worker that doesn't see one of them.
+    """
+    some = tuple(files[:: -(-len(files) // FILES_ASKED_FOR)])
+    client.sync(_require_seen, client, some)
+
+
+async def _require_seen(client: Any, files: tuple[SourceFile, ...]) -> None:  # noqa: ANN401
+    known = await client.scheduler.identity(n_workers=-1)
+    await asyncio.gather(*(_require_seen_by(client, address, files) for address in known["workers"]))
+
+
+async def _require_seen_by(client: Any, address: str, files: tuple[SourceFile, ...]) -> None:  # noqa: ANN401
+    from distributed.protocol.pickle import dumps
+
+    asked = client.rpc(address).run(function=dumps(unseen_file), args=dumps((files,)))
+    try:
+        answer = await asyncio.wait_for(asked, ANSWERED_WITHIN_SECONDS)
+    except (OSError, TimeoutError) as error:
+        raise InputRefused(f"a worker doesn't answer ({type(error).__name__}).", where=address) from None
+    unseen = answer["result"] if answer["status"] == "OK" else files[0].path
+    if unseen is not None:
+        raise InputRefused(
+            f"a worker of the cluster doesn't see the file {unseen} that was listed here: it sees none, or one of "
+            "another size, time of last change or inode number.",
+            where=address,
+            remedy="Name the records by a path that is the same folder on every machine, on a file system that gives "
+            "a file one inode number everywhere, or by the URL of an object store.",
+        )
+
+
+def unseen_file(files: tuple[SourceFile, ...]) -> str | None:
+    """Return the path of a file that this process doesn't see as it was listed; None where it sees all."""
+    for file in files:
+        try:
+            require_as_listed((file,))
+        except ReleaseFailed:
+            return file.path
+    return None
 
 
 async def _require_same(client: Any) -> None:  # noqa: ANN401

@@ -14,7 +14,7 @@ import numpy as np
 from ...mechanisms.errors import InputRefused
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
-from .files import open_records, refuse_twofold
+from .files import Location, open_records, path_of, refuse_twofold
 
 __all__ = [
     "LINE_LIMIT",
@@ -137,14 +137,14 @@ def separator_byte(separator: str) -> bytes:
 
 
 def read_csv_layout(
-    path: str, *, columns: Sequence[str], reading: RecordReading, borne: Sequence[str] = ()
+    location: Location, *, columns: Sequence[str], reading: RecordReading, borne: Sequence[str] = ()
 ) -> CsvLayout:
     """Find the released columns in the header of one file; at most LINE_LIMIT bytes are read.
 
     PRIVACY: where there is no header, the first line is a record; so no refusal here quotes that line.
 
     Args:
-        path: file or URL.
+        location: the file.
         columns: names of the released columns.
         reading: how the records are read.
         borne: names of those that folders bear, which the header may not name.
@@ -152,8 +152,10 @@ def read_csv_layout(
     Raises:
         InputRefused: the header is missing, too long, not UTF-8, does not name every column once, or names one that
             folders bear.
+        ReleaseFailed: it is not the file that was listed.
     """
-    header = header_of(read_head(path), path=path, reading=reading)
+    path = path_of(location)
+    header = header_of(read_head(location), path=path, reading=reading)
     wanted = [name.encode(reading.encoding, errors="replace") for name in columns]
     lost = [column for column in columns if column not in header.names]
     if lost:
@@ -175,17 +177,18 @@ def read_csv_layout(
     )
 
 
-def read_head(path: str) -> bytes:
+def read_head(location: Location) -> bytes:
     """The beginning of a file, one byte more of it than a header may have.
 
     Raises:
         InputRefused: the file can't be read.
+        ReleaseFailed: it is not the file that was listed.
     """
     try:
-        with open_records(path) as file:
+        with open_records(location) as file:
             return file.read(LINE_LIMIT + 1)
     except (OSError, ValueError, ImportError) as error:
-        raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path) from None
+        raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path_of(location)) from None
 
 
 def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:

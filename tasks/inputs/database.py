@@ -22,7 +22,8 @@ from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ..request import Request
 from ..stages.stage import stage
 from .database_query import EXTRA, DatabaseQuery
-from .list import MISSING, RecordFormat, Source, SourceFile, SourceLayout
+from .files import SourceFile
+from .list import MISSING, RecordFormat, Source, SourceLayout
 from .parquet_footer import ParquetLayout
 
 __all__ = ["copied_records", "copy_records", "database_layout"]
@@ -66,7 +67,7 @@ def database_layout(query: DatabaseQuery, *, columns: Sequence[str], limit: Cont
             remedy="Store the ids as integers or texts.",
         )
     layout = ParquetLayout(rows=(), read_bytes=(), types=tuple(_stored_type(field.type) for field in types))
-    file = SourceFile(path=query.where, size=0, version="")
+    file = SourceFile(path=query.where, size=0, version="", inode=None, device=None)
     source = Source(files=(file,), record_format=RecordFormat.PARQUET, query=query)
     return SourceLayout(source=source, layouts=(layout,))
 

@@ -15,7 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from ...mechanisms.errors import InputRefused
-from .lake_tables import REWRITE, LakeTable, LiveFile, Partition, TableFolder, misread, unescaped
+from .files import Partition
+from .lake_tables import REWRITE, LakeTable, LiveFile, TableFolder, misread, unescaped
 from .parquet_footer import open_parquet
 
 __all__ = ["read_delta_table"]

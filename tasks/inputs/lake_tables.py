@@ -15,20 +15,17 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from ...mechanisms.errors import InputRefused
-from .files import is_url, open_input
+from .files import Partition, is_url, open_input
 
 __all__ = [
     "REWRITE",
     "LakeTable",
     "LiveFile",
-    "Partition",
     "TableFolder",
     "misread",
     "unescaped",
 ]
 
-Partition = tuple[tuple[str, str | None], ...]
-"""The columns that have one value in a whole file, each with this value's text, or None for null."""
 REWRITE = "Write the table's present records to Parquet, into a folder outside the table, and name that."
 _ESCAPES = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")
 

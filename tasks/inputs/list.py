@@ -7,7 +7,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
@@ -25,15 +25,19 @@ from .files import (
     ICEBERG_FILES,
     ICEBERG_FOLDER,
     LocalFolders,
+    Partition,
+    SourceFile,
+    changes_refused,
     foreign_source,
     is_url,
     refuse_stored_tables,
     refuse_tables_above,
     stored_marks,
+    stored_version,
     unpacked_name,
 )
 from .iceberg_snapshot import read_iceberg_table
-from .lake_tables import LakeTable, Partition, TableFolder, misread, unescaped
+from .lake_tables import LakeTable, TableFolder, misread, unescaped
 from .parquet_footer import ParquetLayout, read_parquet_layout
 from .statistics_files import SUFFIXES, read_statistics_layout
 
@@ -43,9 +47,9 @@ if TYPE_CHECKING:
 __all__ = [
     "RecordFormat",
     "Source",
-    "SourceFile",
     "SourceLayout",
     "check_metadata",
+    "layout_for_other_machines",
     "list_source",
     "manifest_bytes",
     "source_metadata_bytes",
@@ -72,23 +76,6 @@ _FORMAT_OF_SUFFIX = {
     **dict.fromkeys(SUFFIXES, RecordFormat.STATISTICS),
 }
 _NOT_UNPACKED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceFile:
-    """One file of the input.
-
-    Args:
-        path: the real path, or the URL.
-        size: bytes.
-        version: last change in nanoseconds, or what the store has for it (ETag); may be empty.
-        partition: values of the columns that folders or a table's log have for the whole file.
-    """
-
-    path: str
-    size: int
-    version: str
-    partition: Partition = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,28 +200,34 @@ def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordRea
     Raises:
         InputRefused: names the file and, where there is one, the column.
     """
+    with changes_refused():
+        return _checked_metadata(source, columns=columns, reading=reading)
+
+
+def _checked_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:
     table = source.table
     if table is not None:
         table.require(columns)
     borne = [name for name, _ in source.files[0].partition if name in columns]
     stored = [name for name in columns if name not in borne]
-    paths = [file.path for file in source.files]
     match source.record_format:
         case RecordFormat.CSV:
             separator_byte(reading.separator)
-            headers = tuple(read_csv_layout(path, columns=stored, reading=reading, borne=borne) for path in paths)
+            headers = tuple(
+                read_csv_layout(file, columns=stored, reading=reading, borne=borne) for file in source.files
+            )
             return SourceLayout(source=source, layouts=headers)
         case RecordFormat.PARQUET:
             ids: Mapping[str, int] = {} if table is None else table.field_ids
             footers = [
-                read_parquet_layout(path, columns=stored, borne=borne if table is None else (), field_ids=ids)
-                for path in paths
+                read_parquet_layout(file, columns=stored, borne=borne if table is None else (), field_ids=ids)
+                for file in source.files
             ]
             types = {} if table is None else table.partition_types
             footers = [_with_partition(footer, columns, stored, types) for footer in footers]
             return SourceLayout(source=source, layouts=tuple(footers))
         case RecordFormat.STATISTICS:
-            heads = [read_statistics_layout(path, columns=stored, borne=borne) for path in paths]
+            heads = [read_statistics_layout(file, columns=stored, borne=borne) for file in source.files]
             return SourceLayout(
                 source=source, layouts=tuple(_with_partition(head, columns, stored, {}) for head in heads)
             )
@@ -246,6 +239,12 @@ def _with_partition(
     """A footer with the types of all released columns; folders bear texts."""
     own = dict(zip(stored, footer.types, strict=True))
     return replace(footer, types=tuple(own.get(name) or types.get(name) or pa.string() for name in columns))
+
+
+def layout_for_other_machines(layout: SourceLayout) -> SourceLayout:
+    """Return a layout whose files are known by what all machines see of them: no numbers of file systems."""
+    files = tuple(replace(file, device=None) for file in layout.source.files)
+    return replace(layout, source=replace(layout.source, files=files))
 
 
 def manifest_bytes(source: Source) -> bytes:
@@ -405,7 +404,14 @@ def _local_file(
     if other is not name:
         raise _listed_twice(str(name), str(other))
     real = os.path.realpath(name)
-    return SourceFile(path=real, size=state.st_size, version=str(state.st_mtime_ns), partition=partition)
+    return SourceFile(
+        path=real,
+        size=state.st_size,
+        version=str(state.st_mtime_ns),
+        inode=state.st_ino,
+        device=state.st_dev,
+        partition=partition,
+    )
 
 
 def _lost_file(name: str) -> InputRefused:
@@ -434,7 +440,6 @@ def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
 def _remote_source(url: str, version: int | None) -> Source:
     import fsspec  # for URLs alone: most sources are files of this machine
 
-    protocol = url.partition("://")[0]
     if "::" in url:
         raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
     named, folder = _metadata_file(url), False
@@ -448,13 +453,8 @@ def _remote_source(url: str, version: int | None) -> Source:
             found = store.find(path, detail=True)
         elif named is None:
             found = {path: store.info(path)}
-    except (OSError, ValueError, ImportError) as error:
-        raise InputRefused(
-            f"the source cannot be reached through {protocol!r} ({type(error).__name__}).",
-            where=url,
-            remedy="Check the address, the access rights and that the fsspec driver is installed.",
-            cause=MISSING if isinstance(error, OSError) else "",
-        ) from None
+    except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
+        raise _unreached(url, error) from None
     if folder or named is not None:
         root = path.rpartition("/")[0].rpartition("/")[0] if named is not None else path.rstrip("/")
         marks = stored_marks(store, root, source=url)
@@ -474,6 +474,15 @@ def _remote_source(url: str, version: int | None) -> Source:
         folders.append(() if name == path else name.removeprefix(anchor).split("/")[:-1])
     partitions = _hive_partitions(folders, source=url)
     return _listed([replace(file, partition=one) for file, one in zip(files, partitions, strict=True)], url)
+
+
+def _unreached(url: str, error: Exception) -> InputRefused:
+    return InputRefused(
+        f"the source cannot be reached through {url.partition('://')[0]!r} ({type(error).__name__}).",
+        where=url,
+        remedy="Check the address, the access rights and that the fsspec driver is installed.",
+        cause=MISSING if isinstance(error, OSError) else "",
+    )
 
 
 def _remote_table(
@@ -504,8 +513,18 @@ def _remote_table(
 
 
 def _remote_file(store: Any, name: str, entry: Mapping[str, Any]) -> SourceFile:  # noqa: ANN401
-    version = next((entry[key] for key in ("ETag", "etag", "mtime", "LastModified") if entry.get(key)), "")
-    return SourceFile(path=str(store.unstrip_protocol(name)), size=int(entry["size"] or 0), version=str(version))
+    if entry["size"] is None or not stored_version(entry):  # a listing of an HTTP server's names alone
+        try:
+            entry = store.info(name)
+        except Exception as error:  # noqa: BLE001 - as above
+            raise _unreached(str(store.unstrip_protocol(name)), error) from None
+    return SourceFile(
+        path=str(store.unstrip_protocol(name)),
+        size=int(entry["size"] or 0),
+        version=stored_version(entry),
+        inode=None,
+        device=None,
+    )
 
 
 def _format_of(name: str) -> RecordFormat:

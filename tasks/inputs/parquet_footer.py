@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...mechanisms.errors import InputRefused
-from .files import is_url, open_input, refuse_twofold
+from .files import Location, is_url, open_input, open_local, path_of, refuse_twofold
 
 try:
     from ..readers import page_decoder
@@ -50,28 +49,27 @@ class ParquetLayout:
 
 
 def open_parquet(
-    location: str, *, dictionary_columns: Sequence[str] = (), footer: pq.FileMetaData | None = None
+    location: Location | pa.OSFile, *, dictionary_columns: Sequence[str] = (), footer: pq.FileMetaData | None = None
 ) -> pq.ParquetFile:
     """Open a Parquet file and read its footer.
 
     Args:
-        location: file or URL.
+        location: the file, or what `open_local` gave of it.
         dictionary_columns: those whose texts are to be read as dictionaries.
         footer: the footer, where it has been read already.
 
     Raises:
         OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read or is damaged.
+        ReleaseFailed: it is not the file that was listed.
     """
-    far = open_input(location) if is_url(location) else None
-    if footer is None:
-        with nullcontext(far) if far else open_input(location) as file:
-            footer = _footer(file)
-    options = {"read_dictionary": list(dictionary_columns), "metadata": footer}
-    return pq.ParquetFile(far or location, pre_buffer=far is not None, **options)
+    far = not isinstance(location, pa.OSFile) and is_url(path_of(location))
+    file = location if isinstance(location, pa.OSFile) else open_input(location) if far else open_local(location)
+    options = {"read_dictionary": list(dictionary_columns), "metadata": footer or _footer(file)}
+    return pq.ParquetFile(file, pre_buffer=far, **options)
 
 
 def read_parquet_layout(
-    path: str, *, columns: Sequence[str], borne: Sequence[str] = (), field_ids: Mapping[str, int] | None = None
+    location: Location, *, columns: Sequence[str], borne: Sequence[str] = (), field_ids: Mapping[str, int] | None = None
 ) -> ParquetLayout:
     """Check the released columns of one file against its footer; no page is read.
 
@@ -79,7 +77,7 @@ def read_parquet_layout(
     numbers are declared, others have the bucket's code, and so have all decimals with places.
 
     Args:
-        path: file or URL.
+        location: the file.
         columns: names of the released columns.
         borne: names of those that folders bear, which the file may not have.
         field_ids: of columns of an Iceberg table: a name is another column's where the file has another id with it.
@@ -87,9 +85,11 @@ def read_parquet_layout(
     Raises:
         InputRefused: the footer cannot be read, or a column is missing, doubled, another one, or of a type that has no
             text: the message names file and column.
+        ReleaseFailed: it is not the file that was listed.
     """
+    path = path_of(location)
     try:
-        with open_parquet(path) as file:
+        with open_parquet(location) as file:
             schema: pa.Schema = file.schema_arrow
             metadata: pq.FileMetaData = file.metadata
             layout = _row_groups(metadata, columns)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
-from .files import open_input, refuse_twofold
+from .files import Location, open_input, path_of, refuse_twofold
 from .parquet_footer import ParquetLayout
 
 __all__ = [
@@ -107,21 +107,23 @@ def is_statistics_file(path: str) -> bool:
     return _suffix(path) in SUFFIXES
 
 
-def read_statistics_layout(path: str, *, columns: Sequence[str], borne: Sequence[str] = ()) -> ParquetLayout:
+def read_statistics_layout(location: Location, *, columns: Sequence[str], borne: Sequence[str] = ()) -> ParquetLayout:
     """Check the released columns of one file by its head; what follows is cut into blocks, as row groups are.
 
     Args:
-        path: file or URL.
+        location: the file.
         columns: names of the released columns.
         borne: names of those that folders bear, which the file may not have.
 
     Raises:
         InputRefused: pyreadstat isn't installed, the head can't be read, or a column is missing or of a type that has
             no text.
+        ReleaseFailed: it is not the file that was listed.
     """
+    path = path_of(location)
     with _head_refused(path):
-        head = statistics_head(path)
-        n_records = number_of_records(path, head)
+        head = statistics_head(location)
+        n_records = number_of_records(location, head)
     refuse_twofold(head.types.keys(), borne=borne, where=path)
     for column in columns:
         if column not in head.types:
@@ -173,14 +175,14 @@ def _head_refused(path: str) -> Iterator[None]:
         ) from None
 
 
-def statistics_head(path: str) -> StatisticsHead:
+def statistics_head(location: Location) -> StatisticsHead:
     """What a file says before its records.
 
     Raises:
         OSError, ValueError, ImportError: it can't be read, or says something that isn't understood.
     """
-    suffix = _suffix(path)
-    _, said = _read(path, metadataonly=True)
+    suffix = _suffix(path_of(location))
+    _, said = _read(location, metadataonly=True)
     names = list(said.column_names)
     if len(set(names)) != len(names):
         raise ValueError("a column is there twice")
@@ -202,7 +204,7 @@ def statistics_head(path: str) -> StatisticsHead:
     )
 
 
-def number_of_records(path: str, head: StatisticsHead) -> int:
+def number_of_records(location: Location, head: StatisticsHead) -> int:
     """How many records a file has; where its head doesn't say, they are counted by reading one column.
 
     PRIVACY: this runs before the charge, so no record's text may make it fail: every byte is a character of Latin-1.
@@ -212,23 +214,23 @@ def number_of_records(path: str, head: StatisticsHead) -> int:
     """
     if head.records is not None:
         return head.records
-    _, said = _read(path, metadataonly=True, encoding=_ANY_BYTES)
+    _, said = _read(location, metadataonly=True, encoding=_ANY_BYTES)
     column, start = said.column_names[:1], 0
     while True:
-        found, _ = _read(path, usecols=column, row_offset=start, row_limit=BLOCK_RECORDS, encoding=_ANY_BYTES)
+        found, _ = _read(location, usecols=column, row_offset=start, row_limit=BLOCK_RECORDS, encoding=_ANY_BYTES)
         read = max(map(len, found.values()), default=0)
         start += read
         if read < BLOCK_RECORDS:
             return start
 
 
-def read_block(path: str, *, columns: Sequence[str], start: int, records: int) -> dict[str, list[Any]]:
+def read_block(location: Location, *, columns: Sequence[str], start: int, records: int) -> dict[str, list[Any]]:
     """Some columns of some records: numbers and texts in lists, None where nothing is stored.
 
     Raises:
         OSError, ValueError, ImportError: they can't be read, or there are others than were asked for.
     """
-    found, _ = _read(path, usecols=list(columns), row_offset=start, row_limit=records)
+    found, _ = _read(location, usecols=list(columns), row_offset=start, row_limit=records)
     if set(found) != set(columns) or any(len(values) != records for values in found.values()):
         raise ValueError("there are other records than were announced")
     return dict(found)
@@ -302,7 +304,7 @@ def _type(stored: str, shown: str, suffix: str) -> pa.DataType:
     return type_
 
 
-def _read(path: str, **options: Any) -> tuple[Mapping[str, list[Any]], Any]:  # noqa: ANN401 - pyreadstat's options
+def _read(location: Location, **options: Any) -> tuple[Mapping[str, list[Any]], Any]:  # noqa: ANN401 - pyreadstat's options
     """What pyreadstat reads; numbers stay as they are stored, and user-missing values of SPSS are values.
 
     Raises:
@@ -310,10 +312,10 @@ def _read(path: str, **options: Any) -> tuple[Mapping[str, list[Any]], Any]:  # 
     """
     import pyreadstat
 
-    suffix = _suffix(path)
+    suffix = _suffix(path_of(location))
     if suffix in _SPSS:
         options["user_missing"] = True
-    with closing(open_input(path)) as file:
+    with closing(open_input(location)) as file:
         if suffix == _SAS_TRANSPORT and file.seek(0, 2) % _TRANSPORT_BYTES:
             raise ValueError("a transport file has whole records of 80 bytes")
         file.seek(0)

@@ -281,7 +281,7 @@ def csv_keys(
         rate: sampling rate; None is every record.
 
     Raises:
-        ReleaseFailed: the file cannot be read.
+        ReleaseFailed: the file cannot be read, or is not the one that was listed.
     """
     coins = _coins(chunk, key=key, rate=rate)
     try:
@@ -291,7 +291,7 @@ def csv_keys(
     except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
         raise ReleaseFailed(
             f"the records cannot be read ({type(error).__name__}).",
-            where=f"{chunk.path}, bytes from {chunk.identity.block} · 64 MiB on",
+            where=f"{chunk.file.path}, bytes from {chunk.identity.block} · 64 MiB on",
             remedy="Repair the file, or abandon the release; its cost stays spent.",
         ) from None
 
@@ -315,7 +315,7 @@ def keys_of_range(
     unseen.
     """
     known = _KnownFields(coders, chunk.layout)
-    with open_records(chunk.path) as file:
+    with open_records(chunk.file) as file:
         for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
             yield _block_keys(block, known, coders=coders, key_words=key_words, coins=coins, limit=record_limit)
 

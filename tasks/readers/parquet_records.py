@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.sampling import kept_positions
 from ..counting.chunks import ParquetChunk
-from ..inputs.files import is_url
+from ..inputs.files import SourceFile, is_url, open_local
 from ..inputs.parquet_footer import dictionary_columns, open_parquet
 from ..inputs.statistics_files import is_statistics_file
 from .column_codes import RecordCoder
@@ -50,27 +50,27 @@ def parquet_keys(
         rate: sampling rate; None is every record.
 
     Raises:
-        ReleaseFailed: a page cannot be read, or the file is not the one that was planned.
+        ReleaseFailed: a page cannot be read, or the file is not the one that was listed.
     """
     open_file: _OpenFile | None = None
     statistics: StatisticsFile | None = None
     for chunk in chunks:
-        place = f"{chunk.path}, row group {chunk.identity.block}"
-        if is_statistics_file(chunk.path):
-            place = f"{chunk.path}, block {chunk.identity.block}"
+        place = f"{chunk.file.path}, row group {chunk.identity.block}"
+        if is_statistics_file(chunk.file.path):
+            place = f"{chunk.file.path}, block {chunk.identity.block}"
             positions = _positions(chunk, key=key, rate=rate)
             with _reading(place):
-                if statistics is None or statistics.path != chunk.path:
-                    statistics = StatisticsFile(chunk.path)
+                if statistics is None or statistics.file != chunk.file:
+                    statistics = StatisticsFile(chunk.file)
                 if statistics.records_of(chunk.identity.block) != chunk.records:
                     raise _changed(place)
                 keys = statistics.keys(chunk.identity.block, positions, coders=coders, key_words=key_words)
             yield keys
             continue
         with _reading(place):
-            if open_file is None or open_file.path != chunk.path:
-                blocks = [other.identity.block for other in chunks if other.path == chunk.path]
-                open_file = _OpenFile(chunk.path, blocks, [coder.name for coder in coders])
+            if open_file is None or open_file.file != chunk.file:
+                blocks = [other.identity.block for other in chunks if other.file == chunk.file]
+                open_file = _OpenFile(chunk.file, blocks, [coder.name for coder in coders])
             footer = open_file.parquet.metadata
             if chunk.identity.block >= footer.num_row_groups:
                 raise _changed(place)
@@ -91,16 +91,17 @@ class _OpenFile:
     """One file as the readers need it.
 
     Args:
-        path: file or URL.
+        file: as it was listed.
         row_groups: those that will be read.
         columns: the released columns.
     """
 
-    def __init__(self, path: str, row_groups: Sequence[int], columns: Sequence[str]) -> None:
-        self.path = path
-        self.parquet = open_parquet(path)
+    def __init__(self, file: SourceFile, row_groups: Sequence[int], columns: Sequence[str]) -> None:
+        self.file = file
+        self._opened = None if is_url(file.path) else open_local(file)
+        self.parquet = open_parquet(self._opened or file)
         # A store behind a URL answers few large reads best, which pyarrow makes.
-        self.pages = None if is_url(path) or not AVAILABLE else SampledPages(path, self.parquet)
+        self.pages = SampledPages(self._opened, self.parquet) if self._opened and AVAILABLE else None
         self._row_groups = row_groups
         self._columns = columns
 
@@ -110,7 +111,7 @@ class _OpenFile:
         footer = self.parquet.metadata
         known = [block for block in self._row_groups if block < footer.num_row_groups]
         readable = dictionary_columns(footer, self._columns, row_groups=known)
-        return open_parquet(self.path, dictionary_columns=readable, footer=footer)
+        return open_parquet(self._opened or self.file, dictionary_columns=readable, footer=footer)
 
 
 def _keys_by_pages(

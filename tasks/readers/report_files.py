@@ -18,8 +18,8 @@ from ...mechanisms.local_reports.krandomization import KRandomization
 from ...mechanisms.local_reports.sketch import CountMeanSketch, SketchReports
 from ..counting.chunks import CsvChunk, plan_chunks
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, read_csv_layout, separator_byte
-from ..inputs.files import open_records
-from ..inputs.list import RecordFormat, Source, SourceFile, SourceLayout
+from ..inputs.files import SourceFile, changes_refused, open_records
+from ..inputs.list import RecordFormat, Source, SourceLayout
 from ..inputs.parquet_footer import ParquetLayout, open_parquet
 from .csv_records import blocks_of_range, is_record, sort_records, take_records
 from .values import RecordReading
@@ -49,12 +49,12 @@ class ReportGroup:
     """Neighbouring row groups of one file, enough for a task.
 
     Args:
-        path: file or URL.
+        file: as it was listed.
         blocks: numbers of the row groups.
         reports: reports in them, by the footer.
     """
 
-    path: str
+    file: SourceFile
     blocks: tuple[int, ...]
     reports: int
 
@@ -105,11 +105,16 @@ def report_layout(source: Source, *, collection: Collection, reading: RecordRead
     Raises:
         InputRefused: as `check_report_files`.
     """
+    with changes_refused():
+        return _checked_layout(source, collection=collection, reading=reading)
+
+
+def _checked_layout(source: Source, *, collection: Collection, reading: RecordReading) -> SourceLayout:
     match source.record_format:
         case RecordFormat.CSV:
             separator_byte(reading.separator)
             columns = report_columns(collection)
-            headers = tuple(read_csv_layout(file.path, columns=columns, reading=reading) for file in source.files)
+            headers = tuple(read_csv_layout(file, columns=columns, reading=reading) for file in source.files)
             return SourceLayout(source=source, layouts=headers)
         case RecordFormat.PARQUET:
             footers = tuple(_parquet_layout(file, collection) for file in source.files)
@@ -136,7 +141,7 @@ def report_tasks(layout: SourceLayout, *, collection: Collection) -> tuple[Repor
                 )
                 tasks.extend(chunk for chunk in plan_chunks(alone) if isinstance(chunk, CsvChunk))
             case ParquetLayout(rows=rows):
-                tasks.extend(_row_groups(file.path, rows, bytes_per_report=_bytes_per_report(collection)))
+                tasks.extend(_row_groups(file, rows, bytes_per_report=_bytes_per_report(collection)))
             case _:
                 assert_never(part)
     return tuple(tasks)
@@ -144,7 +149,7 @@ def report_tasks(layout: SourceLayout, *, collection: Collection) -> tuple[Repor
 
 def _parquet_layout(file: SourceFile, collection: Collection) -> ParquetLayout:
     try:
-        with open_parquet(file.path) as open_file:
+        with open_parquet(file) as open_file:
             schema, metadata = open_file.schema_arrow, open_file.metadata
             rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -185,17 +190,17 @@ def _bytes_per_report(collection: Collection) -> int:
             assert_never(collection)
 
 
-def _row_groups(path: str, rows: tuple[int, ...], *, bytes_per_report: int) -> Iterator[ReportGroup]:
+def _row_groups(file: SourceFile, rows: tuple[int, ...], *, bytes_per_report: int) -> Iterator[ReportGroup]:
     blocks: list[int] = []
     reports = 0
     for block, more in enumerate(rows):
         if blocks and (reports + more) * bytes_per_report > _TASK_BYTES:
-            yield ReportGroup(path=path, blocks=tuple(blocks), reports=reports)
+            yield ReportGroup(file=file, blocks=tuple(blocks), reports=reports)
             blocks, reports = [], 0
         blocks.append(block)
         reports += more
     if reports:
-        yield ReportGroup(path=path, blocks=tuple(blocks), reports=reports)
+        yield ReportGroup(file=file, blocks=tuple(blocks), reports=reports)
 
 
 _BATCH_BYTES = 1 << 23
@@ -249,26 +254,26 @@ def _all_valid(batch: pa.RecordBatch) -> pa.Array:
 
 def _parquet_batches(group: ReportGroup, columns: tuple[str, ...], *, rows: int) -> Iterator[pa.RecordBatch]:
     try:
-        with open_parquet(group.path) as file:
+        with open_parquet(group.file) as file:
             for batch in file.iter_batches(
                 batch_size=rows, row_groups=list(group.blocks), columns=list(columns), use_threads=False
             ):
                 yield batch.select(list(columns))
     except (OSError, pa.ArrowException) as error:
-        raise _unreadable(group.path, error) from None
+        raise _unreadable(group.file.path, error) from None
 
 
 def _csv_fields(chunk: CsvChunk) -> Iterator[list[pa.LargeBinaryArray]]:
     """The fields of the reports' columns, window by window; a record of another number of fields is passed over."""
     layout = chunk.layout
     try:
-        with open_records(chunk.path) as file:
+        with open_records(chunk.file) as file:
             for block in blocks_of_range(file, chunk, record_limit=LINE_LIMIT, window=_BATCH_BYTES):
                 usable = np.flatnonzero(is_record(block, layout) & (block.ends - block.starts <= LINE_LIMIT))
                 records, _ = sort_records(take_records(block, usable), layout)
                 yield [records.column(position) for position in layout.positions]
     except (OSError, ImportError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(chunk.path, error) from None
+        raise _unreadable(chunk.file.path, error) from None
 
 
 def _decimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:

@@ -170,15 +170,12 @@ class SampledPages:
     into memory of their own: a file that shrinks meanwhile is an error, never a fault of the process.
 
     Args:
-        path: of a file on this machine.
+        file: on this machine.
         parquet: the same file for pyarrow, whose footer decides.
-
-    Raises:
-        OSError: it cannot be opened.
     """
 
-    def __init__(self, path: str, parquet: pq.ParquetFile) -> None:
-        self._file = pa.OSFile(path, "rb")
+    def __init__(self, file: pa.OSFile, parquet: pq.ParquetFile) -> None:
+        self._file = file
         self._footer: pq.FileMetaData = parquet.metadata
         self._columns = stored_columns(self._footer, parquet.schema_arrow)
         self._codes = np.empty(0, dtype=np.int64)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...mechanisms.hierarchies.declare import ValueHierarchy
+from ..inputs.files import SourceFile
 from ..inputs.statistics_files import (
     BLOCK_RECORDS,
     StatisticsHead,
@@ -32,16 +33,17 @@ class StatisticsFile:
     """One file, with what it says of itself.
 
     Args:
-        path: file or URL.
+        file: as it was listed.
 
     Raises:
         OSError, ValueError, ImportError: it can't be read.
+        ReleaseFailed: it is not the file that was listed.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._head = statistics_head(path)
-        self._records = number_of_records(path, self._head)
+    def __init__(self, file: SourceFile) -> None:
+        self.file = file
+        self._head = statistics_head(file)
+        self._records = number_of_records(file, self._head)
 
     def records_of(self, block: int) -> int:
         """How many records a block has, from 0 on."""
@@ -67,7 +69,7 @@ class StatisticsFile:
         if not coders or not keys.shape[1]:
             return keys
         names = [coder.name for coder in coders]
-        columns = read_block(self.path, columns=names, start=block * BLOCK_RECORDS, records=records)
+        columns = read_block(self.file, columns=names, start=block * BLOCK_RECORDS, records=records)
         for coder in coders:
             keys[coder.rows] += coder.scaled_codes(_stored(columns.pop(coder.name), coder, self._head), positions)
         return keys

@@ -22,6 +22,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
 from ..counting.group_counts import KeySource, count_job, group_counts
+from ..inputs.files import require_as_listed
 from ..inputs.list import SourceLayout
 from ..readers.values import RecordReading
 from .draw_once import StoredDraw, draw_once, load_draw, map_draw, store_draw
@@ -70,7 +71,8 @@ def count_stage(
 
     PRIVACY: exact counts go from `count` to `protect` and nowhere else. Where noise is drawn its result is stored
     before it is used, and a retry takes it: it is what is published. An attempt that ends before has given nothing
-    away.
+    away. Counts of files that were changed or exchanged while they were read may have a person twice: they are
+    never protected (docs/decisions/0023-bound-readings.md).
 
     Args:
         work: the release.
@@ -80,11 +82,16 @@ def count_stage(
         finish: makes the table.
 
     Raises:
-        ReleaseFailed: the records can't be read, the workers were lost, or the draw can't be stored.
+        ReleaseFailed: the records can't be read or were changed meanwhile, the workers were lost, or the draw can't be
+            stored.
     """
-    if draw is None:
-        return finish(protect(count()))
-    return finish(draw_once(draw, lambda: protect(count()), folder=work.folder))
+
+    def protected() -> Any:  # noqa: ANN401 - what the kind's `protect` gives
+        counts = count()
+        require_as_listed(work.layout.source.files)
+        return protect(counts)
+
+    return finish(protected() if draw is None else draw_once(draw, protected, folder=work.folder))
 
 
 def exact_counts(
@@ -192,6 +199,7 @@ def drawn_chain(
             sample_id=work.receipt.sample_id if whole else work.receipt.selection_sample_id,
             limit=limit,
         )
+        require_as_listed(work.layout.source.files)
         return _drawn(counts, choice=choice, selection=selection, work=work)
 
     draw = map_draw(choice, sample_id=work.receipt.sample_id)

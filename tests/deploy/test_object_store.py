@@ -15,8 +15,10 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from crowdblend.flows import release
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
 from crowdblend.tasks.request import ObjectPrefix
+from crowdblend.tasks.stages import count
 from crowdblend.tasks.stages import publish as objects
 from crowdblend.tasks.stages.publish import discard, in_view, put_into_view, require_free
 
@@ -174,6 +176,35 @@ def test_a_release_is_read_from_and_published_to_the_store(desk, bucket) -> None
     assert other.code == 2
     assert "exists already" in other.err
     assert not list(desk.home.rglob("staged-*"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["begin_reading", "group_counts"])
+def test_an_object_that_is_written_again_while_it_is_read_publishes_nothing(desk, bucket, monkeypatch, moment) -> None:
+    desk.add_dataset()
+    files = filesystem()
+    source = "releases/bound/people.csv"
+    files.put_file(str(desk.folder / "people.csv"), source)
+    people = (desk.folder / "people.csv").read_bytes()
+    header, *lines = people.splitlines(keepends=True)
+    waiting = [b"".join([header, *reversed(lines)])]
+    stages = (release, count)[moment == "group_counts"]
+    real = getattr(stages, moment)
+
+    def then_written(*given, **named):
+        done = real(*given, **named)
+        if waiting:
+            files.pipe_file(source, waiting.pop())
+        return done
+
+    monkeypatch.setattr(stages, moment, then_written)
+    spec = desk.write_spec(source=f"s3://{source}")
+    told = desk("run", spec, "--release-id", "bound")
+    assert told.code == 1, told.err
+    assert "another version of it" in told.err
+    assert not (desk.folder / "out").exists()
+    files.pipe_file(source, people)
+    desk.succeed("run", spec, "--release-id", "bound")
 
 
 def staged(folder: Path) -> tuple[tuple[str, str], ...]:

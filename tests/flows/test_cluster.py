@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import itertools
 import json
+import os
 import signal
 import socket
 import sqlite3
@@ -14,11 +16,16 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.flows import release
+from crowdblend.tasks.stages import count
 from support.commands import AS_MODULE, Commands
 
 REPORTS = """
@@ -33,6 +40,7 @@ flip_probability = 0.25
 questions = ["one", "two", "three"]
 """
 KEY = bytes(range(7, 39))
+SEPARATED = pyarrow.csv.ParseOptions(delimiter=";")
 
 
 @pytest.fixture(scope="module")
@@ -308,3 +316,60 @@ def test_a_cluster_counts_for_a_private_choice_too(desk, cluster, on: str) -> No
         if path.is_file():
             content = path.read_bytes()
             assert not any(secret in content for key in keys for secret in (key, key.hex().encode()))
+
+
+@pytest.mark.parametrize("moment", ["begin_reading", "group_counts"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_workers_read_the_files_that_were_listed_alone(desk, cluster, monkeypatch, ending, moment) -> None:
+    """Two files of the same people in another order are exchanged while a release on the cluster reads."""
+    address, _ = cluster
+    desk.add_dataset()
+    (desk.folder / "many").mkdir()
+    places = [desk.folder / "many" / f"{name}.{ending}" for name in ("one", "other")]
+    for place, shift in zip(places, (0, 1), strict=True):
+        text = desk.write_people(3_000, file="text.csv", shift=shift).read_bytes()
+        if ending == "parquet":
+            pq.write_table(pyarrow.csv.read_csv(BytesIO(text), parse_options=SEPARATED), place)
+        else:
+            place.write_bytes(gzip.compress(text) if ending == "csv.gz" else text)
+        os.utime(place, ns=(1, 1))
+
+    def exchange() -> None:
+        places[0].rename(desk.folder / "between")
+        places[1].rename(places[0])
+        (desk.folder / "between").rename(places[1])
+
+    stages, waiting = (release, count)[moment == "group_counts"], [exchange]
+    real = getattr(stages, moment)
+
+    def then_exchanged(*given, **named):
+        done = real(*given, **named)
+        if waiting:
+            waiting.pop()()
+        return done
+
+    monkeypatch.setattr(stages, moment, then_exchanged)
+    words = ("run", desk.write_spec(source="many"), "--release-id", "one", "--scheduler", address)
+    told = desk(*words)
+    assert (told.code, "not the file any more that was listed" in told.err) == (1, True), told.err
+    assert not (desk.folder / "out").exists()
+    exchange()
+    desk.succeed(*words)
+
+
+def test_a_worker_that_does_not_see_the_files_is_refused_before_the_charge(desk, cluster, monkeypatch) -> None:
+    """As one on another machine, whose file system numbers the files in its own way."""
+    address, _ = cluster
+    desk.add_dataset()
+    real = release.layout_for_other_machines
+
+    def elsewhere(layout):
+        files = tuple(replace(file, inode=file.inode + 1) for file in layout.source.files)
+        return real(replace(layout, source=replace(layout.source, files=files)))
+
+    monkeypatch.setattr(release, "layout_for_other_machines", elsewhere)
+    told = desk("run", desk.write_spec(), "--scheduler", address)
+    assert told.code == 2, told.err
+    assert "doesn't see the file" in told.err
+    assert str(desk.folder / "people.csv") in told.err
+    assert desk("ledger", "show", "--json").json["releases"] == []

@@ -19,7 +19,7 @@ from crowdblend.tasks.counting import chunks as chunks_module
 from crowdblend.tasks.counting.chunks import CsvChunk, csv_ranges, plan_chunks, with_quote_states
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.inputs.csv_header import LINE_LIMIT, read_csv_layout, split_line
-from crowdblend.tasks.inputs.list import SourceFile, check_metadata, list_source
+from crowdblend.tasks.inputs.list import check_metadata, list_source
 from crowdblend.tasks.readers import csv_quotes, csv_records
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.csv_records import RecordBlock, csv_keys, keys_of_range
@@ -51,7 +51,7 @@ def coders() -> list[ColumnCoder]:
 
 def ranges_of(path: Path, *, range_bytes: int, reading: RecordReading = READING) -> tuple[CsvChunk, ...]:
     layout = read_csv_layout(str(path), columns=MAP.names, reading=reading)
-    file = SourceFile(path=str(path), size=path.stat().st_size, version="")
+    [file] = list_source(str(path), base=path).files
     ranges = csv_ranges(file, 0, layout, range_bytes=range_bytes)
     return with_quote_states(ranges, executor=LocalThreads(workers=1))
 
@@ -398,7 +398,7 @@ def test_a_file_that_goes_away_is_a_failure_without_a_value(tmp_path):
     path.write_bytes(HEADER + b"1;SECRET;a\n")
     (chunk,) = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     path.unlink()
-    with pytest.raises(ReleaseFailed, match="cannot be read") as failure:
+    with pytest.raises(ReleaseFailed, match="it is gone") as failure:
         list(csv_keys(chunk, coders=coders(), key_words=MAP.key_words, key=KEY, rate=RATE))
     assert "gone.csv" in failure.value.message
     assert "SECRET" not in failure.value.message

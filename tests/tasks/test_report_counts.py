@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -159,11 +161,15 @@ def test_a_page_that_cannot_be_read_fails_without_a_value(tmp_path):
     source = written(tmp_path / "v", vector_table(np.arange(1000, dtype=np.uint16)), files=1)
     groups = check_report_files(source, collection=FLIPS)
     path = tmp_path / "v" / "part-0.parquet"
-    damaged = bytearray(path.read_bytes())
+    damaged, listed = bytearray(path.read_bytes()), path.stat()
     damaged[4:60] = bytes(56)
     path.write_bytes(damaged)
+    with pytest.raises(ReleaseFailed, match="not the file any more that was listed"):
+        outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads())
+    os.utime(path, ns=(listed.st_atime_ns, listed.st_mtime_ns))
     with pytest.raises(ReleaseFailed, match="cannot be read"):
         outcome_totals(groups, mechanism=FLIPS, executor=LocalThreads())
-    missing = ReportGroup(path=str(tmp_path / "none.parquet"), blocks=(0,), reports=1)
-    with pytest.raises(ReleaseFailed, match="cannot be read"):
+    gone = replace(source.files[0], path=str(tmp_path / "none.parquet"))
+    missing = ReportGroup(file=gone, blocks=(0,), reports=1)
+    with pytest.raises(ReleaseFailed, match="it is gone"):
         outcome_totals([missing], mechanism=FLIPS, executor=LocalThreads())

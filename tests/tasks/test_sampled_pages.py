@@ -81,7 +81,7 @@ def codes_of(
 def differences(path: Path) -> tuple[list[str], list[str]]:
     """Columns that were decoded here and those that were left, after comparing all that were with pyarrow."""
     parquet = pq.ParquetFile(path)
-    pages = SampledPages(str(path), parquet)
+    pages = SampledPages(pa.OSFile(str(path)), parquet)
     names = parquet.schema_arrow.names
     rng = np.random.default_rng(5)
     left = set()
@@ -188,7 +188,7 @@ def test_layouts_like_those_of_spark(tmp_path):
 def test_what_is_not_known_is_left(tmp_path):
     table = pa.table({"list": [[1], [2]], "flag": [True, False], "text": ["text 1", "text 2"]})
     pq.write_table(table, tmp_path / "in.parquet", compression="brotli")
-    pages = SampledPages(str(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "in.parquet"))
+    pages = SampledPages(pa.OSFile(str(tmp_path / "in.parquet")), pq.ParquetFile(tmp_path / "in.parquet"))
     everything = np.arange(2, dtype=np.int64)
     coders = [coder(name, word) for word, name in enumerate(("list", "flag", "text", "none"))]
     assert list(codes_of(pages, coders, 0, everything).values()) == [None] * 4
@@ -220,7 +220,7 @@ def test_what_one_type_has_taught_is_not_taken_for_another(tmp_path):
         ("signed", pa.array([-1, 5] * 50, type=pa.int32())),
     ):
         pq.write_table(pa.table({"one": values}), tmp_path / name)
-        pages = SampledPages(str(tmp_path / name), pq.ParquetFile(tmp_path / name))
+        pages = SampledPages(pa.OSFile(str(tmp_path / name)), pq.ParquetFile(tmp_path / name))
         for _ in range(2):  # the second time by what is known
             found = codes_of(pages, [asked], 0, np.arange(100, dtype=np.int64))["one"]
             assert found is not None
@@ -233,7 +233,7 @@ def test_what_is_learned_of_entries_has_a_bound(tmp_path, monkeypatch):
     for number in range(20):
         values = pa.array([f"text {number}", f"text {number + 1}"] * 50)
         pq.write_table(pa.table({"one": values}), tmp_path / "in.parquet")
-        pages = SampledPages(str(tmp_path / "in.parquet"), pq.ParquetFile(tmp_path / "in.parquet"))
+        pages = SampledPages(pa.OSFile(str(tmp_path / "in.parquet")), pq.ParquetFile(tmp_path / "in.parquet"))
         found = codes_of(pages, [asked], 0, np.arange(100, dtype=np.int64))["one"]
         assert found is not None
         assert np.array_equal(found, coder("one").scaled_codes(values, None))
@@ -251,7 +251,7 @@ def test_a_damaged_column_spoils_no_other_that_was_read_with_it(tmp_path, at):
         start = content.index(b"\x28\xb5\x2f\xfd", start) + 12  # past what the headers' reader looks at
     content[start : start + 30] = b"\xff" * 30
     (tmp_path / "in.parquet").write_bytes(content)
-    pages = SampledPages(str(tmp_path / "in.parquet"), parquet)
+    pages = SampledPages(pa.OSFile(str(tmp_path / "in.parquet")), parquet)
     everything = np.arange(table.num_rows, dtype=np.int64)
     found = codes_of(pages, [coder(name, word) for word, name in enumerate(table.column_names)], 0, everything)
     assert found.pop("halves") is None

@@ -21,6 +21,7 @@ from crowdblend.tasks.counting.chunks import (
     shared_chunks,
 )
 from crowdblend.tasks.inputs.csv_header import LINE_LIMIT
+from crowdblend.tasks.inputs.files import SourceFile
 from crowdblend.tasks.inputs.list import RecordFormat, check_metadata, list_source, manifest_bytes
 from crowdblend.tasks.readers.values import RecordReading
 
@@ -269,8 +270,9 @@ def test_csv_ranges_are_of_a_fixed_size(tmp_path):
 
 
 def test_processes_share_larger_tasks_but_all_have_some():
+    file = SourceFile(path="p", size=1, version="", inode=None, device=None)
     chunks = [
-        ParquetChunk(path="p", identity=ChunkIdentity(file=0, block=block), records=1 << 20, read_bytes=1)
+        ParquetChunk(file=file, identity=ChunkIdentity(file=0, block=block), records=1 << 20, read_bytes=1)
         for block in range(64)
     ]
     for workers, tasks in ((1, 16), (2, 16), (4, 16), (8, 32), (16, 64), (100, 64)):
