@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..mechanisms.amounts import counted
-from ..mechanisms.errors import InputRefused
+from ..mechanisms.errors import InputRefused, refused_together
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapChoice, epsilon_shares
@@ -289,16 +289,27 @@ def _require_level(hierarchy: Hierarchy, level: int, *, where: str) -> None:
 def _declared(
     path: Path, columns: Mapping[str, ColumnTable], base: Path
 ) -> Iterator[tuple[str, str, ColumnTable, Hierarchy]]:
-    """Each column: where it stands, its name, its table, its hierarchy."""
+    """Each column: where it stands, its name, its table, its hierarchy.
+
+    Raises:
+        InputRefused: all columns that are declared wrongly.
+    """
+    declared, faults = [], []
     for name, column in columns.items():
         where = f"{path}: [columns.{name}]"
-        if name == "count":
-            raise InputRefused("a released column can't be called count.", where=where, remedy="Rename it.")
-        yield where, name, column, _hierarchy(where, column, base)
+        try:
+            declared.append((where, name, column, _hierarchy(where, name, column, base)))
+        except InputRefused as fault:
+            faults.append(fault)
+    if faults:
+        raise refused_together(faults, where=str(path))
+    yield from declared
 
 
-def _hierarchy(where: str, column: ColumnTable, base: Path) -> Hierarchy:
+def _hierarchy(where: str, name: str, column: ColumnTable, base: Path) -> Hierarchy:
     """The column's declared hierarchy: exactly one of a file, values or intervals."""
+    if name == "count":
+        raise InputRefused("a released column can't be called count.", where=where, remedy="Rename it.")
     if column.fold_case and column.interval is not None:
         raise InputRefused("numbers have no case.", where=f"{where}.fold_case", remedy="Remove it.")
     try:

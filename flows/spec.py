@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from ..mechanisms.errors import InputRefused
+from ..mechanisms.errors import FILL_IN, InputRefused, refused_together
 from ..tasks.request import Output, Request
 from .columns import check_declared_values
 from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
-from .spec_tables import SpecTables, tables_model
+from .spec_tables import SpecTables, fault_in_words, tables_model
 
 __all__ = [
     "PAGE",
@@ -96,10 +96,15 @@ def parse_spec(path: Path) -> SpecTables:
         raise InputRefused("the specification is not UTF-8 text.", where=str(path)) from None
     except tomllib.TOMLDecodeError as error:
         raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
+    unwritten = list(_unwritten(path, tables))
     try:
-        return spec_model(name for name in KINDS if name in tables).model_validate(tables)
+        model = spec_model(name for name in KINDS if name in tables).model_validate(tables)
     except ValidationError as error:
-        _refuse_first(path, error)
+        wrong = [*unwritten, *_faults(path, tables, error), *_missing_hierarchies(path, tables)]
+        raise refused_together(wrong, where=str(path)) from None
+    if unwritten:
+        raise refused_together([*unwritten, *_missing_hierarchies(path, tables)], where=str(path))
+    return model
 
 
 def spec_model(kinds: Iterable[str] = tuple(KINDS)) -> type[SpecTables]:
@@ -202,23 +207,80 @@ def _check_unit(path: Path, tables: SpecTables, *, name: str, limits: bool) -> N
         )
 
 
-def _refuse_first(path: Path, error: ValidationError) -> NoReturn:
-    """Turn one of pydantic's findings into a refusal that names file and key: a wrong key before a missing one."""
-    findings: list[Any] = list(error.errors(include_url=False, include_context=False))
-    finding = next((one for one in findings if one["type"] == "extra_forbidden"), findings[0])
-    *tables, key = [str(part) for part in finding["loc"]]
-    where = f"{path}: [{'.'.join(tables)}].{key}" if tables else f"{path}: [{key}]"
-    more = len(findings) - 1
-    what = {"missing": "this is required and missing", "extra_forbidden": "there is no such key"}.get(
-        finding["type"], str(finding["msg"])
-    )
-    remedy = "" if not more else "1 more fault was found." if more == 1 else f"{more} more faults were found."
-    if finding["type"] == "extra_forbidden":
-        advice = key_advice(finding["loc"], model=spec_model(), is_table=isinstance(finding["input"], dict))
-        remedy = f"{advice} {remedy}"
-        if key in BEFOREHAND:
-            remedy = "Rows are chosen and columns computed beforehand, record by record: docs/starting-from-a-file.md."
-    raise InputRefused(f"{what}.", where=where, remedy=remedy.strip())
+def _unwritten(path: Path, tables: Mapping[str, Any], *around: str) -> Iterator[InputRefused]:
+    """What is marked as yet to be written, each key once."""
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            yield from _unwritten(path, value, *around, key)
+        elif value == FILL_IN or (isinstance(value, list) and FILL_IN in value):
+            yield InputRefused(
+                f"this is marked {FILL_IN} and not written yet.", where=_place(path, (*around, key), tables={})
+            )
+
+
+def _missing_hierarchies(path: Path, tables: Mapping[str, Any]) -> Iterator[InputRefused]:
+    """Files of hierarchies that aren't there, told with what else is wrong; alone, what reads them tells it."""
+    columns = tables.get("columns")
+    for name, column in columns.items() if isinstance(columns, dict) else ():
+        location = column.get("hierarchy") if isinstance(column, dict) else None
+        if isinstance(location, str) and "://" not in location and not (path.resolve().parent / location).exists():
+            yield InputRefused(
+                f"there is no file {location}.", where=_place(path, ("columns", name, "hierarchy"), tables=tables)
+            )
+
+
+def _faults(path: Path, tables: Mapping[str, Any], error: ValidationError) -> Iterator[InputRefused]:
+    """What is wrong with values and keys, in the order of the specification, each place once; wrong keys come first."""
+    findings: list[Any] = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
+    places = {fault.where for fault in _unwritten(path, tables)}
+    for finding in findings:
+        where = _place(path, finding["loc"], tables=tables)
+        if where in places:
+            continue
+        places.add(where)
+        remedy = ""
+        if finding["type"] == "extra_forbidden":
+            remedy = key_advice(finding["loc"], model=spec_model(), is_table=isinstance(finding["input"], dict))
+            if finding["loc"][-1] in BEFOREHAND:
+                remedy = (
+                    "Rows are chosen and columns computed beforehand, record by record: docs/starting-from-a-file.md."
+                )
+        yield InputRefused(f"{fault_in_words(finding)}.", where=where, remedy=remedy)
+
+
+def _inner(value: Any, part: str | int) -> Any:  # noqa: ANN401 - whatever TOML can say
+    """What a table or a list has at a place; an empty table where it has nothing there, None of another value."""
+    match value, part:
+        case list(), int():
+            return value[part]
+        case dict(), str():
+            return value.get(part, {})
+        case _:
+            return None
+
+
+def _place(path: Path, location: Sequence[str | int], *, tables: Mapping[str, Any]) -> str:
+    """The file and the key: `survey.toml: [columns.age].level, number 2`.
+
+    Args:
+        path: the specification's file.
+        location: names of tables and keys, and places in lists. After these, a name of a type that was tried there is
+            left out.
+        tables: the specification; empty where the location is known to have no such name.
+    """
+    names: list[str] = []
+    in_list = ""
+    value: Any = tables
+    for part in location:
+        if isinstance(part, int):
+            in_list += f", number {part + 1}"
+        elif isinstance(value, dict) and in_list:
+            in_list += f", {part}"
+        elif isinstance(value, dict):
+            names.append(part)
+        value = _inner(value, part)
+    *around, key = names
+    return (f"{path}: [{'.'.join(around)}].{key}" if around else f"{path}: [{key}]") + in_list
 
 
 LIMITS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}

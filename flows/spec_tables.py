@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..mechanisms.amounts import amount_exact
 from ..mechanisms.errors import InputRefused
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
 from ..tasks.request import AlsoFormat
@@ -46,6 +47,7 @@ __all__ = [
     "SpecTables",
     "StartedCluster",
     "cluster_of_spec",
+    "fault_in_words",
     "refuse_unknown_noise",
     "refuse_unsafe",
     "tables_model",
@@ -140,6 +142,49 @@ class ClusterTable(BaseModel):
         return self
 
 
+FAULTS = MappingProxyType(
+    {
+        "missing": "this is required and missing",
+        "extra_forbidden": "there is no such key",
+        "int_type": "this is a whole number",
+        "int_from_float": "this is a whole number",
+        "string_type": "this is a text in quotes",
+        "bool_type": "this is true or false",
+        "list_type": "this is a list in brackets",
+        "dict_type": "this is a table",
+        "model_type": "this is a table",
+        "is_instance_of": "this is a number",
+        "decimal_type": "this is a number",
+        "finite_number": "this is a finite number",
+        "greater_than": "this is more than {gt}",
+        "greater_than_equal": "this is at least {ge}",
+        "less_than": "this is less than {lt}",
+        "less_than_equal": "this is at most {le}",
+        "literal_error": "this is {expected}",
+        "string_too_short": "this text has at least {min_length} characters",
+        "string_too_long": "this text has at most {max_length} characters",
+        "too_short": "this has at least {min_length} entries or characters",
+        "too_long": "this has at most {max_length} entries or characters",
+        "string_pattern_mismatch": "this text has the form {pattern}",
+        "value_error": "{error}",
+    }
+)
+"""What is wrong with a value, by the kind of the finding of the library that checks types."""
+
+
+def fault_in_words(finding: Mapping[str, Any]) -> str:
+    """Say what is wrong with a value as the other refusals do, not as a library for programmers does.
+
+    Args:
+        finding: one of the findings of a model, with its context.
+    """
+    context = {
+        name: amount_exact(value) if isinstance(value, Decimal) else value
+        for name, value in finding.get("ctx", {}).items()
+    }
+    return FAULTS.get(finding["type"], "this is no value that the key can have").format(**context)
+
+
 def cluster_of_spec(path: Path) -> ExistingCluster | StartedCluster | None:
     """Read a specification's [cluster] table; None where it has none.
 
@@ -160,9 +205,11 @@ def cluster_of_spec(path: Path) -> ExistingCluster | StartedCluster | None:
     try:
         table = ClusterTable.model_validate(tables["cluster"])
     except ValidationError as error:
-        finding: Any = error.errors(include_url=False, include_context=False)[0]
+        finding: Any = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in finding["loc"])
-        raise InputRefused(f"{finding['msg']}.", where=f"{path}: [cluster]{f'.{key}' if key else ''}") from None
+        raise InputRefused(
+            f"{fault_in_words(finding)}.", where=f"{path}: [cluster]{f'.{key}' if key else ''}"
+        ) from None
     return _chosen(table, base=path.resolve().parent)
 
 

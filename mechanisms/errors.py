@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["AccountantRefused", "InputRefused", "Refusal", "ReleaseFailed"]
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+__all__ = [
+    "FILL_IN",
+    "AccountantRefused",
+    "InputRefused",
+    "Refusal",
+    "ReleaseFailed",
+    "did_you_mean",
+    "refused_together",
+]
+
+FILL_IN = "FILL IN"
+"""Marks what is yet to be written, in a file that was begun by a command."""
 
 
 class Refusal(Exception):
@@ -35,7 +49,7 @@ class Refusal(Exception):
 
     @property
     def message(self) -> str:
-        """The whole refusal as one line."""
+        """The whole refusal: one line, and one more for each fault where it is a list of them."""
         head = f"{self.where}: {self.what}" if self.where else self.what
         return " ".join(part for part in (head, self.not_done, self.remedy) if part)
 
@@ -61,3 +75,38 @@ class ReleaseFailed(Refusal):
 
     exit_code = 1
     nothing_done = "Nothing was published."
+
+
+def refused_together(faults: Sequence[Refusal], *, where: str) -> InputRefused:
+    """One refusal for all that is wrong with one thing; of a single fault its own.
+
+    Args:
+        faults: what is wrong, at least one.
+        where: the thing, such as a specification's file, with which each fault's own place begins.
+    """
+    if len(faults) == 1 and isinstance(faults[0], InputRefused):
+        return faults[0]
+    listed = [
+        " ".join(part for part in (f"{fault.where.removeprefix(f'{where}: ')}: {fault.what}", fault.remedy) if part)
+        for fault in faults
+    ]
+    return InputRefused(
+        f"{len(faults)} things are missing or wrong.", where=where, remedy="\n  ".join(["They are:", *listed])
+    )
+
+
+def did_you_mean(wrong: Sequence[str], known: Iterable[str]) -> str:
+    """Ask whether similar names were meant, as a sentence; empty where there are none.
+
+    Args:
+        wrong: names that there are not.
+        known: names that there are, all of them free to be shown.
+    """
+    by_lower_case = {name.lower(): name for name in known}
+    meant = {name: get_close_matches(name.lower(), by_lower_case, n=1) for name in wrong}
+    asked = [
+        f"'{by_lower_case[close[0]]}'" + ("" if len(wrong) == 1 else f" by '{name}'")
+        for name, close in meant.items()
+        if close
+    ]
+    return f"Did you mean {', '.join(asked)}?" if asked else ""

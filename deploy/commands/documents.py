@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ...flows.paths import resolve_paths
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.errors import FILL_IN, InputRefused, ReleaseFailed
 from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
 __all__ = ["preview", "registry", "report", "sheet"]
@@ -66,7 +66,7 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     RELEASE is its folder, or the certificate in it. What the certificate can't know is left as a text that begins with
     FILL IN.
     """
-    from ...accounting.ledger.certificate.registry_entry import FILL_IN, StewardsTexts, registry_text
+    from ...accounting.ledger.certificate.registry_entry import StewardsTexts, registry_text
     from ...accounting.ledger.certificate.verify import read_certificate, verify_certificate
     from ...accounting.ledger.private_store.signing import read_public_keys
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import click
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import FILL_IN, InputRefused
 from ..cli import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
 
-__all__ = ["FILL_IN", "schema", "schema_text", "sketched_spec", "spec", "text_of_schema"]
+__all__ = ["schema", "schema_text", "sketched_spec", "spec", "text_of_schema"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 OUTPUTS = json.loads((FOLDER / "outputs.json").read_text(encoding="utf-8"))
@@ -204,7 +204,6 @@ def schema(name: str | None) -> None:
         click.echo(f"{one:{max(map(len, NAMES))}}  {json.loads(schema_text(one))['title']}")
 
 
-FILL_IN = "FILL IN"
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 NO_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 HEAD = """\

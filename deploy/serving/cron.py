@@ -120,10 +120,10 @@ def say(text: str) -> None:
     """Print one line with the time, at once; a reader of the pipe that has gone ends nothing.
 
     Args:
-        text: one sentence or a few.
+        text: one sentence or a few; line breaks of a list become spaces.
     """
     try:
-        print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {text}", flush=True)
+        print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {' '.join(text.split())}", flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -159,7 +159,12 @@ class GivenSpec:
             InputRefused: there is none.
         """
         if not self.tables.columns:
-            raise InputRefused("this is required and missing.", where=f"{self.path}: [columns]")
+            raise InputRefused(
+                "no column is named, so nothing would be released.",
+                where=f"{self.path}: [columns]",
+                remedy="Write a table such as [columns.age] for each column that may leave; where these stand as "
+                "comments, remove the # before their lines.",
+            )
         return self.tables.columns
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, did_you_mean
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
 from .files import Location, open_records, path_of, refuse_twofold
@@ -302,5 +302,9 @@ def _lost_columns(
             remedy = f"The header has one field only: is {separator!r} the right [data].separator?"
         elif all(likeness(name) is not None for name in header.names):
             remedy = "The first line seems to be a record. It has to name the columns."
+        elif not set(wanted) <= {name.encode() for name in lost}:
+            # PRIVACY: a first line that names another wanted column is a header, so its names may be shown.
+            names = [name for name in header.names if likeness(name) is None]
+            remedy = f"{did_you_mean(lost, names)} {remedy}".strip()
     listed = ", ".join(repr(name) for name in lost)
     return InputRefused(f"the header does not name {listed}.", where=f"{path}, line 1", remedy=remedy)

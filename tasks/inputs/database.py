@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from ...accounting.ledger.charge import Receipt
 from ...accounting.ledger.private_store.keys import ReleaseFolder, sync_folder
 from ...mechanisms.contributions import ContributionLimit
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.errors import InputRefused, ReleaseFailed, did_you_mean
 from ..request import Request
 from ..stages.stage import stage
 from .database_query import EXTRA, DatabaseQuery
@@ -198,7 +198,8 @@ def _column_types(query: DatabaseQuery, schema: pa.Schema, names: Sequence[str])
     for name in names:
         places = schema.get_all_field_indices(name)
         if not places:
-            raise InputRefused(f"there is no column {name!r}.", where=query.where, remedy="Check [columns] and [data].")
+            remedy = f"{did_you_mean([name], schema.names)} Check [columns] and [data].".strip()
+            raise InputRefused(f"there is no column {name!r}.", where=query.where, remedy=remedy)
         if len(places) > 1:
             raise InputRefused(f"the column {name!r} is there {len(places)} times.", where=query.where)
         field = schema.field(places[0])

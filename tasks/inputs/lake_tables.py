@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, did_you_mean
 from .files import Partition, is_url, open_input
 
 __all__ = [
@@ -79,7 +79,7 @@ class LakeTable:
                 raise InputRefused(
                     f"there is no column {column!r} in version {self.version} of the table.",
                     where=self.folder,
-                    remedy="Check [columns].",
+                    remedy=f"{did_you_mean([column], self.columns)} Check [columns].".strip(),
                 )
             if column in self.partition_types and self.partition_types[column] is None:
                 raise misread(

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, did_you_mean
 from .files import Location, is_url, open_input, open_local, path_of, refuse_twofold
 
 try:
@@ -103,7 +103,8 @@ def read_parquet_layout(
     for column in columns:
         places = schema.get_all_field_indices(column)
         if not places:
-            raise InputRefused(f"there is no column {column!r}.", where=path, remedy=MISSING_COLUMN)
+            remedy = f"{did_you_mean([column], schema.names)} {MISSING_COLUMN}".strip()
+            raise InputRefused(f"there is no column {column!r}.", where=path, remedy=remedy)
         if len(places) > 1:
             raise InputRefused(f"the column {column!r} is there {len(places)} times.", where=path)
         if field_ids and _field_id(schema.field(places[0])) != str(field_ids[column]).encode():

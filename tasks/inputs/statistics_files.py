@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, did_you_mean
 from ...mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
 from .files import Location, open_input, path_of, refuse_twofold
 from .parquet_footer import ParquetLayout
@@ -127,7 +127,8 @@ def read_statistics_layout(location: Location, *, columns: Sequence[str], borne:
     refuse_twofold(head.types.keys(), borne=borne, where=path)
     for column in columns:
         if column not in head.types:
-            raise InputRefused(f"there is no column {column!r}.", where=path, remedy="Check [columns].")
+            remedy = f"{did_you_mean([column], head.types)} Check [columns].".strip()
+            raise InputRefused(f"there is no column {column!r}.", where=path, remedy=remedy)
         if pa.types.is_timestamp(head.types[column]):
             raise InputRefused(
                 f"the column {column!r} has times of day or months, which have no text here.",

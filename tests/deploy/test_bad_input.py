@@ -240,7 +240,9 @@ def test_bad_input_is_one_message_and_changes_nothing(desk, name: str) -> None:
     for text in expected:
         assert text in answer.err, answer.err
     assert "Traceback" not in answer.err
-    assert len(answer.err.strip().splitlines()) == 1
+    faults = answer.err.count("\n  [")
+    assert len(answer.err.strip().splitlines()) == 1 + faults
+    assert (f"{faults} things are missing or wrong" in answer.err) is (faults > 0)
     after = contents(desk.folder)
     assert {path for path in after if not path.startswith("home")} == {
         path for path in before if not path.startswith("home")
@@ -300,3 +302,146 @@ def test_an_existing_name_is_2(desk) -> None:
     desk.add_dataset()
     answer = desk("dataset", "add", "people", "--epsilon", "5", "--delta", "1e-3")
     assert answer.code == 2
+
+
+UNFINISHED = """
+[release]
+name = "p"
+form = "row"
+output = "out"
+[data]
+dataset = "people"
+[sampling]
+rate = 1.5
+[suppression]
+k = "20"
+[privacy]
+delta = 1e-6
+[columns.colour]
+values = ["FILL IN"]
+level = "FILL IN"
+[columns.age]
+interval = { lower = "FILL IN", upper = "FILL IN", widths = [10] }
+level = 0
+[columns.town]
+hierarchy = "written-later.csv"
+levels = 3
+[cluster]
+adapt = { minimum = -1 }
+"""
+
+
+def test_all_faults_of_an_unfinished_specification_are_told_at_once(desk) -> None:
+    desk.add_dataset()
+    (desk.folder / "spec.toml").write_text(UNFINISHED)
+    told = desk("explain", "spec.toml")
+    assert told.code == 2
+    lines = told.err.splitlines()
+    assert lines[0] == (
+        "crowdblend: spec.toml: 12 things are missing or wrong. Nothing was read, written or charged. They are:"
+    )
+    assert [line.strip().split(": ", 1) for line in lines[1:]] == [
+        ["[columns.colour].values", "this is marked FILL IN and not written yet."],
+        ["[columns.colour].level", "this is marked FILL IN and not written yet."],
+        ["[columns.age.interval].lower", "this is marked FILL IN and not written yet."],
+        ["[columns.age.interval].upper", "this is marked FILL IN and not written yet."],
+        ["[release].form", "this is 'microdata' or 'counts'."],
+        ["[data].source", "this is required and missing."],
+        ["[sampling].rate", "this is less than 1."],
+        ["[suppression].k", "this is a whole number."],
+        ["[columns.town].levels", "this is a list in brackets."],
+        ["[cluster.adapt].minimum", "this is at least 0."],
+        ["[cluster.adapt].maximum", "this is required and missing."],
+        ["[columns.town].hierarchy", "there is no file written-later.csv."],
+    ]
+
+
+def test_what_is_marked_alone_is_no_value(desk) -> None:
+    """A list with the mark in it would be taken for a value that somebody may have."""
+    desk.add_dataset()
+    desk.write_spec(edit=lambda text: text.replace('"green"', '"FILL IN"'))
+    told = desk("run", "spec.toml")
+    assert told.code == 2
+    assert "[columns.colour].values: this is marked FILL IN and not written yet." in told.err
+
+
+def test_columns_that_are_declared_wrongly_are_told_at_once(desk) -> None:
+    desk.write_spec(edit=lambda text: text.replace('"green"', '"red"').replace("upper = 100", "upper = -5"))
+    told = desk("explain", "spec.toml")
+    assert told.code == 2
+    assert "2 things are missing or wrong" in told.err
+    assert {line.split("]")[0] for line in told.err.splitlines()[1:]} == {"  [columns.colour", "  [columns.age"}
+
+
+EVERY_FAULT = """
+[release]
+name = 1
+form = "x"
+verify_page = 1
+metadata = { title = "", url = "ftp://x" }
+[data]
+dataset = ""
+source = "x.csv"
+separator = ";;"
+null = "x"
+[sampling]
+rate = "a"
+rates = []
+[suppression]
+k = 0.5
+[privacy]
+delta = nan
+epsilon = true
+[margins]
+pairs = [["a", 1]]
+[selection]
+epsilon = 200
+candidates = [{ age = "x" }]
+[columns.age]
+level = -1
+[columns]
+town = 3
+[cluster]
+address = "tls://a"
+class = "b"
+"""
+
+
+def test_no_message_has_the_words_of_a_library(desk) -> None:
+    (desk.folder / "spec.toml").write_text(EVERY_FAULT)
+    told = desk("explain", "spec.toml").err
+    assert "19 things" in told
+    for word in (
+        "Input should",
+        "pydantic",
+        "instance of",
+        "Field",
+        "validation",
+        "dictionary",
+        "Value error",
+        "Table",
+    ):
+        assert word not in told, told
+    assert "[selection].candidates, number 1, age: this is a whole number." in told
+    assert "[cluster]: name exactly one of address, scheduler_file and class." in told
+
+
+def test_a_misspelt_column_is_asked_about(desk) -> None:
+    desk.add_dataset()
+    desk.write_spec(edit=lambda text: text.replace("[columns.colour]", "[columns.color]"))
+    assert "the header does not name 'color'. Nothing was read, written or charged. Did you mean 'colour'?" in (
+        desk("run", "spec.toml").err
+    )
+    pq.write_table(pa.table({"colour": ["red"], "age": [1], "town": ["Lyon"]}), desk.folder / "people.parquet")
+    spec = desk.write_spec(source="people.parquet", edit=lambda text: text.replace("columns.town", "columns.Twon"))
+    assert "Did you mean 'town'?" in desk("run", spec).err
+
+
+def test_a_first_line_that_may_be_a_record_is_not_quoted_for_a_misspelt_column(desk) -> None:
+    desk.add_dataset()
+    (desk.folder / "people.csv").write_text("colours;agee;town of Lyon\nred;20;Lyon\n")
+    desk.write_spec()
+    told = desk("run", "spec.toml")
+    assert told.code == 2
+    assert "Lyon" not in told.err
+    assert "Did you mean" not in told.err

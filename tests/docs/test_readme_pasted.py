@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 README = "README.md"
@@ -11,7 +15,22 @@ STEPS = (
     "### The same release every month",
     "### Releases decided one after the other",
     "### Let the data choose the levels, privately",
+    "### Clusters, schedules, object storage",
 )
+STAY = "crowdblend serve"
+
+
+def is_due(log: Path) -> bool:
+    """Whether `serve` has come to wait for the next time of its schedule."""
+    return log.exists() and "Next run at" in log.read_text(encoding="utf-8")
+
+
+def test_every_block_of_the_page_is_in_a_step(blocks) -> None:
+    """Beside these steps there are the two commands of make, which this test's own environment has run."""
+    text = (Path(__file__).resolve().parents[2] / README).read_text(encoding="utf-8")
+    pasted = [block for step in STEPS for block in blocks(README, step)]
+    assert len(re.findall(r"^```(?:sh|toml)$", text, re.MULTILINE)) == len(pasted) + 1
+    assert sum(block.text.startswith(STAY) for block in pasted) == 1
 
 
 @pytest.mark.long
@@ -26,9 +45,13 @@ def test_the_ways_of_the_readme(newcomer, blocks) -> None:
                 name = block.text.splitlines()[0].removeprefix("# ")
                 assert name.endswith(".toml")
                 (newcomer.folder / name).write_text(block.text, encoding="utf-8")
+            elif block.text.startswith(STAY):
+                waits = f"{block.text.strip()} > serve.log 2>&1"
+                with newcomer.staying(waits, until=partial(is_due, newcomer.folder / "serve.log"), seconds=400):
+                    pass
             else:
                 newcomer.paste(block.text)
     released = {path.parent.name for path in newcomer.folder.glob("out/*/certificate.json")}
-    assert released == {"my-survey-2026", "monthly-2026-01", "my-survey-chosen"}
+    assert released == {"my-survey-2026", "monthly-2026-01", "monthly-2026-02", "my-survey-chosen"}
     told = newcomer.paste("crowdblend report private my-survey.toml out/my-survey-2026")
     assert "not for publication" in told

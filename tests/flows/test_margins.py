@@ -210,7 +210,7 @@ REFUSED = {
     "same": ({"margins": 'pairs = [["age", "age"]]'}, "[margins].pairs, number 1: a pair names two columns"),
     "unknown": ({"margins": 'pairs = [["age", "town"]]'}, "number 1: 'town' is not a released column"),
     "twice": ({"margins": 'pairs = [["age", "sex"], ["sex", "age"]]'}, "number 2: this pair is there already"),
-    "all": ({"margins": "share = 1"}, "[margins].share: Input should be less than 1"),
+    "all": ({"margins": "share = 1"}, "[margins].share: this is less than 1"),
     "little": ({"margins": "share = 1e-9"}, "[privacy].epsilon: no noise of 2 margins in all costs so little"),
     "dear": ({"deletion": 'shape = "gaussian"\nscale = 4\nwidth = 25'}, "[privacy].epsilon: this noise costs"),
 }

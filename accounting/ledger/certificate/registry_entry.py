@@ -15,13 +15,12 @@ from typing import Any
 
 import yaml
 
-from ....mechanisms.errors import ReleaseFailed
+from ....mechanisms.errors import FILL_IN, ReleaseFailed
 from ....mechanisms.mechanism import REPLACEMENT
 from ..entries.kinds import published_text
 
-__all__ = ["FILL_IN", "StewardsTexts", "registry_text"]
+__all__ = ["StewardsTexts", "registry_text"]
 
-FILL_IN = "FILL IN"
 CENTRAL = (
     "Central",
     "A trusted steward holds the records and publishes the release.",

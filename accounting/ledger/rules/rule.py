@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, Protocol
 
 from sqlalchemy import Connection, select
 
-from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal
+from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal, did_you_mean
 from ..chain.signed_state import ForgedState, SignedState, vouched
 from ..database.schema import release, sample
 from ..entries.kinds import ChargedPrice, DatasetAdded, Fields, FilterCharge, ReleaseCharged, SeriesRegistered
@@ -93,9 +92,8 @@ def unknown(of: Literal["dataset", "series", "release", "token"], name: str, *, 
             data set would be a second budget for the same people.
     """
     fault, what, remedy = UNKNOWN[of]
-    by_lower_case = {one.lower(): one for one in known}
-    if close := get_close_matches(name.lower(), by_lower_case, n=1):
-        remedy = f"Did you mean '{by_lower_case[close[0]]}'? If it is another one: {remedy[0].lower()}{remedy[1:]}"
+    if similar := did_you_mean([name], known):
+        remedy = f"{similar} If it is another one: {remedy[0].lower()}{remedy[1:]}"
     where = f"{of} '{name}'"
     return Violation(fault=fault.format(name), what=what, where=where, remedy=remedy, mistake=True, lacking=True)
 

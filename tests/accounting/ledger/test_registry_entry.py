@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from crowdblend.accounting.ledger.certificate.registry_entry import FILL_IN, StewardsTexts, registry_text
+from crowdblend.accounting.ledger.certificate.registry_entry import StewardsTexts, registry_text
 from crowdblend.accounting.ledger.certificate.verify import read_certificate
-from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.errors import FILL_IN, ReleaseFailed
 
 FIELDS = Path(__file__).parents[2] / "vectors" / "deployments_registry_fields.json"
 WORDS = StewardsTexts(
