@@ -16,6 +16,7 @@ __all__ = [
     "counted",
     "double_left",
     "exact_number",
+    "grouped",
     "share_left_shown",
     "share_shown",
     "times_in",
@@ -76,6 +77,11 @@ def times_in(left: Decimal, each: Decimal, *, most: int) -> int:
         return most
     exact = Context(prec=60, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
     return max(int(min(exact.divide(left, each), Decimal(most))), 0)
+
+
+def grouped(number: float) -> str:
+    """Return a rounded number with thin spaces between its thousands, which nobody reads as a decimal point."""
+    return f"{number:,.0f}".replace(",", "\u202f")
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

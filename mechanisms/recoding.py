@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -292,6 +292,7 @@ def told_sentences(
     levels: Mapping[str, int],
     hierarchies: Mapping[str, Hierarchy | None],
     drawn: bool,
+    number: Callable[[int], str] = "{:,}".format,
 ) -> tuple[str, ...]:
     """Say how much a release's published records tell, and what to check of a column that none of them tells.
 
@@ -300,13 +301,16 @@ def told_sentences(
         levels: of the columns, at the first stage.
         hierarchies: of the columns; None where it isn't known.
         drawn: whether the levels were drawn.
+        number: how a number of records is written.
     """
     if not published.keys() >= set(TOLD_KEYS) or not published["records"]:
         return ()
-    records, at_star = counted(published["records"], "record"), published["columns_at_star"]
+    noun = "record" if published["records"] == 1 else "records"
+    records, at_star = f"{number(published['records'])} {noun}", published["columns_at_star"]
     if published["informative_records"]:
+        informative = number(published["informative_records"])
         sentences = [
-            f"Informative, with a label that isn't *: {published['informative_records']:,} of {records}; at least half "
+            f"Informative, with a label that isn't *: {informative} of {records}; at least half "
             f"of all tell {published['median_columns_told']} of {counted(len(levels), 'column')} or more."
         ]
     else:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ...mechanisms.amounts import amount_shown
+from ...mechanisms.amounts import amount_shown, grouped
 
-__all__ = ["environment", "grouped"]
+__all__ = ["environment"]
 
 
 def environment(folder: Path, *, escaped: bool = True, **filters: Callable[..., str]) -> Environment:
@@ -31,8 +31,3 @@ def environment(folder: Path, *, escaped: bool = True, **filters: Callable[..., 
     )
     made.filters.update(grouped=grouped, amount=lambda amount: amount_shown(Decimal(str(amount))), **filters)
     return made
-
-
-def grouped(number: float) -> str:
-    """A rounded number with thin spaces between its thousands."""
-    return f"{number:,.0f}".replace(",", "\u202f")

@@ -24,29 +24,30 @@ __all__ = ["preview", "registry", "report", "sheet"]
     "--output",
     type=FILE,
     default=Path(),
-    help="Folder for the two files, made where there is none; default: the working folder.",
+    help="Folder for the three files, made where there is none; default: the working folder.",
 )
 @click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, to check the certificate with.")
 @click.option("--publisher", help="Who publishes the release, for the citation.")
 @AS_JSON
 def sheet(release: Path, output: Path, public_key: Path | None, publisher: str | None, as_json: bool) -> None:
-    """Write a sheet for researchers about a release, as HTML and as Markdown.
+    """Write a sheet for researchers about a release, as HTML and as Markdown, and its labels as CSV.
 
-    RELEASE is its folder, or the certificate in it. The sheet has what the release publishes and nothing else, and may
-    be handed out with it; but it isn't part of it, so it is written elsewhere.
+    RELEASE is its folder, or the certificate in it. The files have what the release publishes and nothing else, and may
+    be handed out with it; but they aren't part of it, so they are written elsewhere.
     """
     from ..documents.sheet.write import write_sheet
 
-    html, markdown = write_sheet(
+    html, markdown, labels = write_sheet(
         release,
         output=output,
         public_key=public_key,
         publisher=publisher or default_publisher(),
     )
     if as_json:
-        click.echo(json.dumps({"html": str(html), "markdown": str(markdown)}, ensure_ascii=False))
+        places = {"html": str(html), "markdown": str(markdown), "labels": str(labels)}
+        click.echo(json.dumps(places, ensure_ascii=False))
         return
-    click.echo(f"The sheet is in {html} and {markdown}.")
+    click.echo(f"The sheet is in {html} and {markdown}, its lookup file of labels in {labels}.")
 
 
 @click.command()

@@ -598,10 +598,11 @@ class HierarchyTree(TypedDict):
 
 
 class SheetWritten(TypedDict):
-    """Where the sheet for researchers is."""
+    """Where the sheet for researchers is, and the lookup file of its labels."""
 
     html: Annotated[str, "a file."]
     markdown: Annotated[str, "a file."]
+    labels: Annotated[str, "a file."]
 
 
 class TokenMade(TypedDict):

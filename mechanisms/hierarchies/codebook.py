@@ -1,21 +1,37 @@
-"""What published labels stand for, from hierarchies alone: the codebook of a release's columns."""
+"""What published labels stand for, from hierarchies alone: the codebook of a release's columns, and its labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from ..amounts import counted
+import numpy as np
+
+from ..amounts import grouped
 from .build import described_hierarchy
 from .decimals import DecimalIntervals
-from .declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from .declare import BUCKET_LABEL, Hierarchy, IntervalHierarchy, ValueHierarchy
 
-__all__ = ["MOST_LABELS", "MOST_VALUES", "CodebookLabel", "ColumnCodebook", "codebook", "published_levels"]
+__all__ = [
+    "MOST_LABELS",
+    "MOST_VALUES",
+    "CodebookLabel",
+    "ColumnCodebook",
+    "StageLabel",
+    "codebook",
+    "published_levels",
+    "stage_labels",
+]
 
 MOST_LABELS = 40
 MOST_VALUES = 24
+MOST_LISTED = 20_000
+"""Labels of a level that are listed where nobody has them."""
+INTERVAL = re.compile(r"\[(?P<lower>[^,]+), (?P<upper>.+)\)|< (?P<below>.+)|>= (?P<above>.+)|(?P<single>-?\d+(\.\d+)?)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +106,8 @@ def _column(column: Mapping[str, Any], *, level: int, stages: tuple[int, ...]) -
     description = column.get("hierarchy")
     labels: list[CodebookLabel] = []
     if description is None:
-        rule = "The certificate doesn't carry this hierarchy, only its SHA-256: ask the publisher for it."
+        digest = column["hierarchy_sha256"]
+        rule = f"The certificate doesn't carry this hierarchy, only its SHA-256, {digest}: ask the publisher for it."
     else:
         hierarchy = described_hierarchy(description)
         rule = _rule(hierarchy, level)
@@ -115,9 +132,10 @@ def _rule(hierarchy: Hierarchy, level: int) -> str:  # noqa: PLR0911 - a sentenc
             values = [row[0] for row in hierarchy.rows()]
             case = " Upper and lower case are read alike." if hierarchy.fold_case else ""
             if not _is_identity(hierarchy, level):
-                return f"Of {counted(len(values), 'declared value')}; what was not declared is *.{case}"
+                noun = "declared value" if len(values) == 1 else "declared values"
+                return f"Of {grouped(len(values))} {noun}; what was not declared is *.{case}"
             shown, more = ", ".join(values[:MOST_VALUES]), len(values) - MOST_VALUES
-            rest = f" and {more:,} more" if more > 0 else ""
+            rest = f" and {grouped(more)} more" if more > 0 else ""
             return f"Each declared value is its own label: {shown}{rest}; what was not declared is *.{case}"
         case IntervalHierarchy(lower=lower, upper=upper, widths=widths):
             low, high = f"smaller numbers are < {lower}", f"larger ones >= {upper}"
@@ -158,3 +176,82 @@ def _labels(hierarchy: ValueHierarchy, level: int) -> list[CodebookLabel]:
         for label, own in values.items()
         if own
     ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageLabel:
+    """A label of a stage, and what it becomes where the labels of all stages are made alike.
+
+    Args:
+        column: the column's name.
+        stage: 1 for the finest.
+        label: as it is published.
+        coarser: the label of the last stage that it belongs to; None where the hierarchy isn't known.
+        lower: the least number that the label holds; empty where there is none.
+        upper: the number that it ends before; likewise.
+    """
+
+    column: str
+    stage: int
+    label: str
+    coarser: str | None
+    lower: str
+    upper: str
+
+
+def stage_labels(
+    certificate: Mapping[str, Any], *, published: Mapping[tuple[str, int], Sequence[str]]
+) -> Iterator[StageLabel]:
+    """Yield the declared labels of each column at each stage, each once.
+
+    Of a level with very many labels, and of a hierarchy that isn't known, those that are published.
+
+    Args:
+        certificate: the fields of one that verifies, of any format.
+        published: column and stage → the labels that the table has.
+    """
+    stated = {column["column"]: column for column in certificate["map"]["columns"]}
+    for name in dict.fromkeys(name for name, _ in published):
+        description = stated[name].get("hierarchy")
+        hierarchy = None if description is None else described_hierarchy(description)
+        levels = {
+            stage: level
+            for level, stages in published_levels(certificate, stated[name]).items()
+            for stage in stages or (1,)
+        }
+        last = levels[max(levels)]
+        for stage in sorted(levels):
+            yield from _of_stage(
+                name, stage, hierarchy, level=levels[stage], last=last, shown=published.get((name, stage), ())
+            )
+
+
+def _of_stage(
+    column: str, stage: int, hierarchy: Hierarchy | None, *, level: int, last: int, shown: Sequence[str]
+) -> Iterator[StageLabel]:
+    if hierarchy is None:
+        for label in sorted(shown):
+            yield StageLabel(column=column, stage=stage, label=label, coarser=None, lower="", upper="")
+        return
+    if hierarchy.size(level) <= MOST_LISTED:
+        codes = np.arange(hierarchy.size(level), dtype=np.int64)
+    else:
+        bounds = [label_bounds(label) for label in shown if label != BUCKET_LABEL]
+        numbers = [lower or format(Decimal(upper) - 1, "f") for lower, upper in bounds]
+        codes = np.unique([0, *hierarchy.codes_of_texts([number.encode() for number in numbers], level).tolist()])
+    become = hierarchy.labels(hierarchy.coarser(codes, level=level, to=last), last)
+    is_number = not isinstance(hierarchy, ValueHierarchy)
+    for label, coarser in zip(hierarchy.labels(codes, level), become, strict=True):
+        lower, upper = label_bounds(label) if is_number else ("", "")
+        yield StageLabel(column=column, stage=stage, label=label, coarser=coarser, lower=lower, upper=upper)
+
+
+def label_bounds(label: str) -> tuple[str, str]:
+    """Return the numbers that an interval's label begins with and ends before, each empty where there is none."""
+    interval = INTERVAL.fullmatch(label)
+    if interval is None:
+        return "", ""
+    if (single := interval["single"]) is not None:
+        number = Decimal(single)
+        return single, format(number + Decimal((0, (1,), int(number.as_tuple().exponent))), "f")
+    return interval["lower"] or interval["above"] or "", interval["upper"] or interval["below"] or ""

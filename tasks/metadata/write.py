@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from ...mechanisms.hierarchies.codebook import ColumnCodebook
+from ...mechanisms.amounts import grouped
+from ...mechanisms.hierarchies.codebook import CodebookLabel, ColumnCodebook
 from ...mechanisms.hierarchies.declare import BUCKET_LABEL
 from .description import DescribedColumn, DescribedFile, DescribedRelease, DescribedTable
 
@@ -323,9 +324,9 @@ def _lines(described: DescribedRelease) -> Iterator[str]:
 
 
 def _table(table: DescribedTable) -> Iterator[str]:
-    yield from ("", f"## {_plain(table.files[0].name)}", "", f"Rows: {table.rows:,}.", "")
+    yield from ("", f"## {_plain(table.files[0].name)}", "", f"Rows: {grouped(table.rows)}.", "")
     yield from ("| file | bytes | SHA-256 |", "|---|---|---|")
-    yield from (f"| {_plain(file.name)} | {file.n_bytes:,} | {file.sha256} |" for file in table.files)
+    yield from (f"| {_plain(file.name)} | {grouped(file.n_bytes)} | {file.sha256} |" for file in table.files)
     yield from ("", "| column | type | meaning |", "|---|---|---|")
     for column in table.columns:
         yield f"| {_plain(column.name)} | {column.datatype} | {_plain(column.meaning)} |"
@@ -335,17 +336,21 @@ def _codebook(book: tuple[ColumnCodebook, ...]) -> Iterator[str]:
     """Which declared values each label stands for."""
     yield from ("", "## Codebook", "")
     yield "The labels as they were declared before the records were read, with values that perhaps nobody has."
+    yield from (
+        "",
+        "| column | level | labels and what they stand for | SHA-256 of the hierarchy |",
+        "|---|---|---|---|",
+    )
     for one in book:
         of = "" if not one.stages else f", stage {', '.join(str(stage) for stage in one.stages)}"
-        yield from ("", f"### {_plain(one.name)}, level {one.level}{of}", "", _plain(one.rule))
-        if one.labels:
-            yield from ("", "| label | declared values |", "|---|---|")
-        for label in one.labels:
-            rest = f" and {label.more:,} more" if label.more else ""
-            yield f"| {_plain(label.label)} | {_plain(', '.join(label.values))}{rest} |"
-        if one.more:
-            yield from ("", f"And {one.more:,} more labels.")
-        yield from ("", f"SHA-256 of the hierarchy: {one.digest}")
+        texts = [_plain(one.rule), *(_label(label) for label in one.labels)]
+        texts += [f"And {grouped(one.more)} more labels."] if one.more else []
+        yield f"| {_plain(one.name)} | {one.level}{of} | {' '.join(texts)} | {one.digest} |"
+
+
+def _label(label: CodebookLabel) -> str:
+    rest = f" and {grouped(label.more)} more" if label.more else ""
+    return f"**{_plain(label.label)}**: {_plain(', '.join(label.values))}{rest}."
 
 
 def _plain(text: str) -> str:

@@ -12,13 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ....accounting.dashboard.templating import grouped
 from ....accounting.theory.planning.deletion import propose_deletion, stage_levels
 from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
 from ....flows.spec import parse_spec, read_spec
-from ....mechanisms.amounts import amount_shown
+from ....mechanisms.amounts import amount_shown, grouped
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.map_selection.choice import Levels, MapChoice

@@ -9,9 +9,6 @@ from itertools import accumulate
 from math import sqrt
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from ....mechanisms.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,
@@ -20,10 +17,8 @@ from ....mechanisms.deletion import (
     expected_deletion,
     largest_deletion,
 )
-from ....mechanisms.hierarchies.build import described_hierarchy
 
 __all__ = [
-    "Counted",
     "DeletionFacts",
     "GroupBounds",
     "PublishedStage",
@@ -34,8 +29,6 @@ __all__ = [
 COUNTS = (1, 2, 5, 10, 20, 50, 100, 1_000)
 SHARES = (Fraction(1, 5), Fraction(7, 20), Fraction(1, 2), Fraction(13, 20), Fraction(4, 5), Fraction(1))
 SMALL = 5
-MOST_MERGED = 40
-MOST_LABELS = 10_000
 OUTSIDE = Fraction(1, 40)
 
 
@@ -102,7 +95,6 @@ class DeletionFacts:
         largest: the largest Z.
         bounds: of groups of the last stage.
         small: what becomes of small groups.
-        counted: the column that the code counts by; None where it counts by stage.
         calibrated: whether the weights were raked to noisy margins afterwards.
     """
 
@@ -113,7 +105,6 @@ class DeletionFacts:
     largest: int
     bounds: tuple[GroupBounds, ...]
     small: tuple[SmallGroup, ...]
-    counted: Counted | None
     calibrated: bool
 
     @property
@@ -122,13 +113,12 @@ class DeletionFacts:
         return self.largest + self.k
 
 
-def deletion_facts(mechanism: DeletionRelease, certificate: Mapping[str, Any], table: pa.Table) -> DeletionFacts:
-    """Read what concerns the deletion from a certificate that verifies, and its table.
+def deletion_facts(mechanism: DeletionRelease, certificate: Mapping[str, Any]) -> DeletionFacts:
+    """Read what concerns the deletion from a certificate that verifies.
 
     Args:
         mechanism: the certificate's.
         certificate: its fields.
-        table: the published rows, labels as texts.
     """
     noise, k = mechanism.noise, mechanism.k
     weights, expected, largest = deletion_weights(noise), expected_deletion(noise), largest_deletion(noise)
@@ -150,7 +140,6 @@ def deletion_facts(mechanism: DeletionRelease, certificate: Mapping[str, Any], t
         largest=largest,
         bounds=tuple(_bounds(mechanism)),
         small=tuple(_small(weights, size, k=k, expected=expected) for size in sorted(sizes)),
-        counted=_counted(certificate, table, stages),
         calibrated="margins" in certificate["published"],
     )
 
@@ -184,55 +173,3 @@ def _small(weights: Sequence[int], size: int, *, k: int, expected: Fraction) -> 
     chance = sum(reached)
     kept = Fraction(sum((size - z) * weight for z, weight in enumerate(reached)), chance)
     return SmallGroup(people=size, published=chance / WEIGHT_TOTAL, estimate=float(kept + expected))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counted:
-    """The column that the code counts by, at the levels of the last stage.
-
-    Args:
-        column: its name.
-        merged: stage and label → the label of the last stage that it belongs to; those that aren't the same alone.
-    """
-
-    column: str
-    merged: Mapping[tuple[int, str], str]
-
-
-def _counted(certificate: Mapping[str, Any], table: pa.Table, stages: Sequence[PublishedStage]) -> Counted | None:
-    """The first column whose labels need not be merged; else the first with few to merge into several."""
-    columns = certificate["map"]["columns"]
-    for column in columns:
-        if len({stage.levels[column["column"]] for stage in stages}) == 1:
-            return Counted(column=column["column"], merged={})
-    found = (_merging(column, table, stages) for column in columns)
-    return next((one for one in found if one is not None), None)
-
-
-def _merging(column: Mapping[str, Any], table: pa.Table, stages: Sequence[PublishedStage]) -> Counted | None:
-    """The labels that the table has, and those of the last stage that they belong to.
-
-    None where they are many, or all become one.
-    """
-    name, last = column["column"], stages[-1].levels[column["column"]]
-    if column["hierarchy"] is None:
-        return None
-    hierarchy = described_hierarchy(column["hierarchy"])
-    if hierarchy.size(last) == 1:
-        return None
-    merged: dict[tuple[int, str], str] = {}
-    for stage in stages[:-1]:
-        level = stage.levels[name]
-        if hierarchy.size(level) > MOST_LABELS:
-            return None
-        codes = np.arange(hierarchy.size(level), dtype=np.int64)
-        becomes = hierarchy.labels(hierarchy.coarser(codes, level=level, to=last), last)
-        merged |= {
-            (stage.number, label): coarse
-            for label, coarse in zip(hierarchy.labels(codes, level), becomes, strict=True)
-            if label != coarse
-        }
-    pairs = pa.table({"stage": table["stage"], "label": table[name].cast(pa.string())}).group_by(["stage", "label"])
-    there = sorted((int(row["stage"]), row["label"]) for row in pairs.aggregate([]).to_pylist())
-    few = {pair: merged[pair] for pair in there if pair in merged}
-    return Counted(column=name, merged=few) if len(few) <= MOST_MERGED else None

@@ -20,10 +20,11 @@ from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
+from ....mechanisms.amounts import grouped
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
-from ....mechanisms.hierarchies.codebook import ColumnCodebook, codebook, published_levels
+from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
 from ....mechanisms.recoding import told_sentences
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ...release_check import verify_release
@@ -45,6 +46,7 @@ __all__ = [
     "SheetFacts",
     "bibtex",
     "citation",
+    "declared_sizes",
     "sheet_facts",
 ]
 
@@ -61,7 +63,7 @@ class PublishedColumn:
 
     Args:
         name: its name.
-        levels: at which it is published, the finest first.
+        levels: at which it is published, of each stage.
         labels: how many different labels the table has.
         examples: a few of them.
         starred: whether `*` is among them.
@@ -120,7 +122,10 @@ class SheetFacts:
         records: that it shows, as certified; None where it counts none.
         groups: how many groups, cells or answers, as certified.
         intervals: of combinations that are in the table of a sample.
+        labels: those of each column and stage, with what they become at the last one.
         bounds: of what the code counts; None where there are none.
+        cross: the columns of a cross table; empty where there aren't two.
+        cross_bounds: of what it counts; None where there are none.
         margins: the name of the file of noisy counts that is read instead of the table; None where there is none.
         chances: of small groups.
         attempts: what the guarantee leaves to somebody who looks for a person.
@@ -141,7 +146,10 @@ class SheetFacts:
     records: int | None
     groups: int
     intervals: tuple[CountInterval, ...]
+    labels: tuple[StageLabel, ...]
     bounds: CountBounds | None
+    cross: tuple[str, ...]
+    cross_bounds: CountBounds | None
     margins: str | None
     chances: tuple[Chance, ...]
     attempts: tuple[Attempt, ...]
@@ -149,17 +157,26 @@ class SheetFacts:
     told: tuple[str, ...]
 
     @property
-    def counted_by(self) -> str:
-        """The column that the code counts by, or `stage`."""
-        if self.deletion is None or self.margins is not None:
-            return self.columns[0].name
-        return "stage" if self.deletion.counted is None else self.deletion.counted.column
+    def stages(self) -> int:
+        """How many stages published the rows."""
+        return 1 if self.deletion is None else len(self.deletion.stages)
 
     @property
-    def declared_labels(self) -> int | None:
-        """How many labels the column has that the code counts by, at the levels of the last stage."""
-        sizes = declared_sizes(self.certificate)
-        return sizes.get(self.counted_by)
+    def comparable(self) -> tuple[str, ...]:
+        """The columns that tell something once the labels of all stages are made alike."""
+        alike = [
+            column.name
+            for column in self.columns
+            if len({*column.levels}) == 1 or (declared_sizes(self.certificate)[column.name] or 1) > 1
+        ]
+        return tuple(alike)
+
+    @property
+    def counted_by(self) -> str:
+        """The column that the code counts by, or `stage`."""
+        if self.stages == 1 or self.margins is not None:
+            return self.columns[0].name
+        return self.comparable[0] if self.comparable else "stage"
 
     @property
     def noise_deviation(self) -> float | None:
@@ -219,7 +236,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     rate = None if reading.rate is None else float(reading.rate)
     k = reading.k
     noise = None if reading.noise is None else float(reading.noise)
-    deletion = deletion_facts(mechanism, certificate, table) if isinstance(mechanism, DeletionRelease) else None
+    deletion = deletion_facts(mechanism, certificate) if isinstance(mechanism, DeletionRelease) else None
     facts = SheetFacts(
         certificate=certificate,
         shape=reading.shape,
@@ -234,22 +251,34 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         records=certificate["published"]["records"],
         groups=certificate["published"]["groups"],
         intervals=_intervals(rate, k) if rate is not None and k is not None and reading.suppresses else (),
+        labels=_labels(table, certificate, columns),
         bounds=None,
+        cross=(),
+        cross_bounds=None,
         margins=next((name for name in certificate["files"] if Path(name).stem == "margins"), None),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
         deletion=deletion,
         told=_told(table, certificate, columns, shape=reading.shape),
     )
-    return replace(facts, bounds=_bounds(facts, mechanism)) if columns and reading.shape != "answers" else facts
+    if not columns or reading.shape in ("answers", "synthetic"):
+        return facts
+    own = facts.margins is not None
+    bounds = _margin_bounds(facts) if own else _bounds(facts, mechanism, by=(facts.counted_by,))
+    cross = facts.comparable[:2] if len(facts.comparable) > 1 else ()
+    cross_bounds = None if own or not cross else _bounds(facts, mechanism, by=cross)
+    return replace(facts, bounds=bounds, cross=cross, cross_bounds=cross_bounds)
 
 
-def _bounds(facts: SheetFacts, mechanism: object) -> CountBounds | None:
-    """Of counts by `facts.counted_by`."""
-    if facts.margins is not None:
-        error = float(facts.certificate["published"]["margins"]["standard_error"])
-        return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
-    combinations = _combinations(facts.certificate, facts.counted_by)
+def _margin_bounds(facts: SheetFacts) -> CountBounds:
+    """Of counts that are read off margins."""
+    error = float(facts.certificate["published"]["margins"]["standard_error"])
+    return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
+
+
+def _bounds(facts: SheetFacts, mechanism: object, *, by: tuple[str, ...]) -> CountBounds | None:
+    """Of counts by some columns."""
+    combinations = _combinations(facts.certificate, by)
     if isinstance(mechanism, DeletionRelease):
         return deletion_bounds(mechanism, combinations=combinations)
     if facts.rate is None:
@@ -274,11 +303,11 @@ def declared_sizes(certificate: Mapping[str, Any]) -> dict[str, int | None]:
     }
 
 
-def _combinations(certificate: Mapping[str, Any], by: str) -> int | None:
-    """How many combinations of labels a label of a column has part in; None where that isn't known."""
+def _combinations(certificate: Mapping[str, Any], by: tuple[str, ...]) -> int | None:
+    """How many combinations of labels those of some columns have part in; None where that isn't known."""
     sizes = declared_sizes(certificate)
-    others = [size for name, size in sizes.items() if name != by]
-    if by not in sizes or None in others:
+    others = [size for name, size in sizes.items() if name not in by]
+    if not sizes.keys() >= set(by) or None in others:
         return None
     return math.prod(size for size in others if size is not None)
 
@@ -302,8 +331,10 @@ def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]
 
 
 def _columns(table: pa.Table, certificate: Mapping[str, Any], *, figures: frozenset[str]) -> list[PublishedColumn]:
+    stages = certificate["published"].get("stages") or [{}]
     levels = {
-        column["column"]: tuple(published_levels(certificate, column)) for column in certificate["map"]["columns"]
+        column["column"]: tuple(stage.get("levels", {}).get(column["column"], column["level"]) for stage in stages)
+        for column in certificate["map"]["columns"]
     }
     found = []
     for name in table.column_names:
@@ -322,6 +353,23 @@ def _columns(table: pa.Table, certificate: Mapping[str, Any], *, figures: frozen
             )
         )
     return found
+
+
+def _labels(
+    table: pa.Table, certificate: Mapping[str, Any], columns: Sequence[PublishedColumn]
+) -> tuple[StageLabel, ...]:
+    stage = table["stage"] if "stage" in table.column_names and "stage" not in {one.name for one in columns} else None
+    published: dict[tuple[str, int], list[str]] = {}
+    for column in columns:
+        pairs = pa.table(
+            {
+                "stage": pa.chunked_array([pa.array([1] * table.num_rows)]) if stage is None else stage,
+                "label": table[column.name].cast(pa.string()),
+            }
+        )
+        for row in pairs.group_by(["stage", "label"]).aggregate([]).to_pylist():
+            published.setdefault((column.name, int(row["stage"])), []).append(row["label"])
+    return tuple(stage_labels(certificate, published=published))
 
 
 def _told(
@@ -346,6 +394,7 @@ def _told(
             for column in columns
         },
         drawn="selection" in certificate["map"],
+        number=grouped,
     )
 
 

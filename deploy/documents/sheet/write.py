@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +15,10 @@ from ....accounting.ledger.private_store.signing import read_public_keys
 from ...cli import RELEASE_FOLDER
 from ...commands.output_guard import make_folder_elsewhere, require_elsewhere, write_new
 from ..rendering import page, plain_text
-from .bounds import Language
-from .facts import SheetFacts, bibtex, citation, sheet_facts
+from .bounds import CountBounds, Language
+from .facts import SheetFacts, bibtex, citation, declared_sizes, sheet_facts
 
-__all__ = ["Snippet", "snippets", "write_sheet"]
+__all__ = ["Snippet", "cross_snippets", "labels_file", "snippets", "write_sheet"]
 
 MARGIN_TEXTS = ("column", "label", "second_column", "second_label")
 
@@ -39,7 +42,7 @@ def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     """The same count in each tool: people by a column, with bounds that hold; the rest is only loaded."""
     if facts.shape in ("answers", "synthetic") or not facts.columns:
         return tuple(_loading(facts))
-    asked = _Count(facts)
+    asked = _Count(facts=facts, by=(facts.counted_by,), bounds=facts.bounds, of_margins=facts.margins is not None)
     return (
         Snippet(tool="pandas", language="python", code=asked.pandas()),
         Snippet(tool="Polars", language="python", code=asked.polars()),
@@ -48,31 +51,57 @@ def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+def cross_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
+    """People by two columns, from the rows; none where there aren't two that tell something."""
+    if not facts.cross:
+        return ()
+    asked = _Count(facts=facts, by=facts.cross, bounds=facts.cross_bounds, of_margins=False)
+    return (
+        Snippet(tool="pandas", language="python", code=asked.pandas()),
+        Snippet(tool="R", language="r", code=asked.r()),
+    )
+
+
+def document_name(facts: SheetFacts) -> str:
+    """What the names of a release's documents begin with."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", facts.certificate["release_id"])
+
+
+def labels_file(facts: SheetFacts) -> str:
+    """The name of the lookup file of labels."""
+    return f"{document_name(facts)}-labels.csv"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Count:
-    """People by a column: `counted` and `groups` of each label, and what `CountBounds` makes of them."""
+    """People by some columns: `counted` and `groups` of their labels, and what bounds make of them.
+
+    Args:
+        facts: of the release.
+        by: the columns, or `stage`.
+        bounds: of what is counted; None where there are none.
+        of_margins: whether counts are read off the margins, by a single column.
+    """
 
     facts: SheetFacts
-
-    @property
-    def by(self) -> str:
-        return "label" if self.facts.margins is not None else self.facts.counted_by
+    by: tuple[str, ...]
+    bounds: CountBounds | None
+    of_margins: bool
 
     @property
     def labels(self) -> list[str]:
         return [column.name for column in self.facts.columns]
 
     @property
-    def merged(self) -> Mapping[tuple[int, str], str]:
-        """Labels of earlier stages that become others."""
-        one = self.facts.deletion
-        return {} if self.facts.margins is not None or one is None or one.counted is None else one.counted.merged
+    def merged(self) -> list[str]:
+        """Columns whose labels are not those of the last stage in every stage."""
+        return [column.name for column in self.facts.columns if column.name in self.by and len({*column.levels}) > 1]
 
     @property
     def there(self) -> tuple[str, str] | None:
         """The column, and the comparison, of the rows that have combinations of the last stage, or any records."""
-        if self.facts.deletion is not None and len(self.facts.deletion.stages) > 1:
-            return "stage", f"== {len(self.facts.deletion.stages)}"
+        if self.facts.stages > 1:
+            return "stage", f"== {self.facts.stages}"
         if self.facts.shape == "histogram" and self.facts.noise is None:
             return "count", "> 0"
         return None
@@ -85,23 +114,24 @@ class _Count:
 
     def results(self, language: Language) -> dict[str, str]:
         """The name of each result and its expression."""
-        return {"people": "counted"} if self.facts.bounds is None else self.facts.bounds.texts(language)
+        return {"people": "counted"} if self.bounds is None else self.bounds.texts(language)
 
     def head(self, language: Language) -> list[str]:
         """What the expressions name: modules, and the error."""
         text = " ".join(self.results(language).values())
         lines = ["import numpy as np"] if "np." in text else []
         if "error" in text:
-            lines += ["from scipy.stats import nbinom"] if language == "python" else []
-            labels = self.facts.declared_labels
-            at_once = "" if labels is None else f" of each label; for all {labels} at once: 0.05 / {labels}"
-            lines += ["", f"error {'=' if language == 'python' else '<-'} 0.05  #{at_once or ' of each label'}"]
+            lines += ["from scipy.stats import nbinom", ""] if language == "python" else []
+            sizes = [declared_sizes(self.facts.certificate).get(name) for name in self.by]
+            cells = None if None in sizes else math.prod(size for size in sizes if size is not None)
+            at_once = " of each" if cells is None else f" of each; for all {cells} to hold at once: 0.05 / {cells}"
+            lines += [f"error {'=' if language == 'python' else '<-'} 0.05  #{at_once}"]
         return lines
 
     def pandas(self) -> str:
-        facts, name = self.facts, _literal(self.by)
+        facts = self.facts
         lines = ["import pandas as pd", *self.head("python"), ""]
-        if facts.margins is not None:
+        if self.of_margins and facts.margins is not None:
             lines += [
                 _pandas_load(facts.margins, MARGIN_TEXTS),
                 f'own = table[(table["column"] == {_literal(facts.counted_by)}) & (table["second_column"] == "")]',
@@ -110,27 +140,32 @@ class _Count:
         else:
             lines.append(_pandas_load(facts.file, self.labels))
             if self.merged:
-                pairs = ", ".join(f"({s}, {_literal(a)}): {_literal(b)}" for (s, a), b in self.merged.items())
                 lines += [
-                    f"coarse = {{{pairs}}}",
-                    f'table[{name}] = [coarse.get(pair, pair[1]) for pair in zip(table["stage"], table[{name}])]',
+                    f'labels = pd.read_csv("{labels_file(facts)}", dtype=str, keep_default_na=False)',
+                    f"for name in {_list(self.merged)}:",
+                    '    own = labels[labels["column"] == name]',
+                    '    coarser = dict(zip(zip(own["stage"].astype(int), own["label"]), own["coarser"]))',
+                    '    table[name] = [coarser[pair] for pair in zip(table["stage"], table[name])]',
                 ]
             weight = " * ".join(f'table["{one}"]' for one in self.adding)
             there = "table" if self.there is None else f'table[table["{self.there[0]}"] {self.there[1]}]'
-            counted = f"({weight}).groupby(table[{name}], observed=True).sum()"
-            lines += [
-                f"counted = {counted}" if weight else f"counted = table.groupby({name}, observed=True).size()",
-                f"last = {there}.drop_duplicates([{', '.join(map(_literal, self.labels))}])",
-                f"groups = last.groupby({name}, observed=True).size().reindex(counted.index, fill_value=0)",
-            ]
+            own = f"[{', '.join(f'table[{_literal(name)}]' for name in self.by)}]"
+            by = _literal(self.by[0]) if len(self.by) == 1 else _list(self.by)
+            counted = f"({weight}).groupby({own[1:-1] if len(self.by) == 1 else own}, observed=True).sum()"
+            lines.append(f"counted = {counted}" if weight else f"counted = table.groupby({by}, observed=True).size()")
+            if self.bounds is not None:
+                lines += [
+                    f"last = {there}.drop_duplicates({_list(self.labels)})",
+                    f"groups = last.groupby({by}, observed=True).size().reindex(counted.index, fill_value=0)",
+                ]
         lines += [f"{result} = {text}" for result, text in self.results("python").items()]
         frame = ", ".join(f'"{result}": {result}' for result in self.results("python"))
-        return "\n".join([*lines, f"print(pd.DataFrame({{{frame}}}))"]) + "\n"
+        return "\n".join([*lines, f"shown = pd.DataFrame({{{frame}}})", "print(shown)"]) + "\n"
 
     def polars(self) -> str:
-        facts, name = self.facts, _literal(self.by)
+        facts, by = self.facts, _list(["label"] if self.of_margins else self.by)
         lines = ["import polars as pl", *self.head("python"), ""]
-        if facts.margins is not None:
+        if self.of_margins and facts.margins is not None:
             lines += [
                 _polars_load(facts.margins, MARGIN_TEXTS),
                 f'own = table.filter(pl.col("column") == {_literal(facts.counted_by)}, '
@@ -140,33 +175,34 @@ class _Count:
         else:
             lines.append(_polars_load(facts.file, self.labels))
             if self.merged:
-                rows = ", ".join(f"({s}, {_literal(a)}, {_literal(b)})" for (s, a), b in self.merged.items())
-                schema = f'{{"stage": pl.Int64, {name}: pl.String, "merged": pl.String}}'
                 lines += [
-                    f'coarse = pl.DataFrame([{rows}], schema={schema}, orient="row")',
-                    f'table = table.with_columns(pl.col({name}).cast(pl.String)).join(coarse, on=["stage", {name}], '
-                    'how="left")',
-                    f'table = table.with_columns(pl.coalesce("merged", {name}).alias({name}))',
+                    f'labels = pl.read_csv("{labels_file(facts)}", infer_schema=False)',
+                    f"for name in {_list(self.merged)}:",
+                    '    own = labels.filter(pl.col("column") == name)',
+                    '    own = own.select("stage", "coarser", pl.col("label").alias(name))',
+                    '    table = table.with_columns(pl.col("stage").cast(pl.String), pl.col(name).cast(pl.String))',
+                    '    table = table.join(own, on=["stage", name], how="left").drop(name).rename({"coarser": name})',
+                    'table = table.with_columns(pl.col("stage").cast(pl.Int64))',
                 ]
             weight = " * ".join(f'pl.col("{one}")' for one in self.adding)
             there = "table" if self.there is None else f'table.filter(pl.col("{self.there[0]}") {self.there[1]})'
             lines += [
-                f"people = table.group_by({name}).agg(counted={f'({weight}).sum()' if weight else 'pl.len()'})",
-                f"last = {there}.unique([{', '.join(map(_literal, self.labels))}])",
-                f"groups = last.group_by({name}).agg(groups=pl.len())",
-                f'counts = people.join(groups, on={name}, how="left").with_columns(pl.col("groups").fill_null(0))',
+                f"people = table.group_by({by}).agg(counted={f'({weight}).sum()' if weight else 'pl.len()'})",
+                f"last = {there}.unique({_list(self.labels)})",
+                f"groups = last.group_by({by}).agg(groups=pl.len())",
+                f'counts = people.join(groups, on={by}, how="left").with_columns(pl.col("groups").fill_null(0))',
             ]
         results = ", ".join(f"{result}={text}" for result, text in self.results("python").items())
         lines += [
             'counted, groups = (counts[name].cast(pl.Float64).to_numpy() for name in ("counted", "groups"))',
-            f"counts = counts.select({name}, {results}).sort({name})",
+            f"counts = counts.select({by[1:-1]}, {results}).sort({by})",
             "print(counts)",
         ]
         return "\n".join(lines) + "\n"
 
     def duckdb(self) -> str:
-        facts, name = self.facts, _quoted(self.by)
-        if facts.margins is not None:
+        facts, name = self.facts, _quoted(self.by[0])
+        if self.of_margins and facts.margins is not None:
             source = _duckdb_source(facts.margins, MARGIN_TEXTS)
             inner = [
                 'SELECT label, "count" AS counted, 1 AS groups',
@@ -174,20 +210,21 @@ class _Count:
                 f"""WHERE "column" = {_text(facts.counted_by)} AND coalesce(second_column, '') = ''""",
             ]
         else:
-            label, origin = name, _duckdb_source(facts.file, self.labels)
+            label, origin = f"released.{name}", f"{_duckdb_source(facts.file, self.labels)} AS released"
             if self.merged:
-                rows = ", ".join(f"({s}, {_text(a)}, {_text(b)})" for (s, a), b in self.merged.items())
-                label = f"coalesce(merged, {name})"
+                label = "labels.coarser"
                 origin += (
-                    f"\n  LEFT JOIN (VALUES {rows}) AS coarse(of_stage, of_label, merged)\n    "
-                    f'ON "stage" = of_stage AND {name} = of_label'
+                    f"\n  JOIN read_csv('{labels_file(facts)}', header = true, all_varchar = true) AS labels"
+                    f'\n    ON labels."column" = {_text(self.by[0])} AND labels.label = released.{name}'
+                    "\n    AND labels.stage = released.stage::VARCHAR"
                 )
-            weight = " * ".join(f'"{one}"' for one in self.adding)
+            weight = " * ".join(f'released."{one}"' for one in self.adding)
             comparison = "" if self.there is None else self.there[1].replace("==", "=")
-            where = "" if self.there is None else f' FILTER (WHERE "{self.there[0]}" {comparison})'
+            where = "" if self.there is None else f' FILTER (WHERE released."{self.there[0]}" {comparison})'
+            cells = ", ".join(f"released.{_quoted(one)}" for one in self.labels)
             inner = [
                 f"SELECT {label} AS label, {f'sum({weight})' if weight else 'count(*)'} AS counted,",
-                f"       count(DISTINCT row({', '.join(map(_quoted, self.labels))})){where} AS groups",
+                f"       count(DISTINCT row({cells})){where} AS groups",
                 f"FROM {origin}",
                 "GROUP BY ALL",
             ]
@@ -197,39 +234,39 @@ class _Count:
         )
 
     def r(self) -> str:
-        facts, name = self.facts, _literal(self.by)
-        lines = [line for line in self.head("r") if line]
-        if facts.margins is not None:
+        facts, by = self.facts, f"c({_list(self.by)[1:-1]})"
+        lines = self.head("r")
+        if self.of_margins and facts.margins is not None:
             lines += [
                 _r_load(facts.margins, MARGIN_TEXTS),
-                f'own <- table[table$column == {_literal(facts.counted_by)} & table$second_column == "", ]',
-                "counted <- setNames(own$count, own$label)",
+                f'shown <- table[table$column == {_literal(facts.counted_by)} & table$second_column == "", ]',
+                "counted <- shown$count",
                 "groups <- 1",
             ]
+            by = '"label"'
         else:
-            lines += [
-                _r_load(facts.file, self.labels),
-                "table <- as.data.frame(table)",
-                f"label <- as.character(table[[{name}]])",
-            ]
+            lines += [_r_load(facts.file, self.labels), "table <- as.data.frame(table)"]
             if self.merged:
-                stages = ", ".join(str(stage) for stage, _ in self.merged)
-                finer = ", ".join(_literal(label) for _, label in self.merged)
-                merged = ", ".join(map(_literal, self.merged.values()))
                 lines += [
-                    f"place <- match(paste(table$stage, label), paste(c({stages}), c({finer})))",
-                    f"label <- ifelse(is.na(place), label, c({merged})[place])",
+                    f'labels <- read.csv("{labels_file(facts)}", colClasses = "character", na.strings = character())',
+                    f"for (name in c({_list(self.merged)[1:-1]})) {{",
+                    "  own <- labels[labels$column == name, ]",
+                    "  pairs <- match(paste(table$stage, table[[name]]), paste(own$stage, own$label))",
+                    "  table[[name]] <- own$coarser[pairs]",
+                    "}",
                 ]
             there = "TRUE" if self.there is None else f"table${self.there[0]} {self.there[1]}"
             names = [*self.labels, *(["stage"] if "stage" in there else [])]
             lines += [
-                f"counted <- tapply({' * '.join(f'table${one}' for one in self.adding) or 'rep(1, nrow(table))'}, "
-                "label, sum)",
-                f"last <- {there} & !duplicated(table[c({', '.join(map(_literal, names))})])",
-                "groups <- tapply(last, label, sum)",
+                f"counted <- {' * '.join(f'table${one}' for one in self.adding) or 'rep(1, nrow(table))'}",
+                f"groups <- {there} & !duplicated(table[c({_list(names)[1:-1]})])",
+                f"shown <- aggregate(data.frame(counted, groups), table[{by}], sum)",
+                "counted <- shown$counted",
+                "groups <- shown$groups",
             ]
         lines += [f"{result} <- {text}" for result, text in self.results("r").items()]
-        return "\n".join([*lines, f"print(cbind({', '.join(self.results('r'))}))"]) + "\n"
+        lines.append(f"shown <- cbind(shown[{by}], {', '.join(self.results('r'))})")
+        return "\n".join([*lines, "print(shown, row.names = FALSE)"]) + "\n"
 
 
 def _loading(facts: SheetFacts) -> list[Snippet]:
@@ -273,6 +310,10 @@ def _types(texts: Sequence[str], kind: str) -> str:
     return "{" + ", ".join(f"{_literal(name)}: {kind}" for name in texts) + "}"
 
 
+def _list(names: Sequence[str]) -> str:
+    return f"[{', '.join(map(_literal, names))}]"
+
+
 def _literal(text: str) -> str:
     """A text as Python and R write it."""
     return json.dumps(text, ensure_ascii=False)
@@ -292,20 +333,20 @@ def write_sheet(
     output: Path | str = ".",
     public_key: Path | None = None,
     publisher: str | None = None,
-) -> tuple[Path, Path]:
-    """Write a sheet for researchers, from what a release publishes alone.
+) -> tuple[Path, Path, Path]:
+    """Write a sheet for researchers, from what a release publishes alone, and a lookup file of its labels.
 
-    It may be handed out with the release; but it isn't part of it, so it is written elsewhere.
+    They may be handed out with the release; but they aren't part of it, so they are written elsewhere.
 
     Args:
         release: the release's folder, or its certificate.
-        output: folder for the two files; it is made where there is none.
+        output: folder for the files; it is made where there is none.
         public_key: PEM file of the publisher's public key, to check the certificate with; None checks it by the key
             that it names.
         publisher: who publishes the release, for the citation.
 
     Returns:
-        The two new files: HTML and Markdown.
+        The new files: HTML, Markdown, and the labels as CSV.
 
     Raises:
         InputRefused: the release or the key can't be read, or nothing may be written there.
@@ -313,19 +354,35 @@ def write_sheet(
     """
     trusted = None if public_key is None else read_public_keys(public_key)
     facts = sheet_facts(RELEASE_FOLDER.convert(release, None, None), trusted=trusted)
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", facts.certificate["release_id"])
-    html, markdown = Path(output) / f"{stem}-sheet.html", Path(output) / f"{stem}-sheet.md"
+    stem = document_name(facts)
+    html, markdown, labels = (
+        Path(output) / name for name in (f"{stem}-sheet.html", f"{stem}-sheet.md", labels_file(facts))
+    )
     make_folder_elsewhere(Path(output))
-    for place in (html, markdown):
+    for place in (html, markdown, labels):
         require_elsewhere(place)
     context = {
         "facts": facts,
         "certificate": facts.certificate,
         "snippets": snippets(facts),
+        "cross": cross_snippets(facts),
+        "labels_file": labels_file(facts),
         "citation": citation(facts, publisher=publisher),
         "bibtex": bibtex(facts, publisher=publisher),
         "publisher": publisher,
     }
     write_new(html, page("sheet.html", **context))
     write_new(markdown, plain_text("sheet.md", **context))
-    return html, markdown
+    write_new(labels, _labels_text(facts))
+    return html, markdown, labels
+
+
+def _labels_text(facts: SheetFacts) -> str:
+    """The labels as CSV."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["column", "stage", "label", "coarser", "lower", "upper"])
+    writer.writerows(
+        [one.column, one.stage, one.label, one.coarser or "", one.lower, one.upper] for one in facts.labels
+    )
+    return text.getvalue()

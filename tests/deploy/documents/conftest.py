@@ -147,3 +147,32 @@ def chain(office: Office) -> Path:
     """Rows of a deletion release with three stages, as Parquet."""
     levels = {"town": "levels = [0, 1, 1]", "age": "levels = [0, 1, 2]"}
     return office.run(office.deletion("chain", form="microdata", file_format="parquet", **levels))
+
+
+@pytest.fixture(scope="session")
+def calibrated_chain(office: Office) -> Path:
+    """Counts of a deletion release with three stages and margins, as CSV."""
+    levels = {"town": "levels = [0, 1, 1]", "age": "levels = [0, 1, 2]"}
+    spec = office.deletion("calibrated", **levels)
+    spec.write_text(spec.read_text().replace("[deletion]", "[deletion]\n\n[margins]"))
+    return office.run(spec)
+
+
+@pytest.fixture(scope="session")
+def wide(office: Office) -> Path:
+    """Rows of nineteen columns in four stages, as CSV; labels of up to seventy characters without a space."""
+    names = [f"{'a_long_name_of_column_' if number % 3 == 0 else 'c'}{number}" for number in range(19)]
+    long = "x" * 70
+    with (office.folder / "wide.csv").open("w") as file:
+        file.write(",".join(names) + "\n")
+        for record in range(4_000):
+            file.write(",".join(long if number == 4 else str(record % 2) for number in range(19)) + "\n")
+    tables = [
+        f'[columns."{name}"]\nvalues = ["0", "1"{f", {long!r}" if number == 4 else ""}]\n'
+        f"levels = [0, 0, {int(number > 2 and number % 3 > 0)}, {int(number > 2)}]\n"
+        for number, name in enumerate(names)
+    ]
+    spec = office.folder / "wide.toml"
+    head = DELETION[: DELETION.index("[columns")].format(name="wide", form="microdata", file_format="csv")
+    spec.write_text(head.replace("people.csv", "wide.csv") + "\n".join(tables))
+    return office.run(spec)

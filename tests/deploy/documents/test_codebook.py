@@ -53,7 +53,6 @@ def test_it_has_every_declared_value_also_those_that_nobody_has(office, rows, tm
             assert label in page
             assert ", ".join(values) in page
         assert shown(age.rule) in page
-        assert town.digest in page
 
 
 @pytest.mark.slow
@@ -82,7 +81,7 @@ def test_a_long_one_is_cut_and_says_what_is_missing() -> None:
     assert [(one.label, len(one.values) + one.more) for one in above.labels] == [("*", 40), ("all", 3_960)]
     same = of(ValueHierarchy.from_rows(many), level=0)
     assert same.labels == ()
-    assert "and 3,976 more" in same.rule
+    assert "and 3\u202f976 more" in same.rule
 
 
 TENTHS = DecimalIntervals.of(lower=Decimal("-0.5"), upper=Decimal(2), widths=[Decimal("0.5")])

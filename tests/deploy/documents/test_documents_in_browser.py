@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from support.commands import Commands
 
 NAMES = ("preview", "sheet", "preview-of-deletion", "sheet-of-deletion")
 WIDE = 1100
+PRINTED = 687
+"""Pixels between the margins of A4."""
 KEEP = "CROWDBLEND_DOCUMENT_PICTURES"
 CUT = """() => [...document.querySelectorAll('th, td, dd, dt, p, li, pre, caption, figcaption, h1, h2, h3')]
     .filter(one => one.offsetParent && !(one.closest('thead') && one.closest('thead').clientWidth <= 1))
@@ -102,6 +105,24 @@ def test_printed_in_grey_kept_and_suppressed_are_told_apart(browser, documents, 
     assert abs(grey[0] - grey[1]) > 40
     assert grey[2] < 40, "the hatching is black"
     keep(page, f"{name}-print")
+    context.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "media"), [(320, "screen"), (700, "screen"), (1100, "screen"), (PRINTED, "print")])
+def test_a_sheet_of_nineteen_columns_in_four_stages_fits(browser, office, wide, tmp_path, width, media) -> None:
+    """No table is wider than the page, and the codebook is a single one."""
+    answer = json.loads(office("sheet", str(wide), "--output", str(tmp_path / "sheet"), "--json"))
+    context = browser.new_context(viewport={"width": width, "height": 1_123})
+    page = context.new_page()
+    page.goto(Path(answer["html"]).as_uri())
+    page.emulate_media(media=media)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT) == []
+    assert page.locator("table.codebook").count() == 1
+    assert page.locator("table.codebook tbody tr").count() > 19
+    assert page.locator("h3").count() == 6, "code in four tools, and twice for a cross table"
+    keep(page, f"sheet-of-nineteen-columns-{width}-{media}")
     context.close()
 
 

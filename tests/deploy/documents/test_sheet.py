@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import duckdb
@@ -24,6 +25,9 @@ from crowdblend.deploy.documents.rendering import cell, digits_up, plain_text
 from crowdblend.deploy.documents.sheet.bounds import NormalBounds
 from crowdblend.deploy.documents.sheet.facts import SheetFacts, sheet_facts
 from crowdblend.deploy.documents.sheet.write import snippets
+from crowdblend.mechanisms.hierarchies.codebook import stage_labels
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from scipy import stats
 
 PLANTED = "Zanzibar7"
@@ -37,9 +41,18 @@ def written(office, release: Path, *words: str) -> tuple[str, str]:
     return Path(answer["html"]).read_text(), Path(answer["markdown"]).read_text()
 
 
-def code_of(markdown: str) -> dict[str, str]:
+def code_of(markdown: str, *, part: str = "How to load it") -> dict[str, str]:
     """The snippets as a researcher copies them, by the heading above each."""
-    return dict(re.findall(r"^### (\w+)\n\n```\w+\n(.*?)```", markdown, re.DOTALL | re.MULTILINE))
+    text = markdown.split(f"\n## {part}\n")[1].split("\n## ", maxsplit=1)[0]
+    return dict(re.findall(r"^### (\w+)\n\n```\w+\n(.*?)```", text, re.DOTALL | re.MULTILINE))
+
+
+def laid_out(office, release: Path, place: Path) -> str:
+    """Copies of a release's files and of its documents in one folder, as a researcher has them; the sheet."""
+    shutil.copytree(release, place)
+    answer = json.loads(office("sheet", str(release), "--output", str(place.with_name("documents")), "--json"))
+    shutil.copy(answer["labels"], place)
+    return Path(answer["markdown"]).read_text()
 
 
 COMBINATIONS = 13
@@ -186,7 +199,9 @@ def test_it_is_a_function_of_the_release_alone(rows, tmp_path, office) -> None:
     here = written(office, rows, "--publisher", "O")
     found = sorted(tmp_path.glob("*-sheet.*"))
     assert [path.read_text() for path in found] == list(here)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["lone", *(path.name for path in found)])
+    [labels] = tmp_path.glob("*-labels.csv")
+    names = ["lone", labels.name, *(path.name for path in found)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
 
 def test_it_is_not_written_into_the_release(office, rows) -> None:
@@ -290,9 +305,11 @@ def deleted_by_hand(release: Path) -> dict[str, tuple[float, int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kept", "chain"])
-def test_the_code_for_a_deletion_release_adds_weights_up_with_their_error(needs, office, request, name, monkeypatch):
+def test_the_code_for_a_deletion_release_adds_weights_up_with_their_error(
+    needs, office, request, name, monkeypatch, tmp_path
+) -> None:
     release = request.getfixturevalue(name)
-    code = code_of(written(office, release)[1])
+    code = code_of(laid_out(office, release, tmp_path / "release"))
     facts = sheet_facts(release, trusted=None).deletion
     by_hand = deleted_by_hand(release)
     assert {"North", "South"} <= by_hand.keys()
@@ -310,7 +327,7 @@ def test_the_code_for_a_deletion_release_adds_weights_up_with_their_error(needs,
         for region, (people, groups) in by_hand.items()
     }
     assert any(groups < declared for _, groups in by_hand.values())
-    monkeypatch.chdir(release)
+    monkeypatch.chdir(tmp_path / "release")
     found = run(code, by="the town")
     needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
     if name == "kept":  # without R's arrow
@@ -357,12 +374,16 @@ def test_the_sheet_of_a_chain_tells_its_stages_and_the_codebook_of_each_level(of
     markdown = written(office, chain)[1]
     facts = sheet_facts(chain, trusted=None)
     certificate = json.loads((chain / "certificate.json").read_text())
-    told = re.findall(r"^\| (\d) \| (\d) \| (\d) \| ([\d\u202f]+) \| ([\d\u202f]+) \|$", markdown, re.MULTILINE)
+    told = re.findall(r"^\| (\d) \| ([\d\u202f]+) \| ([\d\u202f]+) \|$", markdown, re.MULTILINE)
     published = certificate["published"]["stages"]
-    assert [row[:3] for row in told] == [("1", "0", "0"), ("2", "1", "1"), ("3", "1", "2")]
+    assert [row[0] for row in told] == ["1", "2", "3"]
     for row, stage in zip(told, published, strict=True):
-        numbers = [int(number.replace("\u202f", "")) for number in row[3:]]
+        numbers = [int(number.replace("\u202f", "")) for number in row[1:]]
         assert numbers == [stage["published_groups"], stage["published_records"]]
+    assert "| column | level at stage 1 to 3 |" in markdown
+    assert "| the town | 0, 1, 1 |" in markdown
+    assert "| age | 0, 1, 2 |" in markdown
+    assert markdown.count("| column | level | labels and what they stand for |") == 1
     assert [(one.name, one.level, one.stages) for one in facts.codebook] == [
         ("the town", 0, (1,)), ("the town", 1, (2, 3)), ("age", 0, (1,)), ("age", 1, (2,)), ("age", 2, (3,)),
     ]  # fmt: skip
@@ -382,6 +403,7 @@ def test_weights_that_were_raked_are_told_as_such(kept) -> None:
     pages = []
     for own in (facts, calibrated(facts, "margins.csv")):
         context = {"certificate": own.certificate, "snippets": snippets(own), "citation": "", "bibtex": ""}
+        context |= {"labels_file": "labels.csv", "cross": ()}
         pages.append(plain_text("sheet.md", facts=own, **context))
     assert "raking" not in pages[0]
     assert "It is (J + E[Z])/J for a combination" in pages[0]
@@ -408,3 +430,109 @@ def test_a_calibrated_release_is_counted_by_its_margins(needs, kept, tmp_path, m
         found["R"] = run_r(made["R"], tmp_path)
     for one in found.values():
         assert one == expected
+
+
+def decade_or_half(age: str) -> str:
+    """The age's label at the last stage, by hand: below and above 50."""
+    if age == "*" or age in ("< 0", ">= 100"):
+        return age
+    first = int(age.strip("[)").split(",")[0])
+    return "[0, 50)" if first < 50 else "[50, 100)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["chain", "calibrated_chain", "kept", "table"])
+def test_the_code_for_a_cross_table_counts_all_stages_by_labels_that_are_alike(
+    needs, office, request, name, monkeypatch, tmp_path
+) -> None:
+    """Of rows and of counts, with several stages and with one, calibrated, and of a sample."""
+    release = request.getfixturevalue(name)
+    markdown = laid_out(office, release, tmp_path / "release")
+    code = code_of(markdown, part="A cross table")
+    assert set(code) == {"pandas", "R"}
+    if (release / "data.parquet").exists():
+        rows = pq.read_table(release / "data.parquet").to_pylist()
+    else:
+        with (release / "data.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+    by_hand: dict[tuple[str, str], float] = {}
+    for row in rows:
+        pair = (row["the town"], row["age"])
+        if "chain" in name:
+            pair = (REGIONS.get(row["the town"], row["the town"]), decade_or_half(row["age"]))
+        added = float(row.get("weight", 5)) * int(row.get("count", 1))
+        by_hand[pair] = by_hand.get(pair, 0.0) + added
+    assert len(by_hand) > 2
+    assert name == "table" or "chain" not in name or len({row["stage"] for row in rows}) > 1
+    monkeypatch.chdir(tmp_path / "release")
+    space: dict = {}
+    exec(code["pandas"], space)  # noqa: S102 - what a researcher would run
+    assert {pair: row["people"] for pair, row in space["shown"].iterrows()} == {
+        pair: pytest.approx(people) for pair, people in by_hand.items()
+    }
+    bounds = [] if name == "calibrated_chain" else ["at_least", "at_most"]
+    assert list(space["shown"].columns) == ["people", *bounds]
+    if bounds:
+        assert (space["shown"]["at_least"] <= space["shown"]["people"]).all()
+        assert (space["shown"]["at_most"] >= space["shown"]["people"]).all()
+    needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
+    if name != "chain":  # without R's arrow
+        write = code["R"] + 'write.csv(shown, "shown.csv", row.names = FALSE)\n'
+        subprocess.run(["Rscript", "-e", write], check=True, capture_output=True)
+        by_r = pd.read_csv("shown.csv", keep_default_na=False).set_index(["the town", "age"])
+        pd.testing.assert_frame_equal(by_r.sort_index(), space["shown"].sort_index(), check_dtype=False, rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_lookup_file_has_every_declared_label_with_its_coarser_one_and_its_bounds(office, chain, tmp_path) -> None:
+    laid_out(office, chain, tmp_path / "release")
+    [path] = (tmp_path / "release").glob("*-labels.csv")
+    assert not list(chain.glob("*-labels.csv")), "the release's folder has its table and its certificate alone"
+    labels = pd.read_csv(path, dtype=str, keep_default_na=False)
+    assert list(labels) == ["column", "stage", "label", "coarser", "lower", "upper"]
+    towns = labels[labels["column"] == "the town"]
+    first = towns[towns["stage"] == "1"].set_index("label")["coarser"].to_dict()
+    assert first == REGIONS | {"*": "*"}, "Nantes and Metz too, where nobody lives"
+    assert set(towns[towns["stage"] == "3"]["label"]) == {"North", "South", "East", "*"}
+    ages = labels[labels["column"] == "age"].set_index(["stage", "label"])
+    assert ages.loc[("1", "42")].tolist()[1:] == ["[0, 50)", "42", "43"]
+    assert ages.loc[("2", "[40, 50)")].tolist()[1:] == ["[0, 50)", "40", "50"]
+    assert ages.loc[("3", "< 0")].tolist()[1:] == ["< 0", "", "0"]
+    assert ages.loc[("3", ">= 100")].tolist()[1:] == [">= 100", "100", ""]
+    assert ages.loc[("3", "*")].tolist()[1:] == ["*", "", ""]
+
+
+def test_labels_of_a_level_with_very_many_are_those_that_the_table_has() -> None:
+    for hierarchy, shown, expected in (
+        (
+            IntervalHierarchy(lower=-10, upper=10**9, widths=(500_000_000,)),
+            ["7", "< -10", "*", ">= 1000000000"],
+            {"7": ("[-10, 499999990)", "7", "8"), "< -10": ("< -10", "", "-10")},
+        ),
+        (
+            DecimalIntervals.of(lower=Decimal("0.0"), upper=Decimal(10_000), widths=[Decimal(5_000)]),
+            ["[7.2, 7.3)", "*"],
+            {"[7.2, 7.3)": ("[0.0, 5000.0)", "7.2", "7.3"), "*": ("*", "", "")},
+        ),
+    ):
+        stated = {"column": "c", "level": 0, "hierarchy": hierarchy.description(), "hierarchy_sha256": "a" * 64}
+        stages = [{"levels": {"c": 0}}, {"levels": {"c": 1}}]
+        certificate = {"map": {"columns": [stated]}, "published": {"stages": stages}}
+        labels = list(stage_labels(certificate, published={("c", 1): shown, ("c", 2): []}))
+        first = {one.label: (one.coarser, one.lower, one.upper) for one in labels if one.stage == 1}
+        assert set(first) == set(shown)
+        assert {label: first[label] for label in expected} == expected
+
+
+@pytest.mark.slow
+def test_no_number_can_be_read_as_a_decimal(office, rows, chain, tmp_path) -> None:
+    separator = re.compile(r"(?<![\d.,\[(])\d{1,3}[,.]\d{3}(?![\d,.])")
+    for release in (rows, chain):
+        table = json.loads((release / "certificate.json").read_text())["published"]
+        assert table["records"] > 1_000
+        for page in written(office, release):
+            words = page.split("How to load it")[0]
+            assert f"{table['records']:,}".replace(",", "\u202f") in words
+            assert f"{table['records']:,}" not in page
+            found = {text for text in separator.findall(words) if text.replace(",", "").isdecimal()}
+            assert not found
