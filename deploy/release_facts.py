@@ -36,6 +36,7 @@ TABLES = ("data.parquet", "data.csv")
 
 RUN_AGAIN = "Run again with the same release id: it is finished at no new charge."
 CHANGED = "changed-since-charge"
+NOT_STARTED = "prefect-not-started"
 
 
 @contextmanager
@@ -85,13 +86,23 @@ def _told(fault: Exception, prepared: PreparedRelease, stages: Stages) -> Refusa
     stage, cost = cost_so_far(prepared.release_id, prepared.state_paths)
     if stage is None and refused is None:
         stage, cost = _settled(prepared)
-    where = fault.where if isinstance(fault, Refusal) else ""
-    what, remedy = _what_broke(fault)
+    # Prefect's own files lie in the private store: where it takes none, that is what went wrong.
+    own = not isinstance(fault, Refusal) or fault.cause == NOT_STARTED
+    full = _unwritable(prepared.state_paths.home) if own else None
+    shown = full or fault
+    where = shown.where if isinstance(shown, Refusal) else ""
+    what, remedy = _what_broke(shown)
     match stage:
+        case None if full is not None:
+            return full
         case None if refused is not None:
             return refused
         case None if _of_prefect(fault):
-            return _prefect_unreachable(prepared)
+            return InputRefused(
+                "Prefect's server can't be reached.",
+                where="PREFECT_API_URL",
+                remedy="Start the server, or unset the variable: each run then has a server of its own.",
+            )
         case None:
             found = "Nothing was charged, read or published."
         case "reading":
@@ -150,27 +161,22 @@ PREFECT_ABSENT = "Failed to reach API"
 """How the RuntimeError begins by which Prefect tells that its server doesn't answer at all."""
 
 
+def _unwritable(home: Path) -> InputRefused | None:
+    from ..accounting.ledger.private_store.keys import require_writable
+
+    try:
+        require_writable(home)
+    except InputRefused as refusal:
+        return refusal
+    return None
+
+
 def _of_prefect(fault: Exception) -> bool:
     """Whether a fault is that Prefect's server doesn't answer, or answers that it failed."""
     import httpx
 
     absent = isinstance(fault, RuntimeError) and str(fault).startswith(PREFECT_ABSENT)
     return absent or isinstance(fault, httpx.HTTPError)
-
-
-def _prefect_unreachable(prepared: PreparedRelease) -> InputRefused:
-    """Why Prefect's server is lost before the charge: its own files lie in the private store, which may be full."""
-    from ..accounting.ledger.private_store.keys import require_writable
-
-    try:
-        require_writable(prepared.state_paths.home)
-    except InputRefused as refusal:
-        return refusal
-    return InputRefused(
-        "Prefect's server can't be reached.",
-        where="PREFECT_API_URL",
-        remedy="Start the server, or unset the variable: each run then has a server of its own.",
-    )
 
 
 def _what_broke(fault: Exception) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, prepared_release
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.amounts import amount_shown, share_shown
-from ..mechanisms.errors import AccountantRefused, InputRefused
+from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.map_selection.choice import MapChoice
 from ..mechanisms.recoding import TOLD_KEYS, told_sentences
 from ..tasks.request import output_at
@@ -31,7 +31,7 @@ from .terminal.stages import Stages
 
 if TYPE_CHECKING:
     from ..tasks.counting.executors import Executor
-    from .schemas.outputs import Payment, RunResult, SeriesPlace, Told
+    from .schemas.outputs import LookedUp, Payment, RunResult, SeriesPlace, Told
 
 __all__ = [
     "Choice",
@@ -165,9 +165,11 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
         hierarchies={column.name: column.hierarchy for column in generalization.columns},
         drawn=isinstance(request.recoding, MapChoice),
     )
+    looked: LookedUp = {"output_in_place": _in_place(published)} if looked_up else {}
     return {
         "release_id": prepared.release_id,
         "looked_up": looked_up,
+        **looked,
         "dataset": request.dataset,
         **_payment(prepared),
         "sample_id": published.sample_id if request.names_sample else None,
@@ -183,6 +185,14 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
         "certificate": certificate_of(published.output),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
     }
+
+
+def _in_place(published: StagedRelease) -> bool | None:
+    """Whether an earlier release lies where it was published, byte for byte; None where that can't be looked at."""
+    try:
+        return published.in_view
+    except (ReleaseFailed, OSError):
+        return None
 
 
 def _payment(prepared: PreparedRelease) -> Payment:
@@ -363,6 +373,14 @@ def _started(choice: StartedCluster) -> Iterator[Any]:
         yield cluster
 
 
+PLACES: Mapping[bool | None, str] = {
+    True: "",
+    False: ". It isn't there any more as it was published, and is never published again",
+    None: ". Whether it is still there can't be looked at now",
+}
+"""What is said of the place of a release that was published before, by what is found there."""
+
+
 def result_text(result: Mapping[str, Any]) -> str:
     """What `crowdblend run` says of a result that it has as `--json` prints it."""
     kind, paper, series = result["mechanism"]["kind"], result["epsilon_paper"], result["series"]
@@ -381,7 +399,7 @@ def result_text(result: Mapping[str, Any]) -> str:
     payer += after
     if result["looked_up"]:
         lines = [
-            f"Published before: {what}: {result['output']}",
+            f"Published before: {what}: {result['output']}" + PLACES[result.get("output_in_place", True)],
             f"Nothing was read or charged now. When it was made: {payer}",
         ]
     else:

@@ -524,6 +524,7 @@ def _not_started() -> InputRefused:
     return InputRefused(
         "Prefect's own server did not start.",
         remedy="Run it in the open with `prefect server start`, and set PREFECT_API_URL to it.",
+        cause="prefect-not-started",
     )
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "LedgerVerified",
     "Limit",
     "ListedRelease",
+    "LookedUp",
     "Payment",
     "PrivateLook",
     "PublicKey",
@@ -126,7 +127,19 @@ class Told(TypedDict):
     margins: NotRequired[Annotated[PublishedMargins, "beside them."]]
 
 
-class RunResult(Payment, Told):
+class LookedUp(TypedDict):
+    """What is told besides of a release that had been published before."""
+
+    output_in_place: NotRequired[
+        Annotated[
+            bool | None,
+            "of a release that was looked up: whether it lies there now with the bytes that were published; null where "
+            "that can't be looked at.",
+        ]
+    ]
+
+
+class RunResult(LookedUp, Payment, Told):
     """A release that was published."""
 
     release_id: Annotated[str, "unique in the ledger."]

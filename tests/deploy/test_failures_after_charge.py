@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -294,3 +296,35 @@ def test_an_unknown_fault_after_the_charge_says_what_is_so(desk, monkeypatch: py
     assert answer.code == 1
     assert "Internal fault (ZeroDivisionError in broken" in answer.err
     assert "is spent, since reading had begun. Nothing was published." in answer.err
+
+
+LIMITED = """
+import resource, sys
+from crowdblend.deploy import cli
+resource.setrlimit(resource.RLIMIT_FSIZE, (700_000, 700_000))
+cli.main(sys.argv[1:])
+"""
+
+
+@SLOW
+def test_a_private_store_that_takes_no_more_is_no_unreachable_prefect(desk, commands) -> None:
+    """Prefect's own server has its database there."""
+    desk.add_dataset()
+    desk.write_spec()
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_API")} | desk.settings
+    ended = commands.run("run", "spec.toml", folder=desk.folder, environment=own, script=LIMITED)
+    assert ended.returncode == 2, ended.stderr
+    assert "the private store can't be used (File too large). Nothing was read, written or charged." in ended.stderr
+    assert "Prefect" not in ended.stderr.split("crowdblend: release")[-1]
+
+
+def test_a_published_release_whose_output_is_gone_is_looked_up_as_that(desk) -> None:
+    desk.add_dataset()
+    desk.write_spec()
+    words = ("run", "spec.toml", "--release-id", "one")
+    assert "output_in_place" not in desk.succeed(*words, "--json").json
+    assert desk.succeed(*words, "--json").json["output_in_place"] is True
+    assert "It isn't there" not in desk.succeed(*words).out
+    shutil.rmtree(desk.folder / "out")
+    assert "It isn't there any more as it was published" in desk.succeed(*words).out
+    assert desk.succeed(*words, "--json").json["output_in_place"] is False

@@ -41,6 +41,12 @@ def test_a_result_that_was_looked_up_says_that_nothing_was_charged_now() -> None
     ]
 
 
+def test_a_result_that_was_looked_up_says_where_nothing_is_there() -> None:
+    for in_place, words in ((False, "It isn't there any more as it was published"), (None, "can't be looked at now")):
+        told = result_text(RESULT | {"looked_up": True, "output_in_place": in_place})
+        assert words in told.splitlines()[0]
+
+
 def test_a_release_of_a_series_with_a_drawn_map() -> None:
     series = {"name": "monthly", "number": 2, "releases": 12}
     told = result_text(RESULT | {"series": series, "mechanism": {"kind": "epsilon-safe-release/1"}})

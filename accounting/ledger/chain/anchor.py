@@ -131,8 +131,13 @@ class Anchoring:
                 "`crowdblend ledger verify`, then begin a new anchor with `crowdblend ledger anchor`.",
             )
 
-    def record(self, head: Head, key: SigningKey) -> None:
+    def record(self, head: Head, key: SigningKey, *, written: bool) -> None:
         """Anchor a head whose entry is committed; nothing happens where it or a later one is anchored.
+
+        Args:
+            head: the head.
+            key: signs it.
+            written: whether its entry was committed just now, and not by an earlier write that was cut off.
 
         Raises:
             ReleaseFailed: the anchor can't be written; the next write to the ledger makes up for it.
@@ -143,7 +148,9 @@ class Anchoring:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise ReleaseFailed(
-                f"the ledger is written, but its anchor is not ({why}).",
+                f"the ledger is written, but its anchor is not ({why})."
+                if written
+                else f"the ledger's anchor can't be written ({why}).",
                 where=str(anchor.path),
                 not_done="",
                 remedy="See to the file and do the same again: what is in the ledger isn't written twice.",

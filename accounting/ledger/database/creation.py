@@ -180,7 +180,7 @@ def begin_anchor(url: str, *, anchoring: Anchoring) -> Head:
             _require_unused(anchoring.anchor_of(head.ledger_id))
             signer_of(connection, head)
             sign_state(connection, head, key, root=vouched(connection).root)
-        anchoring.record(head, key)
+        anchoring.record(head, key, written=True)
     finally:
         store.close()
     return head

@@ -233,7 +233,7 @@ class Store:
             head = Head(ledger_id=ledger_id, position=last_known.position, hash=last_known.hash)
             if head != before:
                 sign_state(connection, head, key, root=last_known.root)
-        self.anchoring.record(head, key)
+        self.anchoring.record(head, key, written=head != before)
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:

@@ -44,7 +44,8 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 COPY = Path("copy", "records.parquet")
 ZEROS = 1 << 20
-TRIAL_BYTES = 1 << 16
+TRIAL_BYTES = 1 << 22
+"""More than what a release and Prefect's own server write into the private store at once."""
 
 
 def private_folder(path: Path) -> None:
@@ -138,9 +139,9 @@ def sync_folder(path: Path) -> None:
 
 
 def _write_draft(path: Path, content: bytes) -> Path:
-    """Write the content beside its place; a draft that a crash left there is replaced."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    draft.unlink(missing_ok=True)
+    """Write the content beside its place, under a name that nobody else has."""
+    # By a random name: containers that share a store may have equal process ids.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.draft")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
     try:
         os.fchmod(handle, PRIVATE_FILE)
@@ -148,6 +149,10 @@ def _write_draft(path: Path, content: bytes) -> Path:
         while view:
             view = view[os.write(handle, view) :]
         os.fsync(handle)
+    except OSError:
+        with suppress(OSError):
+            destroy(draft)
+        raise
     finally:
         os.close(handle)
     return draft

@@ -136,6 +136,20 @@ def test_an_anchor_that_can_not_be_written_is_a_failure_after_the_commit(sqlite_
     assert positions(anchor) == [*before, before[-1] + 1]
 
 
+def test_an_anchor_that_can_not_be_written_before_anything_is_written_says_so(sqlite_books) -> None:
+    anchor = filled(sqlite_books)
+    anchor.path.write_bytes(b"".join(anchor.path.read_bytes().splitlines(keepends=True)[:-1]))
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(InputRefused, match="the ledger's anchor can't be written") as refused:
+            sqlite_books.writer()
+    assert "the ledger is written" not in str(refused.value)
+
+
 def test_a_torn_line_is_passed_over_and_replaced(sqlite_books) -> None:
     anchor = filled(sqlite_books)
     whole = positions(anchor)

@@ -75,7 +75,7 @@ def test_an_anchor_is_never_continued_with_another_ledgers_head(sqlite_books, an
 def test_a_head_that_finds_another_ledgers_anchor_is_a_failure_after_the_commit(sqlite_books, anchor) -> None:
     elsewhere = type(sqlite_books.anchoring)(home=sqlite_books.anchoring.home, file=anchor.path)
     with pytest.raises(ReleaseFailed, match=r"the ledger is written, but its anchor is not \(the anchor is of another"):
-        elsewhere.record(Head(ledger_id=LEDGER, position=99, hash=OTHER), KEY)
+        elsewhere.record(Head(ledger_id=LEDGER, position=99, hash=OTHER), KEY, written=True)
 
 
 def test_an_anchor_that_can_not_be_read_is_told(sqlite_books, anchor) -> None:

@@ -16,7 +16,14 @@ import pytest
 from crowdblend.accounting.ledger.private_store import inspection
 from crowdblend.accounting.ledger.private_store import keys as durable
 from crowdblend.accounting.ledger.private_store.inspection import copy_of_release, is_held, remembered_facts
-from crowdblend.accounting.ledger.private_store.keys import KeyRef, PrivateStore, require_not_held, require_private
+from crowdblend.accounting.ledger.private_store.keys import (
+    KeyRef,
+    PrivateStore,
+    create_private,
+    replace_private,
+    require_not_held,
+    require_private,
+)
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
@@ -272,3 +279,22 @@ def test_a_process_forked_while_a_lock_is_held_does_not_keep_it_past_its_end(sto
 def test_a_key_reference_takes_no_other_field() -> None:
     with pytest.raises(TypeError):
         KeyRef(path=Path("x"), key=b"secret")  # type: ignore[call-arg]
+
+
+def test_processes_of_one_number_on_two_machines_write_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Containers that share a store may have equal process ids: neither's draft is the other's."""
+    link, path = os.link, tmp_path / "key"
+
+    def other_first(draft: Path, target: Path) -> None:
+        monkeypatch.setattr(os, "link", link)
+        replace_private(path.with_name("other"), b"of the other")
+        create_private(path, b"of the other")
+        link(draft, target)
+
+    monkeypatch.setattr(os, "link", other_first)
+    with pytest.raises(FileExistsError):
+        create_private(path, b"of this one")
+    assert path.read_bytes() == b"of the other"
+    assert sorted(os.listdir(tmp_path)) == ["key", "other"]
