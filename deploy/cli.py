@@ -21,6 +21,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..mechanisms.errors import InputRefused, Refusal
+from .terminal.printing import escaped_streams
 from .terminal.stages import add_verbosity
 
 __all__ = [
@@ -248,7 +249,8 @@ def main(arguments: list[str] | None = None) -> None:
     # It logs what befalls a connection while it is closed, an interruption too, with its frames; and raises it as well.
     logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
     command_line = sys.argv[1:] if arguments is None else arguments
-    exit_code = _exit_code(command_line)
+    with escaped_streams():
+        exit_code = _exit_code(command_line)
     # Under `python -m`, CPython remembers an interruption that went through code made from text, such as a library's,
     # though it was handled, and would end by the signal instead of with the exit code; running any such code resets it.
     exec("")  # noqa: S102

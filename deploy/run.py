@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ..accounting.ledger.entries.kinds import published_text
+from ..accounting.ledger.given_files import read_given
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
@@ -38,6 +39,8 @@ __all__ = [
     "result_text",
     "run_release",
 ]
+
+LARGEST_SCHEDULER_FILE = 1 << 20  # bytes
 
 
 def run_release(
@@ -330,7 +333,7 @@ def _address(choice: ExistingCluster) -> str:
     if choice.scheduler_file is None:
         return str(choice.address)
     try:
-        return str(json.loads(choice.scheduler_file.read_text(encoding="utf-8"))["address"])
+        return str(json.loads(read_given(choice.scheduler_file, most=LARGEST_SCHEDULER_FILE))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputRefused(
             f"the scheduler file can't be read ({type(error).__name__}).", where=str(choice.scheduler_file)

@@ -16,11 +16,12 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from ..accounting.ledger.given_files import read_given
 from ..mechanisms.errors import FILL_IN, InputRefused, refused_together
 from ..tasks.request import Output, Request
 from .columns import check_declared_values
 from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
-from .spec_tables import SpecTables, fault_in_words, tables_model
+from .spec_tables import LARGEST_SPEC, SpecTables, fault_in_words, tables_model
 
 __all__ = [
     "PAGE",
@@ -87,7 +88,7 @@ def parse_spec(path: Path) -> SpecTables:
         InputRefused: it can't be read, is no TOML, or a value is wrong; with file and key.
     """
     try:
-        tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"), parse_float=Decimal)
+        tables = tomllib.loads(read_given(path, most=LARGEST_SPEC).decode("utf-8-sig"), parse_float=Decimal)
     except OSError as error:
         raise InputRefused(
             f"the specification can't be read ({error.strerror}).", where=str(path), remedy="Check the path."

@@ -24,6 +24,7 @@ from pydantic import (
     model_validator,
 )
 
+from ..accounting.ledger.given_files import read_given
 from ..mechanisms.amounts import amount_exact
 from ..mechanisms.errors import InputRefused
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
@@ -66,6 +67,7 @@ CLASSES = {
 """What `class` may name, and the extra that installs it: no other code is imported because a file says so."""
 
 MOST_WORKERS = 100_000
+LARGEST_SPEC = 1 << 26  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,7 +197,7 @@ def cluster_of_spec(path: Path) -> ExistingCluster | StartedCluster | None:
         InputRefused: the file can't be read, or the table is wrong.
     """
     try:
-        tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"), parse_float=Decimal)
+        tables = tomllib.loads(read_given(path, most=LARGEST_SPEC).decode("utf-8-sig"), parse_float=Decimal)
     except OSError as error:
         raise InputRefused(f"the specification can't be read ({error.strerror}).", where=str(path)) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -12,11 +13,26 @@ __all__ = [
     "Refusal",
     "ReleaseFailed",
     "did_you_mean",
+    "one_line",
     "refused_together",
+    "visible",
 ]
 
 FILL_IN = "FILL IN"
 """Marks what is yet to be written, in a file that was begun by a command."""
+
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but tab and newline, marks that turn the direction of writing, and halves of characters."""
+
+
+def visible(text: str) -> str:
+    r"""A text with every character that could steer a terminal or hide a part of it as its code, such as \u001b."""
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(text: str) -> str:
+    """The same, for a text that must not look like several lines or cells."""
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 class Refusal(Exception):
@@ -50,8 +66,8 @@ class Refusal(Exception):
     @property
     def message(self) -> str:
         """The whole refusal: one line, and one more for each fault where it is a list of them."""
-        head = f"{self.where}: {self.what}" if self.where else self.what
-        return " ".join(part for part in (head, self.not_done, self.remedy) if part)
+        head = f"{one_line(self.where)}: {self.what}" if self.where else self.what
+        return visible(" ".join(part for part in (head, self.not_done, self.remedy) if part))
 
 
 class InputRefused(Refusal):

@@ -46,6 +46,7 @@ from .database.schema import STREAMED, entry
 from .database.store import Store, open_store, present_head
 from .entries.codec import entry_of_bytes
 from .entries.kinds import Entry, ReleaseCharged
+from .given_files import read_given
 from .private_store.keys import replace_private
 from .private_store.signing import PublicKey
 from .queries import ledger_id_of
@@ -77,6 +78,7 @@ FORKED = (
 )
 SECONDS_TO_ANSWER = 30.0
 LONGEST_ANSWER = 1 << 16
+LARGEST_POLICY = 1 << 20  # bytes
 SIZE_TYPE = "text/x.tlog.size"
 
 
@@ -92,7 +94,7 @@ def policy_of_file(path: Path) -> Policy:
         InputRefused: it can't be read, or a line has another form.
     """
     try:
-        return read_policy(path.read_bytes())
+        return read_policy(read_given(path, most=LARGEST_POLICY))
     except OSError as error:
         raise InputRefused(f"the witnesses can't be read ({error.strerror}).", where=str(path)) from None
     except ValueError as error:
@@ -279,7 +281,7 @@ def _kept(path: Path) -> tuple[Checkpoint, bytes] | None:
         InputRefused: it can't be read, or isn't one.
     """
     try:
-        content = path.read_bytes()
+        content = read_given(path, most=LONGEST_ANSWER)
         return read_checkpoint(content), content
     except FileNotFoundError:
         return None

@@ -282,15 +282,14 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
 @AS_JSON
 def show(file: Path, depth: int | None, most: int, as_json: bool) -> None:
     """Show a hierarchy as a tree, the most general label first."""
-    from rich.console import Console
-
     from ...tasks.inputs.hierarchy_files import read_hierarchy
+    from ..terminal.printing import console
 
     declared = read_hierarchy(str(file.absolute()))
     if as_json:
         click.echo(json.dumps(tree_record(declared), ensure_ascii=False))
         return
-    Console(highlight=False).print(hierarchy_tree(declared, name=file.name, depth=depth, most=most))
+    console(highlight=False).print(hierarchy_tree(declared, name=file.name, depth=depth, most=most))
 
 
 @hierarchy.command("import")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sys
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.errors import InputRefused, ReleaseFailed, one_line
 from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["dataset", "ledger", "migrate", "roles"]
 
+LARGEST_PROOF = 1 << 24  # bytes
 NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."
 NO_WITNESS = "a ledger that was written anew together with its private store: that takes witnesses, and none are named."
 NO_ESTIMATE = "not computed (too many releases, or no composed price; --all tries harder)"
@@ -287,6 +289,7 @@ def prove(
 def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
     from ...accounting.ledger.entries.codec import bytes_of_entry
+    from ...accounting.ledger.given_files import read_given
     from ...accounting.ledger.private_store.signing import read_public_keys
     from ...accounting.ledger.witnessed import check_proof, policy_of_file
 
@@ -296,19 +299,19 @@ def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | N
     policy = policy_of_file(witnesses)
     trusted = read_public_keys(public_key) if public_key else ()
     try:
-        content = proof.read_bytes()
+        content = read_given(proof, most=LARGEST_PROOF)
     except OSError as error:
         raise InputRefused(f"the proof can't be read ({error.strerror}).", where=str(proof)) from None
     charge = None if certificate is None else _charge_of(certificate)
     found, shown = check_proof(content, policy=policy, trusted=trusted, since=since, charge=charge)
     for finding in found.findings:
-        click.echo(finding)
+        click.echo(one_line(finding))
     if not found.findings:
         if shown is not None:
             click.echo(f"The entry: {bytes_of_entry(shown).decode('ascii')}")
         click.echo(_witnessed_text(found.size, found.cosigners))
     for what in (*found.unchecked, *(["the certificate itself: that takes `crowdblend verify`."] if charge else [])):
-        click.echo(f"Not checked: {what}")
+        click.echo(f"Not checked: {one_line(what)}")
     return 1 if found.findings else 0
 
 
@@ -412,8 +415,10 @@ def verify(
 
     state_paths = resolve_paths(ledger_url=ledger_url)
     with open_reader(state_paths.ledger_url) as reader:
+        missing: tuple[str, ...] = ()
         if anchor_file is None:
             anchor_file = _own_anchor(reader, state_paths)
+            missing = () if anchor_file is None else _missing_beside(anchor_file)
         if public_key is not None and anchor_file is None:
             raise InputRefused(
                 "a public key checks an anchor, and this private store has none of this ledger.",
@@ -421,7 +426,9 @@ def verify(
                 remedy="Name it with --anchor FILE.",
             )
         trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
-        found = _verified(reader, anchor_file, trusted, resume)
+        lost = anchor_file is not None and missing and not os.path.lexists(anchor_file)
+        found = _verified(reader, None if lost else anchor_file, trusted, resume)
+        found.findings.extend(missing)
         seen = _witnessed(reader, state_paths, anchor_file, witnesses, checkpoint, public_key)
     if seen is None:
         found.unchecked.append(NO_WITNESS)
@@ -444,14 +451,14 @@ def verify(
         click.echo(json.dumps(verified, ensure_ascii=False))
         return 1 if findings else 0
     for finding in findings:
-        click.echo(finding)
+        click.echo(one_line(finding))
     click.echo(
         "The ledger holds." if not findings else f"{counted(len(findings), 'finding')}: the ledger does not hold."
     )
     for text in found.said:
         click.echo(text)
     for what in found.unchecked:
-        click.echo(f"Not checked: {what}")
+        click.echo(f"Not checked: {one_line(what)}")
     return 1 if findings else 0
 
 
@@ -558,12 +565,27 @@ def export(ledger_url: str | None) -> None:
 
 
 def _own_anchor(reader: LedgerReader, state_paths: StatePaths) -> Path | None:
-    """The anchor that this private store has of a ledger; None where it has none, or the ledger can't say its id."""
+    """The anchor that this private store has of a ledger; None where it never had one, or the ledger can't say its id.
+
+    A checkpoint or a list of witnesses tells that it had one: who deletes the anchor must not turn its check off.
+    """
     try:
         path = state_paths.anchoring.anchor_of(reader.ledger_id).path
     except ReleaseFailed:
         return None
-    return path if path.is_file() else None
+    beside = (path, path.with_suffix(".checkpoint"), path.with_suffix(".witnesses"))
+    return path if any(os.path.lexists(file) for file in beside) else None
+
+
+def _missing_beside(anchor: Path) -> tuple[str, ...]:
+    """What is gone of an anchor, its last checkpoint and the list of witnesses, though another one lies there."""
+    findings = []
+    if not os.path.lexists(anchor):
+        findings.append(f"the anchor is missing, though what witnesses it had lies beside its place: {anchor}")
+    witnesses, checkpoint = anchor.with_suffix(".witnesses"), anchor.with_suffix(".checkpoint")
+    if os.path.lexists(checkpoint) and not os.path.lexists(witnesses):
+        findings.append(f"the list of witnesses is missing, though a checkpoint lies beside its place: {witnesses}")
+    return tuple(findings)
 
 
 def _charge_of(certificate: Path) -> CertifiedCharge:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...accounting.ledger.given_files import read_given
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, ExactNumber
@@ -178,6 +179,7 @@ def plan(
         click.echo(f"Of the sampled records {share:.1%} would be published, for groups of the sizes given.")
 
 
+LARGEST_SIZES = 1 << 26  # bytes
 _NOTHING_ELSE = (None, None, None, "1")
 """Stages, margins, their share and releases where none of these options is given."""
 
@@ -310,9 +312,10 @@ def read_group_sizes(path: Path) -> dict[int, int]:
         InputRefused: the file can't be read, or a line is neither.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_given(path, most=LARGEST_SIZES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputRefused(f"the group sizes can't be read ({type(error).__name__}).", where=str(path)) from None
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputRefused(f"the group sizes can't be read ({why}).", where=str(path)) from None
     sizes: Counter[int] = Counter()
     for number, line in enumerate(lines, start=1):
         fields = [field.strip() for field in line.split(",")]

@@ -199,6 +199,7 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
         raise click.UsageError("Missing argument 'RELEASE'.")
     from ...accounting.ledger.private_store.signing import read_public_keys
     from ...mechanisms.amounts import counted
+    from ...mechanisms.errors import one_line
     from ..release_check import verify_release
 
     trusted = None if public_key is None else read_public_keys(public_key)
@@ -213,7 +214,7 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
         click.echo(json.dumps(result, ensure_ascii=False))
         return 1 if check.findings else 0
     for finding in check.findings:
-        click.echo(finding)
+        click.echo(one_line(finding))
     if check.findings:
         click.echo(f"{counted(len(check.findings), 'finding')}: don't rely on this release.")
         return 1
@@ -222,7 +223,7 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
         whose = "the key it names" if trusted is None else "the publisher's key"
         click.echo(f"Its signature holds for {whose}: {check.signed_by}.")
     for what in check.unchecked:
-        click.echo(f"Not shown: {what}")
+        click.echo(f"Not shown: {one_line(what)}")
     return 0
 
 

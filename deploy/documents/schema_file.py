@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, get_args
 
+from ...accounting.ledger.given_files import read_given
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.decimals import DecimalIntervals
 from ...mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
@@ -146,9 +147,9 @@ def read_schema_file(path: Path) -> SchemaFile:
 
 def _json(path: Path) -> Mapping[str, Any]:
     try:
-        if path.stat().st_size > LARGEST:
-            _refuse(path, "this is too large for a schema.")
-        content = json.loads(path.read_bytes().decode("utf-8-sig"), parse_float=Decimal, parse_constant=_no_number)
+        content = json.loads(
+            read_given(path, most=LARGEST).decode("utf-8-sig"), parse_float=Decimal, parse_constant=_no_number
+        )
         json.dumps(content, ensure_ascii=False, default=str).encode("utf-8")  # an escape may be half of a character
     except OSError as error:
         raise InputRefused(f"the schema can't be read ({error.strerror}).", where=str(path)) from None

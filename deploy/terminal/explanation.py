@@ -17,6 +17,7 @@ from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.map_selection.choice import MapChoice, information_kept
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
+from .printing import console as own_console
 
 if TYPE_CHECKING:
     from ...mechanisms.biased_sampling import InclusionColumn
@@ -118,7 +119,7 @@ def _examples(hierarchy: Hierarchy, level: int) -> list[str]:
 
 def print_explanation(explained: Mapping[str, Any], console: Console | None = None) -> None:
     """Write the tables to the console (standard output where none is given)."""
-    out = console or Console()
+    out = console or own_console()
     out.print(_costs(explained))
     out.print(_levels(explained))
 

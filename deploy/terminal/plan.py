@@ -20,6 +20,7 @@ from ...accounting.theory.privacy_profile import delta_paper, exp_up, least_epsi
 from ...mechanisms.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
 from ...mechanisms.deletion import CalibratedDeletion, deletion_variance
 from ...mechanisms.errors import InputRefused
+from .printing import console as own_console
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.deletion import DeletionPlan
@@ -29,7 +30,7 @@ __all__ = ["deletion_facts", "draw_plan", "plan_table", "print_deletion", "print
 
 def print_plan(plan: Plan, console: Console | None = None) -> None:
     """Write the plan's table to the console (standard output where none is given)."""
-    (console or Console()).print(plan_table(plan))
+    (console or own_console()).print(plan_table(plan))
 
 
 def plan_table(plan: Plan) -> Table:
@@ -118,7 +119,7 @@ def print_deletion(plan: DeletionPlan, console: Console | None = None) -> None:
         ("δ", _short(plan.price.delta), "over all releases" if many else "of the release"),
     ):
         table.add_row(name, value, meaning)
-    (console or Console()).print(table)
+    (console or own_console()).print(table)
 
 
 def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> None:
@@ -128,7 +129,7 @@ def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> 
         facts: what `forecast_facts` gives, with the data set's name.
         console: where to.
     """
-    console = console or Console()
+    console = console or own_console()
     left = f"ε = {amount_left(facts['epsilon_left'])}, δ = {amount_left(facts['delta_left'])}"
     filtered = facts["accounting"] == "filter"
     if filtered:

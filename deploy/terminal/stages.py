@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .printing import console
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
@@ -112,9 +114,7 @@ class Stages:
 
     @cached_property
     def _console(self) -> Console:
-        from rich.console import Console  # where nothing is shown, as in a refusal, it need not be loaded
-
-        return Console(stderr=True, highlight=False)
+        return console(stderr=True, highlight=False)
 
     def begin(self, release_id: str) -> None:
         """Say the id of the release that is about to be charged: whatever comes, it can be finished by its id."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 from rich.cells import cell_len
-from rich.console import Console
 from rich.table import Table
 
 from ...accounting.ledger.entries.kinds import BudgetRaised, FreeSeriesRegistered
 from ...accounting.ledger.queries import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.amounts import amount_left, amount_shown, double_left, share_shown
+from ...mechanisms.errors import one_line
+from .printing import console
 
 if TYPE_CHECKING:
     from ..schemas.outputs import (
@@ -76,10 +77,11 @@ class FactTable:
         Args:
             width: columns of the terminal; None for a pipe or a file, where a line may be of any length.
         """
-        lines = [self.headers, *self.rows]
+        rows = [tuple(map(one_line, row)) for row in self.rows]
+        lines = [self.headers, *rows]
         widths = [max(cell_len(line[place]) for line in lines) for place in range(len(self.headers))]
         if width is not None and sum(widths) + 2 * (len(widths) - 1) > width:
-            return "\n".join([self.title, *(line for row in self.rows for line in self._paragraph(row, width))])
+            return "\n".join([self.title, *(line for row in rows for line in self._paragraph(row, width))])
         return "\n".join(
             [self.title]
             + [
@@ -124,7 +126,7 @@ class FactTable:
 
 def print_uncut(table: FactTable) -> None:
     """Print a table whose texts people copy, ids and days among them: as wide as it needs to be, but on a terminal."""
-    out = Console()
+    out = console()
     out.print(table.fitted(out.width if out.is_terminal else None), markup=False, highlight=False, soft_wrap=True)
 
 

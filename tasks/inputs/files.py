@@ -17,6 +17,7 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from ...accounting.ledger.given_files import open_given
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 
 if TYPE_CHECKING:
@@ -385,7 +386,7 @@ def open_input(location: Location) -> BinaryIO:
         _compare_entry(location, getattr(opened, "details", None) or store.info(name), opened)
         return cast(BinaryIO, opened)
     if isinstance(location, str):
-        return Path(path).open("rb")
+        return open_given(Path(path))
     try:
         file = open(path, "rb", opener=_opened_without_waiting)  # noqa: SIM115 - it is the caller's
     except FileNotFoundError:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...accounting.ledger.given_files import read_given
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from .csv_header import split_line
@@ -50,7 +51,8 @@ def _read(location: str) -> bytes:
                 if len(content) > _SIZE_LIMIT:
                     raise InputRefused("a hierarchy has at most 1 GiB.", where=location)
     except (OSError, ValueError, ImportError) as error:
-        raise InputRefused(f"the hierarchy cannot be read ({type(error).__name__}).", where=location) from None
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise InputRefused(f"the hierarchy cannot be read ({why}).", where=location) from None
     return bytes(content)
 
 
@@ -147,9 +149,7 @@ def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
         InputRefused: it can't be read, is over 1 GiB, or isn't in that encoding; with the line.
     """
     try:
-        if path.stat().st_size > SIZE_LIMIT:
-            raise InputRefused("a hierarchy has at most 1 GiB.", where=str(path))
-        content = path.read_bytes()
+        content = read_given(path, most=SIZE_LIMIT)
     except OSError as error:
         raise InputRefused(f"the file can't be read ({error.strerror}).", where=str(path)) from None
     try:
@@ -174,7 +174,7 @@ def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
 def is_utf8(path: Path) -> bool:
     """Whether a file that can be read is UTF-8, as specifications take it."""
     try:
-        path.read_bytes().decode("utf-8")
+        read_given(path, most=SIZE_LIMIT).decode("utf-8")
     except UnicodeDecodeError:
         return False
     return True

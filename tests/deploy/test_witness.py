@@ -605,6 +605,31 @@ def test_an_anchor_that_was_lost_is_begun_again_where_the_witness_agrees(witness
         desk.succeed("ledger", "verify")
 
 
+def test_who_deletes_the_anchor_or_the_list_of_witnesses_turns_no_check_off(witnessed) -> None:
+    desk, witnesses, _ = witnessed
+    with answering(witnesses[0].answer) as one:
+        name_them(desk, witnesses[:1], one)
+        desk.succeed("ledger", "anchor")
+    desk.succeed("ledger", "verify")
+    checkpoint = checkpoint_of(desk)
+    anchor, named = checkpoint.with_suffix(".jsonl"), checkpoint.with_suffix(".witnesses")
+    kept = anchor.read_bytes()
+    anchor.unlink()
+    told = desk("ledger", "verify", "--json")
+    assert (told.code, told.json["witnessed"]) == (1, 2)
+    [finding] = told.json["findings"]
+    assert finding == f"the anchor is missing, though what witnesses it had lies beside its place: {anchor}"
+    checkpoint.unlink()
+    assert desk("ledger", "verify").code == 1
+    anchor.write_bytes(kept)
+    assert "no head of this ledger is witnessed" in desk("ledger", "verify").out
+    checkpoint.write_bytes(b"")
+    named.unlink()
+    told = desk("ledger", "verify")
+    assert told.code == 1
+    assert f"the list of witnesses is missing, though a checkpoint lies beside its place: {named}" in told.out
+
+
 def test_requests_that_are_never_finished_keep_no_steward_out(steward, other) -> None:
     with other.serving(steward):
         url = steward.anchor.with_suffix(".witnesses").read_text().split()[-3]

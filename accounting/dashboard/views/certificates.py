@@ -15,6 +15,7 @@ from typing import Any
 
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.recoding import told_sentences
+from ...ledger.given_files import read_given
 
 __all__ = [
     "CertificateColumn",
@@ -175,8 +176,6 @@ def _column(described: dict[str, Any], stages: list[dict[str, Any]]) -> Certific
 def _read(path: Path) -> bytes | None:
     """A file's bytes, None where it can't be read or is no certificate by its size."""
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        return read_given(path, most=LARGEST)
     except OSError:
         return None
-    return content if len(content) <= LARGEST else None

@@ -17,6 +17,7 @@ from ..charge import price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..entries.values import amount_of_text, differ, require_digest, require_name, require_release_id
+from ..given_files import read_given
 from ..private_store.signing import ALGORITHM, PublicKey
 from .write import (
     DOMAIN,
@@ -57,6 +58,7 @@ FIELDS = frozenset(
 )
 MAY_HAVE = frozenset({"filter_budget", "inclusion"})
 """What a certificate has in a filter data set alone, or where records have rates of their own."""
+LARGEST_CERTIFICATE = 1 << 26  # bytes; one with 65,536 groups of a histogram has fewer
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
 ACCOUNTING_AMOUNTS = ("order", "tail_delta", "tail_each", "allowance")
 FILTER_FIELDS = frozenset({*ACCOUNTING_AMOUNTS, "rule", "epsilon", "delta", "charge", "in_words"})
@@ -141,7 +143,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_given(path, most=LARGEST_CERTIFICATE)
     except OSError as error:
         raise InputRefused(f"the certificate can't be read ({error.strerror}).", where=str(path)) from None
 

@@ -20,6 +20,7 @@ from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_recor
 from ..charge import DatasetContext
 from ..entries.kinds import MIXED, Fields, ReleaseCharged
 from ..entries.values import amount_text
+from ..given_files import open_given
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def signed_bytes(certificate: Mapping[str, Any]) -> bytes:
 
 def sha256_of_file(path: Path) -> str:
     """SHA-256 (hex) of a file."""
-    with path.open("rb") as file:
+    with open_given(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

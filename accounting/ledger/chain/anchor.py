@@ -13,6 +13,7 @@ from sqlalchemy import Connection, select
 
 from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..database.schema import entry
+from ..given_files import open_given
 from ..private_store.keys import private_folder, sync_folder
 from ..private_store.signing import PublicKey, SigningKey, SigningKeys, Statement, read_statement, signed_statement
 from .hashing import Head
@@ -255,13 +256,10 @@ class AnchorFile:
             OSError: the file can't be read.
         """
         try:
-            handle = os.open(self.path, os.O_RDONLY)
+            with open_given(self.path) as file:
+                return _last(file.fileno())[0]
         except FileNotFoundError:
             return None
-        try:
-            return _last(handle)[0]
-        finally:
-            os.close(handle)
 
     def append(self, head: Head, key: SigningKey) -> None:
         """Add a head, durable when this returns, unless it or a later one is there.

@@ -25,6 +25,7 @@ from ..database.store import present_head
 from ..entries.codec import entry_of_bytes
 from ..entries.kinds import ReleaseCharged
 from ..entries.values import require_digest
+from ..given_files import open_given
 from ..private_store.keys import replace_private
 from ..private_store.signing import PublicKey, canonical_bytes
 from ..queries import ledger_id_of
@@ -112,7 +113,7 @@ def check_anchor(
     unchecked = ["an anchor that was cut back together with the ledger: keep a copy where the ledger's writers can't."]
     differences = _Differences()
     try:
-        with path.open("rb") as file:
+        with open_given(path) as file:
             # INVARIANT: how long the anchor is, is looked up before the ledger is, and no more is read of it: what was
             # anchored then must be in the ledger.
             length = os.fstat(file.fileno()).st_size
@@ -309,7 +310,7 @@ def read_verification(path: Path, *, trusted: tuple[PublicKey, ...]) -> KeptVeri
     """
     anew = "Remove it, or name another file: then everything is verified."
     try:
-        with path.open("rb") as file:
+        with open_given(path) as file:
             open_to_others = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077
             content = file.read(LONGEST_KEPT)
     except FileNotFoundError:

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ....mechanisms.errors import InputRefused
+from ..given_files import read_given
 from .keys import PrivateStore, create_private, private_folder, replace_private
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
 ALGORITHM = "Ed25519"
 SEED_BYTES = 32
 PUBLIC_BYTES = 32
+LARGEST_PEM = 1 << 20  # bytes
 PEM_BLOCK = re.compile(rb"-----BEGIN PUBLIC KEY-----\n.*?-----END PUBLIC KEY-----\n?", re.DOTALL)
 
 
@@ -304,7 +306,7 @@ def read_public_keys(path: Path) -> tuple[PublicKey, ...]:
         InputRefused: it can't be read, or holds no public key, or one that is not of Ed25519.
     """
     try:
-        blocks = PEM_BLOCK.findall(path.read_bytes().replace(b"\r\n", b"\n"))
+        blocks = PEM_BLOCK.findall(read_given(path, most=LARGEST_PEM).replace(b"\r\n", b"\n"))
         loaded = [serialization.load_pem_public_key(block) for block in blocks]
     except OSError as error:
         raise InputRefused(f"the public key can't be read ({error.strerror}).", where=str(path)) from None

@@ -24,6 +24,7 @@ from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from ...commands.output_guard import require_elsewhere, write_new
+from ...terminal.printing import console as own_console
 from ..rendering import page, percent
 from .deletion import DeletionForecast, forecast_deletion
 from .forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
@@ -251,7 +252,7 @@ def print_forecast(
     prediction: Forecast | DeletionForecast, helpful: Sequence[Suggestion], console: Console | None = None
 ) -> None:
     """Write a preview to the console (standard output where none is given)."""
-    out = console or Console(highlight=False)
+    out = console or own_console(highlight=False)
     if isinstance(prediction, DeletionForecast):
         _print_deletion(prediction, out)
     else:
