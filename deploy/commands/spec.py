@@ -382,11 +382,13 @@ class _Size:
         else:
             each = f"{self.records / combinations:,.1f} records on average"
             yield f"## The coarsest labels have {combinations:,} combinations, of {each}:"
-            if 3 in proposal.stages:
-                yield "## fewer than are lost. So a last stage publishes as * what is left, and margins take half of"
-                yield "## the price. With fewer columns, or coarser labels, more would be kept."
+            if proposal.enough:
+                yield "## enough for most records to be published."
             else:
-                yield "## enough without a last stage of *."
+                yield "## fewer than are lost, so that most records would be deleted for good, or tell next to nothing."
+                yield f"## There are enough for the coarsest labels of {proposal.fitting} of these columns, those with"
+                yield "## the fewest labels: release fewer columns, or coarser labels. crowdblend preview ranks them"
+                yield "## on public records."
         yield "## k stays 1: a larger one loses records and saves nothing. Change what you like, but not by looking at"
         yield "## the records."
         yield "[deletion]"

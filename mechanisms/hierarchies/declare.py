@@ -160,6 +160,10 @@ class Hierarchy(Protocol):
         """SHA-256 of the description in canonical form, 64 hexadecimal digits."""
         ...
 
+    def __hash__(self) -> int:
+        """Hierarchies never change, so that what is computed of one can be kept by it."""
+        ...
+
 
 def description_digest(description: Mapping[str, object]) -> str:
     """SHA-256 (hex) of a description as JSON with sorted names, without spaces, in ASCII."""

@@ -30,6 +30,7 @@ __all__ = [
     "ColumnCoder",
     "KnownEntries",
     "RecordCoder",
+    "UndeclaredValues",
     "arrow_of",
     "bytes_of",
     "filled",
@@ -299,6 +300,49 @@ class ColumnCoder:
         else:
             present = [None if text in self.null_values else text for text in texts]
         return self.column.hierarchy.codes_of_texts(present, self.column.level)
+
+
+class UndeclaredValues(ColumnCoder):
+    """Codes as a `ColumnCoder`, and remembers the first values that aren't declared and don't mean null.
+
+    PRIVACY: only of records that anybody may look at; a release never counts with it.
+
+    Args:
+        column: name, hierarchy and level, at which a value that isn't declared has the bucket's code.
+        placement: as of `ColumnCoder`.
+        reading: as of `ColumnCoder`.
+        most: how many values are remembered.
+    """
+
+    def __init__(self, *, column: MappedColumn, placement: Placement, reading: RecordReading, most: int) -> None:
+        super().__init__(column=column, placement=placement, reading=reading)
+        self._most = most
+        self._first: dict[str, None] = {}
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The values that were met first."""
+        return tuple(self._first)
+
+    @property
+    def complete(self) -> bool:
+        """Whether as many are remembered as are wanted."""
+        return len(self._first) >= self._most
+
+    def _codes(self, values: pa.Array) -> NDArray[np.int64]:
+        codes = super()._codes(values)
+        # A dictionary within a dictionary is decoded and comes here again; its own values are met then.
+        for place in (
+            () if self.complete or pa.types.is_dictionary(values.type) else np.flatnonzero(codes == BUCKET_CODE)
+        ):
+            value = values[int(place)].as_py()
+            raw_bytes = value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
+            if value is None or value != value or raw_bytes.strip() in self.null_values:  # noqa: PLR0124 - NaN
+                continue
+            self._first[raw_bytes.decode(self._reading.encoding, "replace")] = None
+            if self.complete:
+                break
+        return codes
 
 
 def is_text(type_: pa.DataType) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from itertools import accumulate
 from typing import Literal, assert_never
 
 from ....mechanisms.amounts import amount_exact, amount_shown, counted
@@ -345,20 +347,30 @@ class ProposedDeletion:
     """A deletion release with margins, proposed from public facts alone.
 
     Args:
+        columns: of each, the labels of each level, as they were given.
         stages: places in `stage_levels`, the finest first.
         margin_share: of ε and δ, for the margins.
         plan: its noise and price.
         combinations: how many are declared at the coarsest levels but `*`; None where a column's labels aren't known.
+        fitting: how many columns, those of the fewest coarsest labels first, have so few combinations that each has on
+            average as many records as it is expected to lose; None where a column's labels aren't known.
     """
 
+    columns: Sequence[Sequence[int]]
     stages: tuple[int, ...]
     margin_share: Decimal
     plan: DeletionPlan
     combinations: int | None
+    fitting: int | None
+
+    @property
+    def enough(self) -> bool:
+        """Whether all columns together are fitting, as far as their labels are known."""
+        return self.fitting in (None, len(self.columns))
 
 
-def stage_levels(labels: Sequence[int], *, records: int) -> tuple[int, int, int, int]:
-    """The levels of a column that are proposed: the finest, one in the middle, the coarsest but `*`, and the last.
+def stage_levels(labels: Sequence[int], *, records: int) -> tuple[int, int, int]:
+    """The levels of a column that are proposed: the finest, one in the middle, and the coarsest but `*`.
 
     Args:
         labels: how many each level has, from the value to the most general one; the last of 1 is `*`.
@@ -367,7 +379,7 @@ def stage_levels(labels: Sequence[int], *, records: int) -> tuple[int, int, int,
     last = len(labels) - 1
     coarsest = last - 1 if last > 0 and labels[last] == 1 else last
     finest = next((level for level in range(coarsest) if labels[level] <= records), coarsest)
-    return finest, (finest + coarsest + 1) // 2, coarsest, last
+    return finest, (finest + coarsest + 1) // 2, coarsest
 
 
 def propose_deletion(
@@ -377,8 +389,9 @@ def propose_deletion(
 
     It has a margin for each column and three stages, the values first, since margins tell how the values of a label
     are spread. Where the combinations of the coarsest labels have fewer records on average than are deleted of each,
-    a last stage publishes as `*` what is left, and margins take a larger share. `benchmarks/utility/proposals.py` holds
-    that against a grid of others.
+    the stage in the middle is left out and margins take a larger share: more would be lost by a third share of the
+    price than it publishes. No stage of `*` alone is proposed: it would publish records that tell nothing.
+    `benchmarks/utility/proposals.py` holds that against a grid of others.
 
     PRIVACY: a function of what is declared, of the order of magnitude of the records and of the budget. Nothing of the
     records may be given to it.
@@ -402,13 +415,22 @@ def propose_deletion(
         if not place or not whole or any(levels[place] != levels[place - 1] for levels in known)
     ]
     plan = _proposed(len(stages), len(columns), _SHARE_PROPOSED, epsilon=epsilon, delta=delta)
-    combinations, share = None, _SHARE_PROPOSED
+    combinations, fitting, share = None, None, _SHARE_PROPOSED
     if whole:
-        combinations = math.prod(labels[stage_levels(labels, records=records)[2]] for labels in columns)
-        if records < combinations * plan.expected_deletion and any(levels[3] > levels[2] for levels in known):
-            stages, share = [*stages, 3], _SHARE_OF_FEW
+        coarsest = sorted(labels[stage_levels(labels, records=records)[2]] for labels in columns)
+        combinations = math.prod(coarsest)
+        if records < combinations * plan.expected_deletion:
+            stages, share = sorted({stages[0], stages[-1]}), _SHARE_OF_FEW
             plan = _proposed(len(stages), len(columns), share, epsilon=epsilon, delta=delta)
-    return ProposedDeletion(stages=tuple(stages), margin_share=share, plan=plan, combinations=combinations)
+        fitting = sum(records >= each * plan.expected_deletion for each in accumulate(coarsest, operator.mul))
+    return ProposedDeletion(
+        columns=columns,
+        stages=tuple(stages),
+        margin_share=share,
+        plan=plan,
+        combinations=combinations,
+        fitting=fitting,
+    )
 
 
 def _proposed(stages: int, margins: int, share: Decimal, *, epsilon: Decimal, delta: Decimal) -> DeletionPlan:

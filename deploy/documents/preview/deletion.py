@@ -25,8 +25,9 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.map_selection.choice import Levels
 from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
+from .changes import Change, KeptColumn, TellingRecords, column_changes, columns_kept, telling_records
 from .forecast import MOST_LABELS, SAME_PRICE_RATES, Lost, worst_labels
-from .reference_population import Groups, ReferencePopulation, limit_remarks
+from .reference_population import Groups, ReferencePopulation, UndeclaredColumn, limit_remarks
 
 __all__ = ["ByEpsilon", "DeletionForecast", "SampledInstead", "StageForecast", "forecast_deletion"]
 
@@ -128,6 +129,10 @@ class DeletionForecast:
         sampled: what sampling would publish instead; none where it has no such price.
         by_epsilon: this and other prices, with the noise that follows from them.
         by_label: labels that lose more than others, worst first.
+        telling: how much the published records would tell.
+        undeclared: columns in which the public records have values that aren't declared.
+        changes: each column left out or coarser alone, with what would then be told, most first.
+        kept: the columns that are worth keeping, in the order of what they add.
     """
 
     crowd: str
@@ -145,6 +150,10 @@ class DeletionForecast:
     sampled: tuple[SampledInstead, ...]
     by_epsilon: tuple[ByEpsilon, ...]
     by_label: tuple[Lost, ...]
+    telling: TellingRecords
+    undeclared: tuple[UndeclaredColumn, ...]
+    changes: tuple[Change, ...]
+    kept: tuple[KeptColumn, ...]
 
 
 def forecast_deletion(
@@ -160,6 +169,11 @@ def forecast_deletion(
     mechanism, charged = request.mechanism, request.price
     groups = _chained(reference, chain)
     own = _expected(mechanism, reference, groups)
+
+    def evaluate(some: ReferencePopulation, levels: Sequence[Levels]) -> TellingRecords:
+        parts = _chained(some, levels)
+        return _telling(some, levels, parts, _expected(mechanism, some, parts))
+
     plans = [DeletionPlan(mechanism=mechanism, price=charged), *_plans(request)]
     last = groups[-1].groups
     lost = own[-1].withheld / np.maximum(last.counts * reference.scale, 1e-300)
@@ -194,7 +208,18 @@ def forecast_deletion(
             )
         ),
         by_label=tuple(worst_labels(reference, last, chain[-1], lost, together=1)[:MOST_LABELS]),
+        telling=_telling(reference, chain, groups, own),
+        undeclared=reference.undeclared,
+        changes=column_changes(reference, chain, evaluate),
+        kept=columns_kept(reference, chain, evaluate),
     )
+
+
+def _telling(
+    reference: ReferencePopulation, chain: Sequence[Levels], groups: Sequence[_Chained], stages: Sequence[_Stage]
+) -> TellingRecords:
+    published = [(one.groups, stage.published) for one, stage in zip(groups, stages, strict=True)]
+    return telling_records(reference, chain, published)
 
 
 def _at(plan: DeletionPlan, reference: ReferencePopulation, groups: Sequence[_Chained], *, chosen: bool) -> ByEpsilon:

@@ -22,7 +22,14 @@ from ....mechanisms.map_selection.rollup import scores
 from ....mechanisms.microdata import EpsilonSafeRelease, GroupCounts
 from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
-from .reference_population import Groups, ReferencePopulation, SuppressionEstimate, limit_remarks
+from .changes import Change, KeptColumn, TellingRecords, column_changes, columns_kept, telling_records
+from .reference_population import (
+    Groups,
+    ReferencePopulation,
+    SuppressionEstimate,
+    UndeclaredColumn,
+    limit_remarks,
+)
 
 __all__ = [
     "MOST_MAPS",
@@ -141,6 +148,10 @@ class Forecast:
         by_column: for each column left out, dearest first.
         by_label: labels that lose more than others, worst first.
         by_pair: the same for labels of two columns together.
+        telling: how much the published records would tell.
+        undeclared: columns in which the public records have values that aren't declared.
+        changes: each column left out or coarser alone, with what would then be told, most first.
+        kept: the columns that are worth keeping, in the order of what they add.
     """
 
     crowd: str
@@ -159,6 +170,10 @@ class Forecast:
     by_column: tuple[WithoutColumn, ...]
     by_label: tuple[Lost, ...]
     by_pair: tuple[Lost, ...]
+    telling: TellingRecords
+    undeclared: tuple[UndeclaredColumn, ...]
+    changes: tuple[Change, ...]
+    kept: tuple[KeptColumn, ...]
 
 
 def forecast(request: Request, mechanism: Suppressing, reference: ReferencePopulation, *, levels: Levels) -> Forecast:
@@ -189,6 +204,11 @@ def forecast(request: Request, mechanism: Suppressing, reference: ReferencePopul
             chosen=(threshold, sampling_rate) == (k, own_rate),
         )
 
+    def evaluate(some: ReferencePopulation, chain: Sequence[Levels]) -> TellingRecords:
+        found = some.at(chain[0])
+        published = found.counts * some.scale * rate * some.survival(found.counts, k=k, rate=rate)
+        return telling_records(some, chain, [(found, published)])
+
     others = sorted({*SAME_PRICE_RATES, own_rate})
     same = ((sampling_rate, _least_k(request, mechanism, sampling_rate)) for sampling_rate in others)
     return Forecast(
@@ -210,6 +230,10 @@ def forecast(request: Request, mechanism: Suppressing, reference: ReferencePopul
         by_pair=tuple(worst_labels(reference, groups, levels, lost, together=2)[:MOST_PAIRS])
         if 1 < len(reference.names) <= MOST_COLUMNS_PAIRED
         else (),
+        telling=evaluate(reference, [levels]),
+        undeclared=reference.undeclared,
+        changes=column_changes(reference, [levels], evaluate),
+        kept=columns_kept(reference, [levels], evaluate),
     )
 
 

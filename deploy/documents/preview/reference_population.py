@@ -23,18 +23,20 @@ from ....accounting.theory.privacy_profile import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused, ReleaseFailed
-from ....mechanisms.hierarchies.declare import Hierarchy
+from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
 from ....mechanisms.map_selection.choice import Levels, MapChoice
-from ....mechanisms.microdata import sum_counts
+from ....mechanisms.microdata import GroupCounts, sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
-from ....tasks.counting.chunks import plan_chunks
+from ....tasks.counting.chunks import CsvChunk, plan_chunks, with_quote_states
 from ....tasks.counting.executors import LocalThreads
-from ....tasks.counting.group_counts import count_job, group_counts
+from ....tasks.counting.group_counts import count_job, group_counts, whole_keys
 from ....tasks.inputs.csv_header import CsvLayout
 from ....tasks.inputs.files import is_url
 from ....tasks.inputs.list import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from ....tasks.inputs.parquet_footer import ParquetLayout
+from ....tasks.readers.column_codes import UndeclaredValues
 from ....tasks.readers.released_groups import read_released_table
+from ....tasks.readers.values import RecordReading
 from ....tasks.request import Request
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "Groups",
     "ReferencePopulation",
     "SuppressionEstimate",
+    "UndeclaredColumn",
     "limit_remarks",
     "reference_of_records",
     "reference_of_release",
@@ -80,6 +83,21 @@ class SuppressionEstimate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UndeclaredColumn:
+    """A column in which some public records have `*` at the finest level that is asked about.
+
+    Args:
+        column: its name.
+        share: of the records.
+        values: the first values that aren't declared; none where they are missing, or declared to become `*`.
+    """
+
+    column: str
+    share: float
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReferencePopulation:
     """People as counted, and for how many each stands.
 
@@ -92,6 +110,7 @@ class ReferencePopulation:
         scale: how many people a counted record stands for.
         origin: what this is, in words.
         remarks: what has to be borne in mind, a sentence each.
+        undeclared: columns with values that become `*`, the most of them first.
     """
 
     names: tuple[str, ...]
@@ -102,6 +121,7 @@ class ReferencePopulation:
     scale: float
     origin: str
     remarks: tuple[str, ...]
+    undeclared: tuple[UndeclaredColumn, ...] = ()
 
     @property
     def people(self) -> float:
@@ -131,6 +151,18 @@ class ReferencePopulation:
         ]
         merged = sum_counts(mapped.keys(codes), self.counts)
         return Groups(columns=chosen, codes=tuple(mapped.decode(merged.keys)), counts=merged.counts)
+
+    def of_columns(self, columns: Sequence[int]) -> ReferencePopulation:
+        """The same people with some of the columns, given by their places."""
+        groups = self.at(self.base, columns=columns)
+        return replace(
+            self,
+            names=tuple(self.names[place] for place in columns),
+            hierarchies=tuple(self.hierarchies[place] for place in columns),
+            base=tuple(self.base[place] for place in columns),
+            codes=groups.codes,
+            counts=groups.counts,
+        )
 
     def survival(self, counts: NDArray[np.int64], *, k: int, rate: float) -> NDArray[np.float64]:
         """For a sampled record of a group of each size the probability of being published; shape as given.
@@ -264,6 +296,7 @@ def _private(layout: SourceLayout, what: str) -> InputRefused:
 
 
 MOST_LABELS = 5_000_000
+MOST_UNDECLARED = 3
 NOT_DONE = "Nothing was previewed."
 
 
@@ -318,7 +351,55 @@ def reference_of_records(
         scale=scale,
         origin=f"{records:,} public or synthetic records ({source})",
         remarks=tuple(remarks),
+        undeclared=_undeclared(layout, mapped, counts, reading=reading),
     )
+
+
+def _undeclared(
+    layout: SourceLayout, mapped: GeneralizationMap, counts: GroupCounts, *, reading: RecordReading
+) -> tuple[UndeclaredColumn, ...]:
+    """The columns in which public records have `*`, though their level has other labels, with what they have instead.
+
+    Raises:
+        InputRefused: the records can't be read again.
+    """
+    shares: dict[str, float] = {}
+    for column, codes in zip(mapped.columns, mapped.decode(counts.keys), strict=True):
+        starred = int(counts.counts[codes == BUCKET_CODE].sum())
+        if starred and column.size > 1:
+            shares[column.name] = starred / int(counts.counts.sum())
+    read = [replace(column, level=0) for column in mapped.columns if column.name in shares]
+    values = _first_undeclared(layout, read, reading=reading) if read else {}
+    return tuple(
+        UndeclaredColumn(column=name, share=share, values=values.get(name, ()))
+        for name, share in sorted(shares.items(), key=lambda pair: -pair[1])
+    )
+
+
+def _first_undeclared(
+    layout: SourceLayout, columns: Sequence[MappedColumn], *, reading: RecordReading
+) -> dict[str, tuple[str, ...]]:
+    """The first values of public records that aren't declared; none of a column that stands in folders' names."""
+    folders = {name for file in layout.source.files for name, _ in file.partition}
+    stored = tuple(column for column in columns if column.name not in folders)
+    if not stored:
+        return {}
+    # A layout has the places of the columns that it was asked for, in their order.
+    chunks = plan_chunks(check_metadata(layout.source, columns=[column.name for column in stored], reading=reading))
+    mapped = GeneralizationMap(columns=stored)
+    own = reading if isinstance(chunks[0], CsvChunk) else reading.of_unicode
+    coders = [
+        UndeclaredValues(column=column, placement=placement, reading=own, most=MOST_UNDECLARED)
+        for column, placement in zip(mapped.columns, mapped.placements, strict=True)
+    ]
+    followed = with_quote_states(chunks, executor=LocalThreads())
+    try:
+        for _ in whole_keys(followed, coders=coders, key_words=mapped.key_words):
+            if all(coder.complete for coder in coders):
+                break
+    except ReleaseFailed as failed:
+        raise InputRefused(failed.what, where=failed.where, not_done=NOT_DONE) from None
+    return {coder.name: coder.first for coder in coders}
 
 
 def reference_of_release(request: Request, folder: Path) -> ReferencePopulation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
 from ....flows.spec import parse_spec, read_spec
-from ....mechanisms.amounts import amount_shown, grouped
+from ....mechanisms.amounts import amount_shown, counted, grouped
 from ....mechanisms.deletion import DeletionRelease
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.map_selection.choice import Levels, MapChoice
@@ -26,6 +27,7 @@ from ....tasks.request import Request
 from ...commands.output_guard import require_elsewhere, write_new
 from ...terminal.printing import console as own_console
 from ..rendering import page, percent
+from .changes import TellingRecords
 from .deletion import DeletionForecast, forecast_deletion
 from .forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
 from .reference_population import REMEDY, WHY, ReferencePopulation, reference_of_records, reference_of_release
@@ -43,6 +45,8 @@ __all__ = [
 
 BAR = 16
 MOST_WITH_BARS = 5
+LONGEST_VALUE = 40
+LEAST_TOLD = 0.0005
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +94,7 @@ def preview_tables(
         number: how a number of people or records is written.
         percent: how a share is written that is not drawn as a bar.
     """
-    tables = {
+    tables = _told_tables(prediction, number=number, percent=percent) | {
         "suggested": PreviewTable(
             title="Worth a thought",
             note="Each tried alone on the same people. Information: what the map keeps of that at the finest levels "
@@ -159,9 +163,75 @@ def _lost(found: Iterable[Lost], number: Callable[[float], str]) -> tuple[Previe
     )
 
 
-def deletion_tables(prediction: DeletionForecast, *, number: Callable[[float], str]) -> dict[str, PreviewTable]:
+def _told_tables(
+    prediction: Forecast | DeletionForecast, *, number: Callable[[float], str], percent: Callable[[float], str]
+) -> dict[str, PreviewTable]:
+    """Values that aren't declared, and what leaving out or coarsening columns would bring back."""
+    now = prediction.telling
+
+    def told(telling: TellingRecords) -> tuple[str, ...]:
+        return (number(telling.informative), f"{telling.columns_told}", percent(telling.information))
+
+    return {
+        "undeclared": PreviewTable(
+            title="Published as * already at the finest level",
+            note="Shares of these public records, and the first values that aren't declared. Declare them, or say how "
+            "they are written: docs/starting-from-a-file.md, messy values.",
+            headers=("column", "for example", "become *"),
+            rows=tuple(
+                PreviewRow(cells=(one.column, ", ".join(map(_quoted, one.values)) or "missing values", one.share))
+                for one in prediction.undeclared
+            ),
+        ),
+        "kept": PreviewTable(
+            title="The columns that are worth keeping",
+            note="Begun with no column, each adds most of all to those above it, at its own or coarser levels; the "
+            "others would take away more than they tell. Information: of what the finest values of all columns would "
+            "tell of everybody. The noise is as specified; with fewer margins it would be less.",
+            headers=("column", "level at each stage", "informative", "columns told", "information"),
+            rows=(
+                *(
+                    PreviewRow(cells=(one.column, ", ".join(map(str, one.levels)), *told(one.telling)))
+                    for one in prediction.kept
+                ),
+                PreviewRow(cells=("all, as specified •", "–", *told(now)), chosen=True),
+            )
+            if prediction.kept
+            else (),
+        ),
+        "changes": PreviewTable(
+            title="One column left out, or a level coarser",
+            note="Each alone, the others as they are; those with most information come first.",
+            headers=("column", "change", "informative", "columns told", "information"),
+            rows=tuple(PreviewRow(cells=(one.column, one.change, *told(one.telling))) for one in prediction.changes),
+        ),
+    }
+
+
+def _quoted(value: str) -> str:
+    """A value of public records on one line, cut where it is long."""
+    return json.dumps(value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…", ensure_ascii=False)
+
+
+def _told_words(prediction: Forecast | DeletionForecast, *, published: float) -> str:
+    """How much the published records would tell."""
+    told = prediction.telling
+    return (
+        f"About {told.informative:,.0f} of the {published:,.0f} published records would be informative, with a label "
+        f"that isn't *; at least half would tell {told.columns_told} of "
+        f"{counted(_columns_of(prediction), 'column')} or more."
+    )
+
+
+def _columns_of(prediction: Forecast | DeletionForecast) -> int:
+    return len(prediction.levels if isinstance(prediction, Forecast) else prediction.stages[0].levels)
+
+
+def deletion_tables(
+    prediction: DeletionForecast, *, number: Callable[[float], str], percent: Callable[[float], str]
+) -> dict[str, PreviewTable]:
     """The tables of a deletion release's preview; arguments and return as of `preview_tables`."""
-    tables = {
+    tables = _told_tables(prediction, number=number, percent=percent) | {
         "stages": PreviewTable(
             title="Stage by stage",
             note="What a stage withholds goes on to the next; at the last it is deleted for good. Groups: combinations "
@@ -261,7 +331,7 @@ def print_forecast(
 
 
 def _print_deletion(prediction: DeletionForecast, out: Console) -> None:
-    out.print(Text(f"Of the records {prediction.deleted:.1%} would be deleted.", style="bold"))
+    out.print(Text(lost_words(prediction), style="bold"))
     out.print(
         Text(
             f"Looked at: {prediction.crowd}, standing for {prediction.people:,.0f} people. About "
@@ -271,9 +341,20 @@ def _print_deletion(prediction: DeletionForecast, out: Console) -> None:
             f"{prediction.largest_deletion} at most."
         )
     )
+    out.print(Text(_told_words(prediction, published=prediction.published)))
     for remark in prediction.remarks:
         out.print(Text(remark, style="dim"))
-    _print_tables(deletion_tables(prediction, number="{:,.0f}".format).values(), out)
+    _print_tables(deletion_tables(prediction, number="{:,.0f}".format, percent="{:.1%}".format).values(), out)
+
+
+def lost_words(prediction: DeletionForecast) -> str:
+    """What share of the records would be deleted, or published as `*` in every column, which tells nothing either."""
+    deleted = f"{prediction.deleted:.1%} would be deleted"
+    starred = (prediction.published - prediction.telling.informative) / prediction.people if prediction.people else 0.0
+    if starred < LEAST_TOLD:
+        return f"Of the records {deleted}."
+    nothing = min(1.0, prediction.deleted + starred)
+    return f"Of the records {nothing:.1%} would tell nothing: {deleted}, {starred:.1%} published as * in every column."
 
 
 def _print_tables(tables: Iterable[PreviewTable], out: Console) -> None:
@@ -301,6 +382,7 @@ def _print_suppression(prediction: Forecast, helpful: Sequence[Suggestion], out:
             f"ε = {amount_shown(prediction.epsilon)} at δ = {amount_shown(prediction.delta)}."
         )
     )
+    out.print(Text(_told_words(prediction, published=now.records)))
     for remark in prediction.remarks:
         out.print(Text(remark, style="dim"))
     tables = preview_tables(prediction, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
@@ -380,7 +462,9 @@ class Preview:
                 "preview_deletion.html",
                 prediction=prediction,
                 name=self.request.label,
-                tables=deletion_tables(prediction, number=grouped),
+                lost=lost_words(prediction),
+                told=_told_words(prediction, published=prediction.published),
+                tables=deletion_tables(prediction, number=grouped, percent=percent),
                 curves={
                     "deleted": [(one.epsilon, 100.0 * one.deleted, one.chosen) for one in prediction.by_epsilon],
                     "groups": [(one.epsilon, one.groups, one.chosen) for one in prediction.by_epsilon],
@@ -393,7 +477,14 @@ class Preview:
             "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in prediction.by_rate],
         }
         tables = preview_tables(prediction, self.suggestions, number=grouped, percent=percent)
-        text = page("preview.html", prediction=prediction, name=self.request.label, tables=tables, curves=curves)
+        text = page(
+            "preview.html",
+            prediction=prediction,
+            name=self.request.label,
+            told=_told_words(prediction, published=prediction.estimate.records),
+            tables=tables,
+            curves=curves,
+        )
         write_new(Path(path), text, request=self.request)
 
 
@@ -481,6 +572,12 @@ def _proposal(request: Request, reference: ReferencePopulation) -> Iterator[str]
         f"share = {proposal.margin_share}: docs/starting-from-a-file.md says by what "
         "measure, and docs/choosing.md when another kind is better."
     )
+    if not proposal.enough:
+        yield (
+            f"These columns are too many for so few people: the coarsest labels have {proposal.combinations:,} "
+            f"combinations, and there are people enough for those of {proposal.fitting} columns. Most records would be "
+            "deleted for good, or tell next to nothing."
+        )
 
 
 def _request(spec: Path) -> Request:

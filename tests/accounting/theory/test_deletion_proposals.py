@@ -14,12 +14,12 @@ BUDGET = {"epsilon": Decimal(2), "delta": Decimal("1e-4")}
 TOWNS, SEXES, AGES = [51, 9, 4, 1], [2, 1], [100, 20, 10, 2, 1]
 
 
-def test_a_column_has_its_finest_a_middle_its_coarsest_level_and_the_last() -> None:
-    assert stage_levels(TOWNS, records=7_000) == (0, 1, 2, 3)
-    assert stage_levels(AGES, records=50) == (1, 2, 3, 4), "100 labels are more than there are records"
-    assert stage_levels(SEXES, records=50) == (0, 0, 0, 1)
-    assert stage_levels([5], records=50) == (0, 0, 0, 0), "no level of *"
-    assert stage_levels([1], records=50) == (0, 0, 0, 0)
+def test_a_column_has_its_finest_a_middle_and_its_coarsest_level_and_never_stars() -> None:
+    assert stage_levels(TOWNS, records=7_000) == (0, 1, 2)
+    assert stage_levels(AGES, records=50) == (1, 2, 3), "100 labels are more than there are records"
+    assert stage_levels(SEXES, records=50) == (0, 0, 0)
+    assert stage_levels([5], records=50) == (0, 0, 0), "no level of *"
+    assert stage_levels([1], records=50) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,9 @@ def test_a_column_has_its_finest_a_middle_its_coarsest_level_and_the_last() -> N
         ([SEXES, [3]], 7_000, (0,), "0.35", 2 * 3),  # no other level but *: one stage
         ([[9, 2, 1], SEXES], 7_000, (0, 1), "0.35", 2 * 2),  # the middle level is the coarsest
         ([TOWNS, []], 7_000, (0, 1, 2), "0.35", None),  # unknown labels: a stage for each level that there may be
-        ([TOWNS, [30, 10, 1]], 40, (0, 1, 3), "0.5", 4 * 10),  # a last stage publishes what is left as *
-        ([[40], [30]], 40, (0,), "0.35", 40 * 30),  # as few records, but nothing to publish them as
+        ([TOWNS, [30, 10, 1]], 40, (0, 1), "0.5", 4 * 10),  # too few records, and no stage of * for them
+        ([TOWNS, AGES], 40, (0, 2), "0.5", 4 * 2),  # the one in the middle is left out
+        ([[40], [30]], 40, (0,), "0.5", 40 * 30),
         ([TOWNS, []], 1, (0, 1, 2), "0.35", None),
     ],
 )
@@ -44,13 +45,28 @@ def test_a_proposal_has_the_stages_that_its_columns_and_its_records_allow(
     assert price(found.plan.mechanism, delta=BUDGET["delta"]).epsilon == found.plan.price.epsilon <= BUDGET["epsilon"]
 
 
-def test_a_last_stage_comes_where_a_combination_has_fewer_records_than_it_loses() -> None:
+def test_the_middle_stage_goes_where_a_combination_has_fewer_records_than_it_loses() -> None:
     """Exactly there: 40 combinations, each of which loses E[Z] records in expectation."""
-    columns = [TOWNS, [30, 10, 1]]
+    columns = [TOWNS, [60, 30, 10, 1]]
     many = propose_deletion(columns, records=10**6, **BUDGET)
     lost = ceil(40 * many.plan.expected_deletion)
     assert propose_deletion(columns, records=lost, **BUDGET).stages == (0, 1, 2)
-    assert propose_deletion(columns, records=lost - 1, **BUDGET).stages == (0, 1, 2, 3)
+    assert propose_deletion(columns, records=lost - 1, **BUDGET).stages == (0, 2)
+
+
+def test_it_says_for_how_many_columns_there_are_records_enough() -> None:
+    columns = [[9, 3, 1]] * 19
+    found = propose_deletion(columns, records=7_600, **BUDGET)
+    assert found.combinations == 3**19
+    assert found.fitting is not None
+    assert (
+        3**found.fitting * found.plan.expected_deletion
+        <= 7_600
+        < 3 ** (found.fitting + 1) * found.plan.expected_deletion
+    )
+    assert not found.enough
+    assert propose_deletion(columns[:2], records=7_600, **BUDGET).enough
+    assert propose_deletion([*columns, []], records=7_600, **BUDGET).fitting is None
 
 
 @pytest.mark.parametrize("epsilon", [1, 3, 8, 16])
