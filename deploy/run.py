@@ -267,7 +267,9 @@ def require_reachable(choice: Choice) -> None:
     address = _address(choice)
 
     async def answered() -> None:
-        talk = await connect(address, timeout=ANSWERED_WITHIN_SECONDS, **Security().get_connection_args("client"))
+        within = ANSWERED_WITHIN_SECONDS
+        asked = connect(address, timeout=within, **Security().get_connection_args("client"))
+        talk = await asyncio.wait_for(asked, within)  # `connect` waits for ever for the first words of what it reached
         await talk.close()
 
     try:

@@ -12,12 +12,14 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
+from ..accounting.ledger.given_files import read_given
 from ..mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = [
     "Settings",
     "SettingsFile",
     "StatePaths",
+    "read_toml",
     "resolve_paths",
     "resolved_settings",
 ]
@@ -77,17 +80,41 @@ def settings_file(folder: Path) -> SettingsFile | None:
             if not stat.S_ISREG(state.st_mode):
                 continue
             _require_trusted(path, state)
-            tables = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise InputRefused(f"the settings can't be read ({error.strerror}).", where=str(path)) from None
-        except UnicodeDecodeError:
-            raise InputRefused("the settings are not UTF-8 text.", where=str(path)) from None
-        except tomllib.TOMLDecodeError as error:
-            raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
-        return SettingsFile(path=path, values=_values(path, tables))
+        return SettingsFile(path=path, values=_values(path, read_toml(path, what="the settings")))
     return None
+
+
+LARGEST = 1 << 26  # bytes
+
+
+def read_toml(path: Path, *, what: str) -> dict[str, Any]:
+    """Read a file of TOML; its numbers with a point or an exponent are exact.
+
+    Args:
+        path: the file.
+        what: what it is, for messages: "the settings".
+
+    Raises:
+        InputRefused: it can't be read, is no TOML in UTF-8, or has a number or a nesting that can't be held.
+    """
+    try:
+        return tomllib.loads(read_given(path, most=LARGEST).decode("utf-8-sig"), parse_float=Decimal)
+    except OSError as error:
+        raise InputRefused(
+            f"{what} can't be read ({error.strerror}).", where=str(path), remedy="Check the path."
+        ) from None
+    except UnicodeDecodeError:
+        raise InputRefused(f"{what} is not UTF-8 text.", where=str(path)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
+    except RecursionError:
+        raise InputRefused("arrays or tables in it are nested too deeply.", where=str(path)) from None
+    except (ValueError, ArithmeticError):
+        raise InputRefused("a number in it has too many digits, or too large an exponent.", where=str(path)) from None
 
 
 def _require_trusted(path: Path, state: os.stat_result) -> None:
@@ -121,8 +148,8 @@ def _values(path: Path, tables: Mapping[str, Any]) -> dict[str, str]:
     found = {}
     for name, value in [*((name, tables[name]) for name in PLACES if name in tables), *defaults.items()]:
         where = f"{path}: {name}" if name in PLACES else f"{path}: [defaults].{name}"
-        if not isinstance(value, str) or not value:
-            raise InputRefused("this is a text in quotes, and not empty.", where=where)
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise InputRefused("this is a text in quotes, not empty and without a NUL character.", where=where)
         found[name] = _from_folder(name, value, path.parent)
     return found
 

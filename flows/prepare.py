@@ -8,6 +8,7 @@ apart: neither may be inside of the other."""
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping
@@ -175,6 +176,7 @@ def prepared_release(
             taken, or a live process holds it. What the ledger's rules refuse is recorded in it.
     """
     check_release_id(release_id)
+    _require_clock()
     series, part = series_and_part(series)
     ad_hoc = read_spec(spec, output=output) if series is None else None
     reader = open_reader(state_paths.ledger_url)
@@ -256,6 +258,21 @@ def check_release_id(release_id: str | None) -> None:
     """
     if release_id is not None and not RELEASE_ID.fullmatch(release_id):
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
+
+
+def _require_clock() -> None:
+    """Refuse a clock that is not set: days of entries come from it, and Prefect knows no time before 1970.
+
+    Raises:
+        InputRefused: it says a time before 1970.
+    """
+    now = datetime.now(UTC)
+    if now.timestamp() < 0:
+        raise InputRefused(
+            f"this machine's clock says {now:%Y-%m-%d}, before 1970.",
+            where="clock",
+            remedy="Set it, for example by NTP.",
+        )
 
 
 def layout_of_source(
@@ -623,10 +640,11 @@ def dry_run(
     from ..accounting.ledger.private_store.inspection import copy_of_release, known_names_of_source, remembered_facts
 
     check_release_id(release_id)
+    _require_clock()
     series, part = series_and_part(series)
     ad_hoc = read_spec(spec, output=output) if series is None else None
     reader = open_reader(state_paths.ledger_url)
-    if state_paths.home.exists():
+    if os.path.exists(state_paths.home):
         require_private(state_paths.home)
     keys = state_paths.anchoring.keys
     keys.current()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,12 +15,12 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from ..accounting.ledger.given_files import read_given
 from ..mechanisms.errors import FILL_IN, InputRefused, refused_together
 from ..tasks.request import Output, Request
 from .columns import check_declared_values
+from .paths import read_toml
 from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
-from .spec_tables import LARGEST_SPEC, SpecTables, fault_in_words, tables_model
+from .spec_tables import SpecTables, fault_in_words, tables_model
 
 __all__ = [
     "PAGE",
@@ -35,6 +34,8 @@ __all__ = [
 ]
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+MOST_COLUMNS = 1_000
+"""Columns of a release: with more, its checks take minutes, and no two records are alike."""
 EVERY_KIND = frozenset({"release", "data", "cluster"})
 """Tables that every kind of release knows."""
 BEFOREHAND = frozenset(
@@ -87,16 +88,14 @@ def parse_spec(path: Path) -> SpecTables:
     Raises:
         InputRefused: it can't be read, is no TOML, or a value is wrong; with file and key.
     """
-    try:
-        tables = tomllib.loads(read_given(path, most=LARGEST_SPEC).decode("utf-8-sig"), parse_float=Decimal)
-    except OSError as error:
+    tables = read_toml(path, what="the specification")
+    columns = tables.get("columns")
+    if isinstance(columns, dict) and len(columns) > MOST_COLUMNS:
         raise InputRefused(
-            f"the specification can't be read ({error.strerror}).", where=str(path), remedy="Check the path."
-        ) from None
-    except UnicodeDecodeError:
-        raise InputRefused("the specification is not UTF-8 text.", where=str(path)) from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputRefused(f"this is not TOML: {error}.", where=str(path)) from None
+            f"there are {len(columns)} columns, and a release has at most {MOST_COLUMNS}.",
+            where=f"{path}: [columns]",
+            remedy="Leave out those that nobody needs: groups of so many columns have one record each.",
+        )
     unwritten = list(_unwritten(path, tables))
     try:
         model = spec_model(name for name in KINDS if name in tables).model_validate(tables)
@@ -151,6 +150,9 @@ def _check_data(path: Path, tables: SpecTables) -> None:
             "the separator must be one ASCII character other than a quote or a line end.",
             where=f"{path}: [data].separator",
         )
+    for key, location in (("[data].source", tables.data.source), ("[release].output", tables.release.output or "")):
+        if "\0" in location:
+            raise InputRefused("no file's name has a NUL character.", where=f"{path}: {key}")
     if not LABEL.fullmatch(tables.release.name):
         raise InputRefused(
             "a release's name is 1 to 100 letters, digits, dots, dashes and underscores.",

@@ -5,7 +5,6 @@ And the mechanisms of the literature that a specification may name and that are 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -24,11 +23,11 @@ from pydantic import (
     model_validator,
 )
 
-from ..accounting.ledger.given_files import read_given
 from ..mechanisms.amounts import amount_exact
 from ..mechanisms.errors import InputRefused
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
 from ..tasks.request import AlsoFormat
+from .paths import read_toml
 
 __all__ = [
     "CLASSES",
@@ -67,7 +66,6 @@ CLASSES = {
 """What `class` may name, and the extra that installs it: no other code is imported because a file says so."""
 
 MOST_WORKERS = 100_000
-LARGEST_SPEC = 1 << 26  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,12 +194,7 @@ def cluster_of_spec(path: Path) -> ExistingCluster | StartedCluster | None:
     Raises:
         InputRefused: the file can't be read, or the table is wrong.
     """
-    try:
-        tables = tomllib.loads(read_given(path, most=LARGEST_SPEC).decode("utf-8-sig"), parse_float=Decimal)
-    except OSError as error:
-        raise InputRefused(f"the specification can't be read ({error.strerror}).", where=str(path)) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
-        raise InputRefused("this is not TOML in UTF-8.", where=str(path)) from None
+    tables = read_toml(path, what="the specification")
     if "cluster" not in tables:
         return None
     try:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from ..accounting.theory.kinds.kind import Price
 from ..accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price
+from ..mechanisms.errors import InputRefused
 from ..mechanisms.map_selection.choice import LatticeColumn, MapChoice
 from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
@@ -273,7 +274,12 @@ def output_at(location: str, *, base: Path) -> Output:
     Args:
         location: a path, or an fsspec URL.
         base: folder that a relative path starts from.
+
+    Raises:
+        InputRefused: no file can have the name.
     """
+    if "\0" in location:
+        raise InputRefused("no file's name has a NUL character.", where="output")
     local = location.removeprefix("file://").removeprefix("local://")
     if "://" in local:
         return ObjectPrefix(url=local.rstrip("/"))

@@ -129,7 +129,7 @@ def _unmet() -> Iterator[str]:
 
 def _permissions(places: StatePaths) -> Check:
     home = places.home
-    if not home.exists():
+    if not os.path.exists(home):
         what = f"there is no private store at {home} yet; `crowdblend dataset add` makes it."
         return Check(name="permissions", ok=True, what=what)
     status = home.stat()
@@ -217,6 +217,8 @@ def _clock(places: StatePaths) -> Check:
     from ...accounting.ledger.reader import open_reader
 
     now, remedy = datetime.now(UTC), "Set the clock, for example by NTP."
+    if now.timestamp() < 0:
+        return Check(name="clock", ok=False, what=f"it says {now:%Y-%m-%d}, before 1970.", remedy=remedy)
     address = os.environ.get("PREFECT_API_URL")
     theirs = _asked(address) if address else None
     if theirs is not None and abs(theirs - now) > MOST_SKEW:

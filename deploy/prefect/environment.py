@@ -223,7 +223,10 @@ def configure_prefect(private_home: Path) -> Callable[[], None]:
     """
     for name, value in (QUIET | PATIENCE).items():
         os.environ.setdefault(name, value)
-    if "PREFECT_API_URL" in os.environ or _own:
+    if "PREFECT_API_URL" in os.environ:
+        configure_prefect_home(private_home)
+        return _require_answer
+    if _own:
         configure_prefect_home(private_home)
         return _no_wait
     kept = any(os.environ.get(name) not in (None, own_folder()) for name in KEPT)
@@ -265,7 +268,7 @@ def configure_lasting_prefect(private_home: Path) -> Callable[[], None]:
         os.environ.setdefault(name, value)
     if "PREFECT_API_URL" in os.environ:
         configure_prefect_home(private_home)
-        return _no_wait
+        return _require_answer
     lasting = private_home / "prefect"
     lasting.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ.setdefault("PREFECT_HOME", str(lasting))
@@ -306,7 +309,30 @@ def _held_to(url: str) -> Iterator[None]:
 
 
 def _no_wait() -> None:
-    """A server that somebody else runs is there or not."""
+    """Return at once: this process's server answers."""
+
+
+ANSWERED_WITHIN_SECONDS = 30.0
+
+
+def _require_answer() -> None:
+    """Refuse a server of PREFECT_API_URL that is silent, for which Prefect would wait minutes.
+
+    One that is away, or answers with an error, is told of by Prefect.
+
+    Raises:
+        InputRefused: nothing answers in time; nothing was charged.
+    """
+    try:
+        httpx.get(f"{os.environ['PREFECT_API_URL']}/health", timeout=ANSWERED_WITHIN_SECONDS)
+    except httpx.TimeoutException:
+        raise InputRefused(
+            f"Prefect's server doesn't answer within {ANSWERED_WITHIN_SECONDS:g} seconds.",
+            where="PREFECT_API_URL",
+            remedy="Start it anew, or unset the variable: each run then has a server of its own.",
+        ) from None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return
 
 
 HOME = "PREFECT_HOME"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import glob
 import json
+import math
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -63,6 +67,10 @@ class RecordFormat(Enum):
     PARQUET = "parquet"
     STATISTICS = "statistics"
 
+
+LISTING_SECONDS = "CROWDBLEND_LISTING_SECONDS"
+"""Variable that says how long the listing of a source may take."""
+_USUAL_SECONDS = 300.0
 
 MISSING = "source-missing"
 """Cause of a refusal: nothing is there, or it can't be reached; perhaps it comes yet."""
@@ -163,9 +171,10 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
     if "\0" in source:
         raise InputRefused("no file's name has a NUL character.", where="[data].source")
     if is_url(source) and not source.startswith(("file://", "local://")):
-        found = _remote_source(source, version)
+        found = _within_time(partial(_remote_source, source, version), source)
     else:
-        found = _local_source(base / source.removeprefix("file://").removeprefix("local://"), source, version)
+        path = base / source.removeprefix("file://").removeprefix("local://")
+        found = _within_time(partial(_local_source, path, source, version), source)
     if not found.files:
         raise InputRefused(
             "no file of records was found."
@@ -182,6 +191,60 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
             remedy="Remove it, or name the table's folder.",
         )
     return replace(found, files=tuple(sorted(found.files, key=lambda file: file.path)))
+
+
+def _within_time(look: Callable[[], Source], source: str) -> Source:
+    """Return what a look at names and metadata finds, unless it takes too long.
+
+    The thread that looks is left to end with the process: nothing can break off a file system or a store that is
+    silent.
+
+    Raises:
+        InputRefused: as the look does; or it takes too long.
+    """
+    seconds, done = _listing_seconds(), Future[Source]()
+
+    def finish() -> None:
+        try:
+            done.set_result(look())
+        except OSError as error:
+            done.set_exception(_unlisted(source, error))
+        except BaseException as fault:  # noqa: BLE001 - raised again in the caller's thread
+            done.set_exception(fault)
+
+    thread = threading.Thread(target=finish, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if not done.done():
+        raise InputRefused(
+            f"to list its files takes longer than {seconds:g} seconds.",
+            where=source,
+            remedy="Name a smaller folder or a narrower pattern; where there really are so many files, allow more time "
+            f"by {LISTING_SECONDS}.",
+        )
+    return done.result()
+
+
+def _unlisted(source: str, error: OSError) -> InputRefused:
+    return InputRefused(
+        f"its files cannot be listed ({error.strerror or type(error).__name__}).",
+        where=source,
+        remedy="Check the name, and that this account may look there.",
+        cause=MISSING,
+    )
+
+
+def _listing_seconds() -> float:
+    given = os.environ.get(LISTING_SECONDS)
+    try:
+        seconds = _USUAL_SECONDS if given is None else float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise InputRefused(
+            "this is no number of seconds above 0.", where=LISTING_SECONDS, remedy="Write, for example, 600."
+        )
+    return seconds
 
 
 def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:

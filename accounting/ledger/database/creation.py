@@ -206,7 +206,7 @@ def ledger_exists(url: str) -> bool:
         InputRefused: the address is wrong, or its database can't be opened.
     """
     parsed, shown = locate(url)
-    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).is_file():
+    if parsed.get_backend_name() == "sqlite" and not os.path.isfile(str(parsed.database)):
         return False
     store = open_database(url, anchoring=None)
     try:

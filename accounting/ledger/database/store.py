@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -385,7 +386,7 @@ def revision_of(store: Store) -> str:
         remedy="Is the ledger elsewhere? Name it by --ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is "
         "a second budget. Only where there is none, create it: `crowdblend ledger init` or `crowdblend dataset add`.",
     )
-    if store.path is not None and not store.path.is_file():
+    if store.path is not None and not os.path.isfile(store.path):
         raise missing
     try:
         with store.engine.connect() as connection:
