@@ -19,7 +19,7 @@ from ..flows.prepare import layout_of_source, metadata_remarks
 from ..mechanisms.amounts import amount_left, amount_shown, counted, share_shown
 from ..mechanisms.errors import InputRefused, Refusal
 from ..mechanisms.recoding import GeneralizationMap
-from ..tasks.inputs.list import SourceLayout
+from ..tasks.inputs.list import RecordFormat, SourceLayout
 from ..tasks.request import Request
 from .terminal.explanation import inclusion_facts, limit_facts, limit_in_words
 
@@ -34,7 +34,12 @@ __all__ = [
     "readiness_lines",
 ]
 
-FORMATS = {"csv": "CSV", "parquet": "Parquet", "postgresql": "PostgreSQL"}
+FORMATS = {
+    RecordFormat.CSV.value: "CSV",
+    RecordFormat.PARQUET.value: "Parquet",
+    RecordFormat.STATISTICS.value: "a statistics package",
+    "postgresql": "PostgreSQL",
+}
 
 
 def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:

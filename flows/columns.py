@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused, refused_together
+from ..mechanisms.hierarchies.build import labels_beyond
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapChoice, epsilon_shares
@@ -298,12 +299,29 @@ def _declared(
     for name, column in columns.items():
         where = f"{path}: [columns.{name}]"
         try:
-            declared.append((where, name, column, _hierarchy(where, name, column, base)))
+            hierarchy = _hierarchy(where, name, column, base)
+            _require_codes(hierarchy, column.codes or {}, where=f"{where}.codes")
+            declared.append((where, name, column, hierarchy))
         except InputRefused as fault:
             faults.append(fault)
     if faults:
         raise refused_together(faults, where=str(path))
     yield from declared
+
+
+def _require_codes(hierarchy: Hierarchy, codes: Mapping[str, int], *, where: str) -> None:
+    """Refuse codes of labels that are never published, and a code of two labels."""
+    unknown = frozenset(codes)
+    for level in range(hierarchy.levels):
+        unknown = labels_beyond(hierarchy, unknown, level=level)
+    if unknown:
+        raise InputRefused(
+            f"the column has no label {min(unknown)!r} at any level.",
+            where=where,
+            remedy="Name its labels as they are published; those that aren't named get the next codes.",
+        )
+    if len({*codes.values()}) != len(codes):
+        raise InputRefused("two labels have the same code.", where=where, remedy="Give each label its own.")
 
 
 def _hierarchy(where: str, name: str, column: ColumnTable, base: Path) -> Hierarchy:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from ..mechanisms.mixed_series import MixedSeries
     from ..tasks.inputs.list import SourceLayout
+    from ..tasks.inputs.statistics_files import StoredLabels
 
 __all__ = [
     "DryRun",
@@ -541,6 +542,7 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
                 found.extend(f"{file.path}, line 1: {remark}." for remark in remarks)
             case ParquetLayout(types=types, labels=labels) if request.source_columns:
                 found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(types, labels, request))
+                found.extend(f"{file.path}: {remark}." for remark in _other_codes(labels, request))
     if layout.without_records:
         found.append(f"{request.source}: no record follows the header, and a release is charged all the same.")
     return tuple(found)
@@ -552,6 +554,24 @@ def _impossible_columns(types: tuple[pa.DataType, ...], labels: Collection[str],
             continue
         if _unseen(type_, column.hierarchy) or _has_places(type_, column.hierarchy, request):
             yield f"the column {column.name!r} has the type {type_}, and no value of it is declared: all would be `*`"
+
+
+def _other_codes(labels: Mapping[str, StoredLabels], request: Request) -> Iterator[str]:
+    """Columns whose labels would have other codes in a file for the same package than they have in the source."""
+    from ..tasks.inputs.statistics_files import labels_are_meant
+
+    for column in request.source_columns if request.also else ():
+        own = labels.get(column.name, {})
+        if own and labels_are_meant(column.hierarchy, own):
+            declared = request.codes.get(column.name, {})
+            if any(declared.get(label.strip()) not in (None, code) for code, label in own.items()):
+                yield f"the codes that [columns.{column.name}] declares are not those of the file's value labels"
+            elif not declared:
+                yield (
+                    f"[columns.{column.name}] declares no codes, so in {' and '.join(request.also)} its labels have "
+                    "other codes than here, and programs that were written for these would run and be wrong: declare "
+                    "codes, as crowdblend spec new writes them"
+                )
 
 
 def _has_places(type_: pa.DataType, hierarchy: Hierarchy, request: Request) -> bool:

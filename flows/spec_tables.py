@@ -26,7 +26,7 @@ from pydantic import (
 from ..mechanisms.amounts import amount_exact
 from ..mechanisms.errors import InputRefused
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
-from ..tasks.request import AlsoFormat
+from ..tasks.request import LARGEST_CODE, AlsoFormat
 from .paths import read_toml
 
 __all__ = [
@@ -377,6 +377,9 @@ class ColumnTable(SpecTable):
     interval: IntervalTable | None = None
     bounds: BoundsTable | None = None
     fold_case: bool = False
+    codes: dict[str, Annotated[int, Field(ge=-LARGEST_CODE, le=LARGEST_CODE)]] | None = Field(
+        default=None, min_length=1
+    )
     level: int | None = Field(default=None, ge=0)
     levels: list[int] | None = Field(default=None, min_length=1, max_length=100)
     min_level: int | None = Field(default=None, ge=0)

@@ -6,7 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .inputs.database_query import DatabaseQuery
 
 __all__ = [
+    "LARGEST_CODE",
     "AlsoFormat",
     "FileFormat",
     "MetadataTexts",
@@ -39,6 +40,8 @@ FileFormat = Literal["parquet", "csv"]
 """In which a table is published."""
 AlsoFormat = Literal["sav", "dta"]
 """In which it is published besides: a file of SPSS or Stata."""
+LARGEST_CODE = 2_000_000_000
+"""Of a label in such a file; both packages have numbers of that size."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +71,7 @@ class Request(ABC):
         label: the release's name for people; not its id.
         file_format: of the published table.
         also: in which it is written besides.
+        codes: of columns' labels in those files, as declared: column → label → code.
         output: folder or place in an object store that will hold the published table and its certificate.
         dataset: the name under which the ledger keeps this population's budget.
         source: file, folder, glob or URL of the records, as written in the specification.
@@ -109,6 +113,7 @@ class Request(ABC):
     query: DatabaseQuery | None = None
     part: int | None = None
     also: tuple[AlsoFormat, ...] = ()
+    codes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
     thinning: InclusionColumn | None = None
     metadata: MetadataTexts | None = None
     verify_page: bool = False
@@ -175,6 +180,7 @@ class Request(ABC):
                 "source": self.source,
                 "base": str(self.base),
                 **({"also": sorted(self.also)} if self.also else {}),
+                **({"codes": {name: dict(own) for name, own in self.codes.items()}} if self.codes else {}),
                 **({} if self.metadata is None else {"metadata": asdict(self.metadata)}),
                 **({"verify_page": True} if self.verify_page else {}),
                 **({} if self.version is None else {"version": self.version}),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import click
 
 from ...mechanisms.errors import FILL_IN, InputRefused
+from ...tasks.request import LARGEST_CODE
 from ..cli import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
@@ -204,6 +205,8 @@ def schema(name: str | None) -> None:
         click.echo(f"{one:{max(map(len, NAMES))}}  {json.loads(schema_text(one))['title']}")
 
 
+FLOATS = "with whole bounds 30.0 is read as 30, and 30.5 is *; with decimal ones, 0.0, both are read"
+MOST_VALUE_LABELS = 1_000
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 NO_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 HEAD = """\
@@ -305,6 +308,9 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: Declar
         if domain.line is not None:
             yield from (domain.line, "level = 0            # the value itself")
             return
+    if column.labels:
+        yield from _of_value_labels(column)
+        return
     file = f"{NO_LABEL.sub('-', column.name).strip('-.') or 'column'}.csv"
     match column.kind:
         case "boolean":
@@ -314,7 +320,7 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: Declar
         case "date":
             yield f"hierarchy = {_text(file)}            # {FILL_IN}: crowdblend hierarchy build dates"
         case "number":
-            yield f"hierarchy = {_text(file)}            # {FILL_IN}: only whole numbers are read"
+            yield f'interval = {{ lower = "{FILL_IN}", upper = "{FILL_IN}", widths = [] }}            # {FLOATS}'
         case "unmapped":
             yield f"# {FILL_IN}: no hierarchy maps this column's type; store it as text or integers"
         case "text" | "unknown":
@@ -322,6 +328,20 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: Declar
         case _:
             assert_never(column.kind)
     yield f'level = "{FILL_IN}"' if column.kind != "boolean" else "level = 0"
+
+
+def _of_value_labels(column: NamedColumn) -> Iterator[str]:
+    """A column of a statistics package's file by its value labels, with their codes for files like it."""
+    labels = {label.strip(): code for code, label in reversed(column.labels[:MOST_VALUE_LABELS]) if label.strip()}
+    labels = dict(reversed(labels.items()))
+    yield "## The file's value labels: leave those that are public, and none that were made from these records."
+    if len(labels) < len(column.labels):
+        yield f"## Not all stand here: {len(column.labels):,} codes have {len(labels):,} labels. {FILL_IN} the others."
+    yield f"values = [{', '.join(map(_text, labels))}]"
+    codes = {label: int(code) for label, code in labels.items() if not isinstance(code, str) and code == int(code)}
+    if len(codes) == len(labels) and all(-LARGEST_CODE <= code <= LARGEST_CODE for code in codes.values()):
+        yield f"codes = {{ {', '.join(f'{_key(label)} = {code}' for label, code in codes.items())} }}"
+    yield "level = 0            # the label itself"
 
 
 def _labels(
@@ -332,6 +352,8 @@ def _labels(
         return found.labels_per_level
     domain = domains.get(column.name)
     if domain is None or domain.line is None:
+        if column.labels:
+            return (len({label.strip() for _, label in column.labels}), 1)
         return (2, 1) if column.kind == "boolean" and domain is None else ()
     told = tomllib.loads(domain.line)
     if "values" in told:

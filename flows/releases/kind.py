@@ -108,6 +108,7 @@ class _Shared(TypedDict):
     label: str
     file_format: FileFormat
     also: tuple[AlsoFormat, ...]
+    codes: Mapping[str, Mapping[str, int]]
     metadata: MetadataTexts | None
     verify_page: bool
     output: Output
@@ -228,6 +229,9 @@ class GivenSpec:
             label=release.name,
             file_format=release.format,
             also=tuple(release.also),
+            codes={name: dict(column.codes) for name, column in self.tables.columns.items() if column.codes}
+            if release.also
+            else {},
             metadata=None if release.metadata is None else MetadataTexts(**release.metadata.model_dump()),
             verify_page=release.verify_page,
             output=self.output or output_at(str(release.output), base=self.base),

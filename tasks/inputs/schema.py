@@ -31,10 +31,12 @@ class NamedColumn:
         name: as the source has it.
         kind: what its type is to a hierarchy; "unknown" in CSV, which has no types, "unmapped" for a type that has
             no text.
+        labels: of a statistics package's file, the column's value labels with their codes, in the order of the codes.
     """
 
     name: str
     kind: ColumnKind
+    labels: tuple[tuple[float | str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +56,8 @@ def read_names(source: str, *, base: Path, separator: str | None = None) -> Sour
     """Read the names and types of the source's first file, and of the columns that folders or a table's log have.
 
     PRIVACY: of a Parquet file only the schema is looked at; the statistics, dictionaries and metadata of its footer
-    are not, nor what a nested type is made of. Of a CSV file the first line is taken, and refused where it looks
+    are not, nor what a nested type is made of. Of a statistics package's file the head is taken with its value labels,
+    which its makers declared. Of a CSV file the first line is taken, and refused where it looks
     like a record; no refusal quotes it.
 
     Args:
@@ -104,7 +107,13 @@ def _parquet_columns(path: str) -> tuple[NamedColumn, ...]:
 def _statistics_columns(path: str) -> tuple[NamedColumn, ...]:
     head = read_statistics_head(path)
     return tuple(
-        NamedColumn(name=name, kind="unknown" if name in head.labels else _kind(type_))
+        NamedColumn(
+            name=name,
+            kind="unknown" if name in head.labels else _kind(type_),
+            labels=tuple(
+                sorted(head.labels.get(name, {}).items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
+            ),
+        )
         for name, type_ in head.types.items()
     )
 

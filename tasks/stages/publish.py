@@ -424,7 +424,9 @@ def write_output(
         for stem, table in {"data": publication.table, **publication.beside}.items():
             write_table(table, folder=place, file_format=publication.file_format, stem=stem)
             for format_ in request.also:
-                write_statistics_table(table, folder=place, format_=format_, stem=stem, day=charge.day)
+                write_statistics_table(
+                    table, folder=place, format_=format_, stem=stem, day=charge.day, codes=request.codes
+                )
         if request.verify_page:
             shutil.copyfile(VERIFY_PAGE, place / VERIFY_PAGE.name)
         write_certificate(

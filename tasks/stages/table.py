@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...mechanisms.hierarchies.declare import BUCKET_LABEL
+from ...mechanisms.hierarchies.declare import BUCKET_LABEL, canonical_integer
 from ...mechanisms.recoding import ColumnsTold, GeneralizationMap, columns_told
 from ..readers.column_codes import arrow_of, numbers_of, texts_of
-from ..request import AlsoFormat, FileFormat
+from ..request import LARGEST_CODE, AlsoFormat, FileFormat
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -360,13 +360,23 @@ def _csv_line(fields: tuple[str, ...] | list[str]) -> bytes:
     return text.getvalue().encode("utf-8")
 
 
-def write_statistics_table(table: PublishedTable, *, folder: Path, format_: AlsoFormat, stem: str, day: date) -> str:
+def write_statistics_table(
+    table: PublishedTable,
+    *,
+    folder: Path,
+    format_: AlsoFormat,
+    stem: str,
+    day: date,
+    codes: Mapping[str, Mapping[str, int]],
+) -> str:
     """Write `data.sav` or `data.dta`, or a file of another stem, into a folder and return the file's name.
 
-    A column of labels has codes from 1 on, in the labels' order, and the labels as their value labels; one with labels
-    that are too long or too many for that has texts. All rows are in memory at once.
+    A column of labels has codes and the labels as their value labels: those that are declared, of a whole number that
+    number, and of others the next ones in the labels' order. One with labels that are too long or too many for that
+    has texts. All rows are in memory at once.
 
-    PRIVACY: the file is a function of the published table and the day; no clock is in it.
+    PRIVACY: the file is a function of the published table, the declared codes and the day; no clock is in it. Codes
+    are never those of the source's head, which may have been made from the records.
 
     Args:
         table: what is published.
@@ -374,6 +384,7 @@ def write_statistics_table(table: PublishedTable, *, folder: Path, format_: Also
         format_: of the file.
         stem: its name without the ending.
         day: of the release, which the file's head tells.
+        codes: column → label → code, as declared; distinct in each column.
 
     Raises:
         OSError: the folder can't be written.
@@ -385,7 +396,7 @@ def write_statistics_table(table: PublishedTable, *, folder: Path, format_: Also
     columns: dict[str, Any] = {}
     labels: dict[str, dict[int | float, str]] = {}
     for column in table.columns:
-        columns[column.name] = _repeated(_values(column, labels), table)
+        columns[column.name] = _repeated(_values(column, labels, codes.get(column.name, {})), table)
     write = pyreadstat.write_sav if format_ == "sav" else pyreadstat.write_dta
     write(_frame(pd, columns), folder / name, variable_value_labels=labels)
     _set_day(folder / name, format_, day)
@@ -397,21 +408,36 @@ def _frame(pandas: Any, columns: dict[str, Any]) -> pd.DataFrame:  # noqa: ANN40
     return frame
 
 
-def _values(column: TableColumn, labels: dict[str, dict[int | float, str]]) -> NDArray[Any]:
+def _values(
+    column: TableColumn, labels: dict[str, dict[int | float, str]], declared: Mapping[str, int]
+) -> NDArray[Any]:
     """A column's distinct values; the value labels of its codes, where it has some, are added to others'."""
     values = column.values
     if pa.types.is_dictionary(values.type):
         entries = [column.shown(entry) for entry in values.dictionary.to_pylist()]
         places = numbers_of(values.indices)
         if len(entries) <= _MOST_LABELS and all(0 < len(entry.encode()) <= _LABEL_BYTES for entry in entries):
-            labels[column.name] = dict(enumerate(entries, start=1))
-            codes: NDArray[Any] = places.astype(np.int32) + np.int32(1)
+            own = _codes(entries, declared)
+            labels[column.name] = dict(zip(own, entries, strict=True))
+            codes: NDArray[Any] = np.array(own, dtype=np.int32)[places]
             return codes
         texts: NDArray[Any] = np.array(entries, dtype=object)[places]
         return texts
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         return numbers_of(values).astype(np.float64)
     return np.array(column.texts, dtype=object)
+
+
+def _codes(entries: Sequence[str], declared: Mapping[str, int]) -> list[int]:
+    """A code for each label: the declared one, else its own number where it is one, else the next that is free."""
+    numbers = {entry: number for entry in entries if (number := canonical_integer(entry.encode())) is not None}
+    if declared or any(abs(number) > LARGEST_CODE for number in numbers.values()):
+        numbers = {}
+    taken = {**numbers, **declared}
+    first = max([0, *taken.values()]) + 1
+    others = (entry for entry in entries if entry not in taken)
+    taken |= {entry: code for code, entry in enumerate(others, start=first)}
+    return [taken[entry] for entry in entries]
 
 
 def _repeated(values: NDArray[Any], table: PublishedTable) -> NDArray[Any]:

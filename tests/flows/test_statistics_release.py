@@ -101,3 +101,80 @@ def test_names_that_stata_cannot_have_are_refused_before_the_charge(desk):
     assert refused.code == 2
     assert "reserved word" in refused.err
     assert "[release].also" in refused.err
+
+
+@pytest.mark.parametrize("ending", [".sav", ".dta"])
+def test_explain_says_what_the_source_is(desk, ending) -> None:
+    desk.add_dataset()
+    write_people(desk.folder)
+    people, said = pyreadstat.read_sav(desk.folder / "people.sav")
+    pyreadstat.write_dta(people, desk.folder / "people.dta", variable_value_labels=said.variable_value_labels)
+    told = desk.succeed("explain", desk.write_spec(source=f"people{ending}"))
+    assert "Source: 1 file of a statistics package with every column that is named." in told.out
+
+
+def also_as(*formats: str, codes: str = ""):
+    names = ", ".join(f'"{name}"' for name in formats)
+
+    def edit(text: str) -> str:
+        text = text.replace("[release]", f"[release]\nalso = [{names}]", 1)
+        return text.replace("[columns.colour]", f"[columns.colour]\n{codes}")
+
+    return edit
+
+
+@pytest.mark.slow
+def test_what_is_written_for_spss_has_the_declared_codes_and_the_source_s_are_not_taken(desk) -> None:
+    """Syntax that was written for the source recodes by 1, 2, 3; by the labels' order blue would be 1."""
+    desk.add_dataset(epsilon="100")
+    write_people(desk.folder)
+    alone = desk.write_spec(source="people.sav", rate="0.5", edit=also_as("sav"))
+    assert "[columns.colour] declares no codes" in desk.succeed("explain", alone).out
+    wrong = desk.write_spec(source="people.sav", edit=also_as("sav", codes="codes = { red = 2, green = 1 }"))
+    assert "are not those of the file's value labels" in desk.succeed("explain", wrong).out
+    own = also_as("sav", "dta", codes="codes = { red = 1, green = 2, blue = 3 }")
+    spec = desk.write_spec(source="people.sav", rate="0.5", edit=own)
+    assert "codes" not in desk.succeed("explain", spec).out
+    answer = desk.succeed("run", spec, "--json")
+    for read, ending in ((pyreadstat.read_sav, "sav"), (pyreadstat.read_dta, "dta")):
+        found, said = read(Path(answer.json["output"]) / f"data.{ending}", output_format="dict")
+        assert said.variable_value_labels["colour"] == COLOURS | {4: "*"}
+        assert set(found["colour"]) == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("codes", "said"),
+    [
+        ("codes = { rde = 1 }", "has no label 'rde' at any level"),
+        ("codes = { red = 1, green = 1 }", "two labels have the same code"),
+        ("codes = { red = 3000000000 }", "codes"),
+    ],
+)
+def test_codes_of_labels_that_there_are_not_are_refused(desk, codes, said) -> None:
+    desk.add_dataset()
+    write_people(desk.folder)
+    refused = desk("explain", desk.write_spec(source="people.sav", edit=also_as("sav", codes=codes)))
+    assert refused.code == 2
+    assert said in refused.err
+
+
+def test_a_specification_begins_with_value_labels_and_says_how_numbers_are_read(desk) -> None:
+    desk.add_dataset()
+    write_people(desk.folder)
+    desk.succeed("spec", "new", "--from", "people.sav", "--output", "new.toml", "--columns", "colour,age")
+    text = (desk.folder / "new.toml").read_text()
+    assert 'values = ["red", "green", "blue"]\ncodes = { red = 1, green = 2, blue = 3 }\nlevel = 0' in text
+    assert "only whole numbers are read" not in text
+    assert 'interval = { lower = "FILL IN", upper = "FILL IN", widths = [] }' in text
+    ready = text.replace('interval = { lower = "FILL IN", upper = "FILL IN", widths = [] }', AGES)
+    ready = ready.replace('level = "FILL IN"', "level = 1")
+    (desk.folder / "ready.toml").write_text(ready.replace("[release]", '[release]\nalso = ["sav"]', 1))
+    told = desk.succeed("explain", "ready.toml")
+    assert "codes" not in told.out
+    assert "Warning" not in told.out
+    answer = desk.succeed("run", "ready.toml", "--json")
+    table = pq.read_table(desk.folder / answer.json["output"] / "data.parquet")
+    assert "[10, 20)" in table["age"].to_pylist(), "floats that are whole are read as whole numbers"
+
+
+AGES = "interval = { lower = 0, upper = 100, widths = [10] }"

@@ -260,7 +260,10 @@ def test_without_pyreadstat_the_refusal_says_what_to_install(tmp_path, monkeypat
 
 def test_a_specification_begins_with_the_file_s_columns(tmp_path):
     name = written(tmp_path, ".sav", people_of(".sav"), **labelled(".sav"))
-    kinds = {column.name: column.kind for column in read_names(name, base=tmp_path).columns}
+    columns = read_names(name, base=tmp_path).columns
+    codes = [code for code, _ in next(column.labels for column in columns if column.name == "sex")]
+    assert codes == sorted(codes)
+    kinds = {column.name: column.kind for column in columns}
     assert kinds == {"sex": "unknown", "age": "number", "town": "text", "born": "date"}
 
 

@@ -44,7 +44,7 @@ def read(folder: Path, name: str) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("labels", [("male", "*", "[0, 10)"), ("ü" * 60, "b", "b"), (LONG, LONG + "a", LONG + "b")])
 def test_what_is_read_back_are_the_published_rows(tmp_path, format_, times, labels):
     name = write_statistics_table(
-        table(*labels, times=times), folder=tmp_path, format_=format_, stem="data", day=date(2026, 1, 2)
+        table(*labels, times=times), folder=tmp_path, format_=format_, stem="data", day=date(2026, 1, 2), codes={}
     )
     assert name == f"data.{format_}"
     towns, counts, shares = ("Nîmes", "Aix", ""), (3, -1, 1 << 40), (0.25, 0.5, 1.0)
@@ -64,7 +64,7 @@ def test_the_file_follows_from_table_and_day_alone(tmp_path, format_, monkeypatc
         statistics_table_time()
         (tmp_path / place).mkdir()
         name = write_statistics_table(
-            published, folder=tmp_path / place, format_=format_, stem="data", day=date(2019, 3, 7)
+            published, folder=tmp_path / place, format_=format_, stem="data", day=date(2019, 3, 7), codes={}
         )
         contents.append((tmp_path / place / name).read_bytes())
     assert contents[0] == contents[1]
@@ -81,7 +81,33 @@ def statistics_table_time() -> None:
 def test_many_labels_are_texts(tmp_path, monkeypatch):
     monkeypatch.setattr(published_table, "_MOST_LABELS", 2)
     name = write_statistics_table(
-        table("a", "b", "c", times=None), folder=tmp_path, format_="sav", stem="data", day=date(2026, 1, 2)
+        table("a", "b", "c", times=None), folder=tmp_path, format_="sav", stem="data", day=date(2026, 1, 2), codes={}
     )
     assert pyreadstat.read_sav(tmp_path / name)[1].variable_value_labels == {}
     assert [row[0] for row in read(tmp_path, name)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("format_", ["sav", "dta"])
+@pytest.mark.parametrize(
+    ("labels", "declared", "codes"),
+    [
+        (("10", "2", "*"), {}, {10: "10", 2: "2", 11: "*"}),  # ages and declared codes are their own numbers
+        (("male", "female", "*"), {}, {1: "male", 2: "female", 3: "*"}),
+        (("female", "male", "*"), {"male": 1, "female": 2}, {2: "female", 1: "male", 3: "*"}),
+        (("female", "male", "*"), {"male": 1, "female": 2, "*": -9}, {2: "female", 1: "male", -9: "*"}),
+        (("no", "7", "*"), {"no": 0}, {0: "no", 1: "7", 2: "*"}),  # 7 is a name here, beside declared codes
+        (("9000000000", "2", "*"), {}, {1: "9000000000", 2: "2", 3: "*"}),
+    ],
+)
+def test_codes_are_the_declared_ones_or_the_labels_own_numbers(tmp_path, format_, labels, declared, codes) -> None:
+    name = write_statistics_table(
+        table(*labels, times=None),
+        folder=tmp_path,
+        format_=format_,
+        stem="data",
+        day=date(2026, 1, 2),
+        codes={"sex": declared},
+    )
+    found, said = READERS[format_](tmp_path / name, output_format="dict")
+    assert said.variable_value_labels["sex"] == codes
+    assert [codes[value] for value in found["sex"]] == list(labels)
