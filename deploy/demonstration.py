@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..accounting.ledger.charge import RECORDS
 from ..accounting.ledger.database.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
 from ..flows.paths import StatePaths
@@ -88,6 +89,7 @@ def open_demonstration_ledger(state_paths: StatePaths) -> None:
             rows_per_person=1,
             by=getpass.getuser(),
             day=datetime.now(UTC).date(),
+            unit=RECORDS,
         )
 
 

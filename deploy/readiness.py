@@ -184,7 +184,9 @@ def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
         reader = open_reader(state_paths.ledger_url)
         state = reader.dataset(request.dataset)
         facts = budget_facts(state, charged_price(request.price), taken=filter_charge_for(state, request))
-        violation = reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
+        violation = reader.check_charge(
+            dataset=request.dataset, mechanism=request.mechanism, price=request.price, unit=request.unit
+        )
     except Refusal as refusal:
         facts["problem"] = _sentences(refusal)
         return facts

@@ -38,7 +38,7 @@ from ..mechanisms.amounts import amount_exact, amount_shown
 from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..tasks.inputs.files import is_url
-from ..tasks.request import ObjectPrefix, Output, Request
+from ..tasks.request import ObjectPrefix, Output, Request, digest_of_mixed
 from ..tasks.stages.publish import INSIDE_RELEASE, require_free, try_staging
 from .paths import StatePaths
 from .releases.kind import release_kind
@@ -394,7 +394,9 @@ def _request_of_part(
     charged = dataclasses.replace(
         own, epsilon=reserved.epsilon, delta=reserved.delta, rule=reserved.rule, releases=reserved.releases
     )
-    return dataclasses.replace(request, price=charged, registered=mixed, part=part)
+    older = digest_of_mixed(mixed, dataset=series.registered.dataset, delta=reserved.delta, unit=None)
+    binds_unit = series.registered.spec_digest != older
+    return dataclasses.replace(request, price=charged, registered=mixed, part=part, binds_unit=binds_unit)
 
 
 def release_violation(
@@ -404,12 +406,15 @@ def release_violation(
     if state is not None:
         return _resume_violation(state, request, series=series)
     if series is None:
-        return reader.check_charge(dataset=request.dataset, mechanism=request.mechanism, price=request.price)
+        return reader.check_charge(
+            dataset=request.dataset, mechanism=request.mechanism, price=request.price, unit=request.unit
+        )
     return reader.look_at_series(
         name=series,
         dataset=request.dataset,
         spec_digest=request.series_digest,
         mechanism=request.mechanism,
+        unit=request.unit,
         part=request.part,
     )
 

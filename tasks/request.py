@@ -11,6 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from ..accounting.ledger.charge import RECORDS
+from ..accounting.ledger.entries.kinds import DatasetUnit
 from ..accounting.theory.kinds.kind import Price
 from ..accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price
 from ..mechanisms.errors import InputRefused
@@ -86,6 +88,7 @@ class Request(ABC):
         registered: what a series with free columns was registered with, whose price this is; None elsewhere.
         limit: how many records of a person count, and which column names the person; None where nothing enforces it.
         part: the release's part of a series of different mechanisms, from 1; None elsewhere.
+        binds_unit: whether that series was registered with a unit; an earlier version did without.
         thinning: the column of rates by which sampled records are kept; None where all have the sample's rate, or the
             mechanism has the rates.
         metadata: what the publisher says in the folder of metadata; None where there is no such folder.
@@ -112,6 +115,7 @@ class Request(ABC):
     version: int | None = None
     query: DatabaseQuery | None = None
     part: int | None = None
+    binds_unit: bool = True
     also: tuple[AlsoFormat, ...] = ()
     codes: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
     thinning: InclusionColumn | None = None
@@ -146,6 +150,11 @@ class Request(ABC):
     def names_sample(self) -> bool:
         """Whether the result of a run names the commitment to its sample."""
         return True
+
+    @property
+    def unit(self) -> DatasetUnit:
+        """Whose presence it hides."""
+        return RECORDS if self.limit is None else DatasetUnit(name=self.limit.unit, column=self.limit.column)
 
     @property
     def source_columns(self) -> Sequence[MappedColumn | LatticeColumn]:
@@ -224,7 +233,8 @@ class Request(ABC):
         what decides nothing: label, file format, and the output's place.
         """
         if self.registered is not None and self.registered.kind == "mixed_series":
-            return digest_of_mixed(self.registered, dataset=self.dataset, delta=self.price.delta)
+            unit = self.unit if self.binds_unit else None
+            return digest_of_mixed(self.registered, dataset=self.dataset, delta=self.price.delta, unit=unit)
         terms = self._charged if self.registered is None else self._bound
         return _digest(domain if self.registered is None else FREE_DOMAIN, terms | {"releases": self.price.releases})
 
@@ -244,10 +254,22 @@ FREE_DOMAIN = b"crowdblend free series 1\n"
 """What the digest of a series with free columns begins with."""
 
 
-def digest_of_mixed(series: Mechanism, *, dataset: str, delta: Decimal) -> str:
-    """SHA-256 (hex) of what the releases of a series of different mechanisms have in common: data set, parts and δ."""
+def digest_of_mixed(series: Mechanism, *, dataset: str, delta: Decimal, unit: DatasetUnit | None) -> str:
+    """SHA-256 (hex) of what the releases of a series of different mechanisms have in common.
+
+    PRIVACY: data set, parts, δ and unit. Releases of different units, each at its own price, cost every unit more than
+    the series' price.
+
+    Args:
+        series: the parts.
+        dataset: whose budget pays.
+        delta: of all releases together.
+        unit: whose presence all of them hide; None in a data set without one, which an earlier version added.
+    """
     bound = {"dataset": dataset, "delta": str(delta), "mechanism": mechanism_record(series)}
-    return _digest(b"crowdblend mixed series 1\n", bound)
+    if unit is None:
+        return _digest(b"crowdblend mixed series 1\n", bound)
+    return _digest(b"crowdblend mixed series 2\n", bound | {"unit": str(unit)})
 
 
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:

@@ -14,7 +14,9 @@ from ..theory.kinds.kind import Price
 from ..theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record, paper_price, recorded_price
 from .entries.codec import sorted_fields
 from .entries.kinds import (
+    RECORD,
     ChargedPrice,
+    DatasetUnit,
     Fields,
     FilterCharge,
     FilterDatasetAdded,
@@ -27,14 +29,20 @@ from .entries.kinds import (
 from .entries.values import Account, differ
 
 __all__ = [
+    "RECORDS",
     "DatasetContext",
     "Receipt",
     "ReleaseCharge",
     "SeriesRegistration",
     "charged_price",
+    "enforced_unit",
     "price_faults",
     "what_fits",
 ]
+
+
+RECORDS = DatasetUnit(name=RECORD, column=None)
+"""The unit of what no column limits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +109,7 @@ class ReleaseCharge:
         series_digest: SHA-256 (hex) of all that the specifications of a series must have in common.
         selection_sample_id: commitment to the key of the sample that the map is chosen on; None where there is none.
         part: its part of a series of different mechanisms, from 1; None elsewhere.
+        unit: whose presence it hides.
     """
 
     release_id: str
@@ -119,6 +128,7 @@ class ReleaseCharge:
     series_digest: str = ""
     selection_sample_id: str | None = None
     part: int | None = None
+    unit: DatasetUnit = RECORDS
 
     @property
     def entry(self) -> ReleaseCharged:
@@ -182,6 +192,7 @@ class SeriesRegistration:
         day: of the registration.
         free_columns: whether each release has columns, hierarchies and levels of its own, and may have a higher k or a
             lower sampling rate.
+        unit: whose presence its releases hide; None for parts in a data set without one.
     """
 
     series: str
@@ -193,6 +204,7 @@ class SeriesRegistration:
     map_digest: str
     day: date
     free_columns: bool = False
+    unit: DatasetUnit | None = RECORDS
 
     @property
     def entry(self) -> SeriesRegistered:
@@ -242,6 +254,7 @@ class DatasetContext:
             release, and whose price it bears; None elsewhere.
         filter_budget: the data set's registration where its budget is a filter's, else None.
         filter_charge: what the release, or the series that paid for it, took of that; None with an additive budget.
+        unit: whose presence all releases of the data set hide; None where nothing fixes it.
     """
 
     rows_per_person: int
@@ -249,6 +262,17 @@ class DatasetContext:
     registered: Fields | None = None
     filter_budget: FilterDatasetAdded | None = None
     filter_charge: FilterCharge | None = None
+    unit: DatasetUnit | None = None
+
+
+def enforced_unit(sampler_layout: object) -> str | None:
+    """Whose records were limited by a column, "person" or "household", by a sampler's layout; None for nobody's."""
+    if "contributions" not in str(sampler_layout):
+        return None
+    from ...mechanisms.contributions import LAYOUTS  # of releases with such a column alone
+
+    named = str(sampler_layout).partition(" ")[0]
+    return next((unit for unit, layout in LAYOUTS.items() if layout == named), None)
 
 
 def price_faults(

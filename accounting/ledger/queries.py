@@ -19,6 +19,7 @@ from .entries.kinds import (
     BudgetRaised,
     DataAccess,
     DatasetAdded,
+    DatasetUnit,
     FilterDatasetAdded,
     LedgerCreated,
     OutputHashes,
@@ -56,6 +57,7 @@ __all__ = [
     "releases_of",
     "series_of",
     "stage_of",
+    "standing_of",
     "was_refunded",
 ]
 
@@ -83,6 +85,7 @@ class DatasetState:
         relation: the one neighbouring relation of its prices.
         survey_rate: rate of its own sampling where it is itself a sample, so that it can be released once; else None.
         rows_per_person: the most records that one person has in a delivery.
+        unit: whose presence all its releases hide; None where an earlier version added it, which fixed none.
         account: what is spent and what may be.
         filter_budget: its registration where its budget is a filter's: then the account has divergences and tails.
     """
@@ -91,6 +94,7 @@ class DatasetState:
     relation: str
     survey_rate: Decimal | None
     rows_per_person: int
+    unit: DatasetUnit | None
     account: Account
     filter_budget: FilterDatasetAdded | None = None
 
@@ -181,6 +185,7 @@ def dataset_of(connection: Connection, name: str) -> DatasetState | None:
         relation=added.relation,
         survey_rate=added.survey_rate,
         rows_per_person=added.rows_per_person,
+        unit=added.fixed_unit,
         account=account_of(connection, name).account,
         filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
     )
@@ -235,6 +240,22 @@ def releases_of(connection: Connection, *, latest: int | None = None) -> tuple[R
         ForgedState: what is stored of one does not follow from the signed chain, or one was added or removed.
     """
     return _states(connection, *_of_the_latest(connection, release, latest))
+
+
+def standing_of(connection: Connection, name: str) -> tuple[ReleaseState, ...]:
+    """Releases of a data set whose cost was not given back, in the order of their charges.
+
+    Raises:
+        ForgedState: what is stored of one does not follow from the signed chain, or one was added or removed.
+    """
+    if (expected := SignedState(connection).count("released", name)) == 0:
+        return ()
+    standing = tuple(state for state in _states(connection, release.c.dataset == name) if not state.refunded)
+    if len(standing) != expected:
+        raise ForgedState(
+            f"{len(standing)} releases of data set '{name}' are there, and the signed chain has {expected}"
+        )
+    return standing
 
 
 def _of_the_latest(connection: Connection, table: Table, latest: int | None) -> tuple[ColumnElement[bool], ...]:

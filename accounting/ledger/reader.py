@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from .database.schema import entry as entry_table
 from .database.schema import series as series_table
 from .database.store import OpenedLedger, open_store, present_head
 from .entries.codec import entry_of_bytes, sorted_fields
-from .entries.kinds import BudgetRaised, Entry, FilterDatasetAdded, FreeSeriesRegistered
+from .entries.kinds import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
 from .overview import Overview, overview_of
 from .private_store.signing import PublicKey
 from .queries import (
@@ -50,7 +51,7 @@ from .queries import (
 )
 from .rules.rule import StoredState, Violation, unknown
 from .rules.series import all_releases_taken, other_specification
-from .rules.violations import budget_violations
+from .rules.violations import budget_violations, unit_violations
 from .tokens import TokenState, tokens_of
 
 if TYPE_CHECKING:
@@ -117,22 +118,29 @@ class LedgerReader(OpenedLedger):
             raise unknown("dataset", name, known=known).refusal
         return state
 
-    def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price) -> Violation | None:
+    def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price, unit: DatasetUnit) -> Violation | None:
         """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
+
+        Args:
+            dataset: whose budget would pay.
+            mechanism: what would be run.
+            price: of it.
+            unit: whose presence would be hidden.
 
         Raises:
             InputRefused: unknown data set.
         """
         record = sorted_fields(mechanism_record(mechanism))
         with self._store.looking() as connection:
+            state = StoredState(connection)
             rules = budget_violations(
                 charged_price(price),
                 mechanism=record,
                 rows_per_person=price.rows_per_person,
                 dataset=dataset,
-                state=StoredState(connection),
+                state=state,
             )
-            broken = next(rules, None)
+            broken = next(chain(unit_violations(dataset, unit, state), rules), None)
             if broken is not None and broken.lacking:
                 broken = unknown("dataset", dataset, known=names_of(connection, dataset_table))
         if broken is not None and broken.mistake:
@@ -165,6 +173,7 @@ class LedgerReader(OpenedLedger):
             registered=series.registered.mechanism if series is not None and free else None,
             filter_budget=dataset if isinstance(dataset, FilterDatasetAdded) else None,
             filter_charge=None if payer is None else payer.of_filter,
+            unit=dataset.fixed_unit,
         )
 
     def private_looks(self) -> tuple[RecordedLook, ...]:
@@ -209,7 +218,14 @@ class LedgerReader(OpenedLedger):
             return open_releases_of_dataset(connection, name)
 
     def look_at_series(
-        self, *, name: str, dataset: str, spec_digest: str, mechanism: Mechanism, part: int | None = None
+        self,
+        *,
+        name: str,
+        dataset: str,
+        spec_digest: str,
+        mechanism: Mechanism,
+        unit: DatasetUnit,
+        part: int | None = None,
     ) -> Violation | None:
         """Look whether a series would pay for one more release now; nothing is reserved or recorded.
 
@@ -218,6 +234,7 @@ class LedgerReader(OpenedLedger):
             dataset: the data set that would be released.
             spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
             mechanism: what would be run.
+            unit: whose presence would be hidden.
             part: that it would be of, where the series' mechanisms differ.
 
         Raises:
@@ -229,11 +246,13 @@ class LedgerReader(OpenedLedger):
             if state is None:
                 raise unknown("series", name).refusal
             full = free_number(connection, state, part=part) is None
+            units = unit_violations(dataset, unit, StoredState(connection))
+            other_unit = next(units, None) if dataset == state.registered.dataset else None
         number = places_of(state.registered, part)[0]
         other = other_specification(
             state.registered, dataset=dataset, spec_digest=spec_digest, mechanism=record, number=number
         )
-        return other or (all_releases_taken(state.registered, number=number) if full else None)
+        return other_unit or other or (all_releases_taken(state.registered, number=number) if full else None)
 
     def release(self, release_id: str) -> ReleaseState | None:
         """A release as the ledger knows it, None where it has none of this id."""

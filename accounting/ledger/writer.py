@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from datetime import date
 from decimal import Decimal
+from itertools import chain
 
 from sqlalchemy import Connection
 
@@ -21,10 +22,12 @@ from .entries.kinds import (
     BudgetRaised,
     DataAccess,
     DatasetAdded,
+    DatasetUnit,
     Entry,
     Fields,
     FilterAccounting,
     FilterDatasetAdded,
+    FilterUnitDatasetAdded,
     FreeSeriesRegistered,
     OutputHashes,
     ReleaseAbandoned,
@@ -35,10 +38,11 @@ from .entries.kinds import (
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
+    UnitDatasetAdded,
 )
 from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, places_of, series_of
 from .rules.rule import StoredState, unknown
-from .rules.violations import violations
+from .rules.violations import unit_violations, violations
 from .tokens import secret_digest, token_text, tokens_of
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
@@ -87,6 +91,7 @@ class LedgerWriter(OpenedLedger):
         by: str,
         day: date,
         accounting: FilterAccounting | None = None,
+        unit: DatasetUnit | None = None,
     ) -> None:
         """Register a data set and its budget.
 
@@ -100,6 +105,7 @@ class LedgerWriter(OpenedLedger):
             by: who adds it.
             day: today.
             accounting: how its budget is accounted if it is a filter's; None for one that adds prices up.
+            unit: whose presence all its releases hide; None fixes none, as earlier versions did.
 
         Raises:
             InputRefused: the name exists, a value is outside its range, or it is a sample of people with several
@@ -118,9 +124,13 @@ class LedgerWriter(OpenedLedger):
                 by=by,
                 day=day,
             )
-            if accounting is not None:
-                values = {field.name: getattr(added, field.name) for field in fields(added)}
+            values = {field.name: getattr(added, field.name) for field in fields(added)}
+            if accounting is not None and unit is not None:
+                added = FilterUnitDatasetAdded(**values, accounting=accounting, unit=unit)
+            elif accounting is not None:
                 added = FilterDatasetAdded(**values, accounting=accounting)
+            elif unit is not None:
+                added = UnitDatasetAdded(**values, unit=unit)
         self._record(added)
 
     def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
@@ -172,7 +182,8 @@ class LedgerWriter(OpenedLedger):
             entry = registration.entry
         _price_beforehand(entry, registration.price.rows_per_person, mechanism=entry.mechanism)
         with self._store.writing() as connection:
-            _, refusal = _pay(connection, entry, rows_per_person=registration.price.rows_per_person)
+            rows = registration.price.rows_per_person
+            _, refusal = _pay(connection, entry, rows_per_person=rows, unit=registration.unit)
         if refusal is not None:
             raise refusal
 
@@ -195,7 +206,8 @@ class LedgerWriter(OpenedLedger):
         with self._store.writing() as connection:
             if charge.series is not None:
                 entry = charge.entry_at(_next_number(connection, charge.series, part=charge.part))
-            place, refusal = _pay(connection, entry, rows_per_person=charge.price.rows_per_person)
+            rows = charge.price.rows_per_person
+            place, refusal = _pay(connection, entry, rows_per_person=rows, unit=charge.unit)
         if refusal is not None:
             raise refusal
         return Receipt.of(entry, ledger_id=self.ledger_id, position=place.position, link=place.hash)
@@ -356,12 +368,13 @@ def _append(connection: Connection, entry: Entry, state: StoredState) -> Place:
 
 
 def _pay(
-    connection: Connection, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int
+    connection: Connection, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int, unit: DatasetUnit | None
 ) -> tuple[Place, Refusal | None]:
     """Append a charge, or a record of its refusal by the accountant, which is kept as evidence and given back."""
     state = StoredState(connection)
     entry = _accounted(entry, state.dataset(entry.dataset), rows_per_person=rows_per_person)
-    violation = next(violations(entry, state, rows_per_person=rows_per_person), None)
+    of_unit = () if unit is None else unit_violations(entry.dataset, unit, state)
+    violation = next(chain(of_unit, violations(entry, state, rows_per_person=rows_per_person)), None)
     if violation is None:
         return append_entry(connection, entry, state), None
     refusal = violation.refusal

@@ -83,6 +83,14 @@ def dataset() -> None:
     help='Releases that a filter budget is expected to pay, such as "12 x k=20,rate=0.1" or "24 x epsilon=0.05"; may '
     "be repeated. Its order and its share of δ for tails are chosen for them; other releases may follow all the same.",
 )
+@click.option(
+    "--unit",
+    default="record",
+    show_default=True,
+    metavar="UNIT",
+    help="Whose presence all its releases hide: person:COLUMN or household:COLUMN where [data] names that column, "
+    "record where no column limits the records. It can't be changed later.",
+)
 @LEDGER
 def add(
     name: str,
@@ -93,6 +101,7 @@ def add(
     relation: str,
     accounting: str,
     expect: tuple[str, ...],
+    unit: str,
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
@@ -116,10 +125,13 @@ def add(
         relation=REPLACEMENT if relation == REPLACEMENT else ADD_REMOVE,
         accounting="filter" if accounting == "filter" else "additive",
         expect=expect,
+        unit=unit,
         ledger_url=ledger_url,
     )
-    unit = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
-    click.echo(f"Data set '{name}' has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}{unit}.")
+    several = "" if rows_per_person == 1 else f", for people with up to {rows_per_person} records each"
+    click.echo(f"Data set '{name}' has the budget ε = {amount_exact(epsilon)}, δ = {amount_exact(delta)}{several}.")
+    if state.unit is not None and state.unit.column is not None:
+        click.echo(f"All its releases limit each {state.unit.name}'s records by the column {state.unit.column!r}.")
     if state.filter_budget is not None:
         terms = state.filter_budget.accounting
         click.echo(

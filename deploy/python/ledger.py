@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ...accounting.ledger.charge import SeriesRegistration
 from ...accounting.ledger.database.creation import create_ledger, ledger_exists
-from ...accounting.ledger.entries.kinds import FilterAccounting
+from ...accounting.ledger.entries.kinds import RECORD, DatasetUnit, FilterAccounting
 from ...accounting.ledger.queries import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...accounting.ledger.writer import open_writer
@@ -105,6 +105,7 @@ def add_dataset(
     relation: Relation = ADD_REMOVE,
     accounting: Accounting = "additive",
     expect: Sequence[str] = (),
+    unit: str = RECORD,
     ledger_url: str | None = None,
     home: Path | None = None,
 ) -> DatasetState:
@@ -123,6 +124,8 @@ def add_dataset(
             releases be decided one after the other for little more than a series. It can't be changed later.
         expect: releases that a filter budget is expected to pay, such as "12 x k=20,rate=0.1": its order and its share
             of δ for tails are chosen for them, and fixed. Others may be made as well.
+        unit: whose presence all its releases hide: "person:COLUMN" or "household:COLUMN" as their `[data]` names it,
+            or "record" where none names a column. It can't be changed later.
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the default.
 
@@ -138,6 +141,7 @@ def add_dataset(
     proposed = _accounting(
         budget, accounting=accounting, expect=expect, survey=survey_rate is not None, pays_sampled=sampled
     )
+    fixed_unit = _unit(unit)
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
     known = ledger_exists(places.ledger_url)
     places.anchoring.keys.create_where_none(secrets.token_bytes)
@@ -154,8 +158,18 @@ def add_dataset(
             by=getpass.getuser(),
             day=_today(),
             accounting=proposed,
+            unit=fixed_unit,
         )
     return _dataset(places, name)
+
+
+def _unit(text: str) -> DatasetUnit:
+    try:
+        return DatasetUnit.of_text(text)
+    except ValueError as error:
+        raise InputRefused(
+            f"{error}.", where="unit", remedy="Write person:COLUMN, household:COLUMN or record."
+        ) from None
 
 
 def raise_budget(
@@ -278,6 +292,7 @@ def add_series(
                 map_digest=request.map_digest,
                 day=_today(),
                 free_columns=free_columns,
+                unit=request.unit,
             )
         )
     with open_reader(places.ledger_url) as reader:
@@ -296,9 +311,9 @@ def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal,
             where="--part",
             remedy=f"crowdblend series add {name} SPEC --releases {mixed.releases} --free-columns.",
         )
-    rows_per_person = _dataset(places, dataset).rows_per_person
-    digest = digest_of_mixed(mixed, dataset=dataset, delta=delta)
-    costs = price(mixed, delta=delta, releases=mixed.releases, rows_per_person=rows_per_person)
+    known = _dataset(places, dataset)
+    digest = digest_of_mixed(mixed, dataset=dataset, delta=delta, unit=known.unit)
+    costs = price(mixed, delta=delta, releases=mixed.releases, rows_per_person=known.rows_per_person)
     with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
         writer.register_series(
             SeriesRegistration(
@@ -311,6 +326,7 @@ def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal,
                 map_digest=digest,
                 day=_today(),
                 free_columns=True,
+                unit=known.unit,
             )
         )
     with open_reader(places.ledger_url) as reader:

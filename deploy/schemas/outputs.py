@@ -476,6 +476,9 @@ class DatasetRow(Account):
     relation: Annotated[Relation, "the neighbouring relation."]
     survey: Annotated[bool, "whether it is itself a sample."]
     rows_per_person: Annotated[int, "the most records that one person has in a delivery."]
+    unit: Annotated[
+        str | None, "whom its releases hide: record, person:COLUMN or household:COLUMN; null where nothing fixes it."
+    ]
 
 
 class DatasetList(TypedDict):

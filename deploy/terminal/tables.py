@@ -11,7 +11,7 @@ import click
 from rich.cells import cell_len
 from rich.table import Table
 
-from ...accounting.ledger.entries.kinds import BudgetRaised, FreeSeriesRegistered
+from ...accounting.ledger.entries.kinds import RECORD, BudgetRaised, FreeSeriesRegistered
 from ...accounting.ledger.queries import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.amounts import amount_left, amount_shown, double_left, share_shown
@@ -152,6 +152,7 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
             "relation": cast("Relation", state.relation),
             "survey": state.survey,
             "rows_per_person": state.rows_per_person,
+            "unit": None if state.unit is None else str(state.unit),
         }
         for state in states
     ]
@@ -236,6 +237,9 @@ def print_datasets(datasets: Sequence[Mapping[str, Any]]) -> None:
         print_uncut(FactTable(title="Budgets", headers=headers, rows=tuple(rows)))
     _print_filters([row for row in datasets if row["accounting"] == "filter"])
     for row in datasets:
+        if row["unit"] not in (None, RECORD):
+            name, _, column = row["unit"].partition(":")
+            click.echo(f"  '{row['dataset']}': all its releases limit each {name}'s records by the column {column!r}")
         for raised in row["raises"]:
             budget = f"ε = {amount_shown(raised['epsilon'])}, δ = {amount_shown(raised['delta'])}"
             reported = f"raised to {budget} on {raised['day']} by {raised['by']}: {raised['reason']}"

@@ -157,6 +157,7 @@ def _charge_of(
         series_digest=request.series_digest,
         selection_sample_id=selection_sample_id,
         part=request.part,
+        unit=request.unit,
     )
 
 

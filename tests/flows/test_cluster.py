@@ -130,7 +130,7 @@ def test_a_cluster_chooses_the_records_of_each_person_that_threads_choose(desk, 
     (desk.folder / "visits.toml").write_text(PERSONS)
     found = []
     for name, scheduler in (("threads", None), ("cluster", address)):
-        given = {"ledger": name, "coins": lambda size: KEY[:size]}
+        given = {"ledger": name, "unit": "person:who", "coins": lambda size: KEY[:size]}
         result = desk.release(desk.folder / "visits.toml", output=name, scheduler=scheduler, **given)
         found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
     assert found[0] == found[1]

@@ -65,8 +65,9 @@ def spec_of(desk, address: str, *, read: str = 'table = "visits"', person: bool 
     return desk.write_spec(edit=edited, source=address, **changes)
 
 
-def add_dataset(desk) -> None:
-    desk.succeed("dataset", "add", "people", "--epsilon", "100", "--delta", "1e-2", "--rows-per-person", "2")
+def add_dataset(desk, *, unit: str = "person:who") -> None:
+    budget = ("--epsilon", "100", "--delta", "1e-2", "--rows-per-person", "2", "--unit", unit)
+    desk.succeed("dataset", "add", "people", *budget)
 
 
 def rows_of(folder: Path) -> Counter:
@@ -112,7 +113,7 @@ def test_a_table_is_released_as_the_file_of_its_records_is(desk, database, read)
         spec = spec_of(desk, source, read=own, rate="0.4", k="20")
         desk.succeed(
             "dataset", "add", "people", "--epsilon", "100", "--delta", "1e-2", "--rows-per-person", "2",
-            "--ledger", f"sqlite:///{desk.folder / name}.db",
+            "--unit", "person:who", "--ledger", f"sqlite:///{desk.folder / name}.db",
         )  # fmt: skip
         from crowdblend.deploy.run import run_release
         from crowdblend.flows.paths import StatePaths

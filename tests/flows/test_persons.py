@@ -55,14 +55,15 @@ def rows_of(result: dict) -> list[dict]:
 
 
 def test_one_record_of_each_person_counts_at_the_price_of_one(desk) -> None:
-    desk.add_dataset()
+    desk.add_dataset(unit="person:who")
     write_visits(desk, people=600, visits=10)
     spec = spec_of(desk, edit=deletion)
     limited = desk.succeed("run", spec, "--output", "limited", "--json").json
     rows = rows_of(limited)
     assert 600 - 3 * 30 < len(rows) <= 600
     assert {row["colour"] for row in rows} == {"blue", "green", "red"}
-    plain = desk.write_spec(edit=deletion, file="plain.toml")
+    desk.succeed("dataset", "add", "believed", "--epsilon", "10", "--delta", "1e-3")
+    plain = desk.write_spec(edit=lambda text: deletion(text).replace('"people"', '"believed"'), file="plain.toml")
     believed = desk.succeed("run", plain, "--output", "believed", "--json").json
     assert believed["published_records"] > 5_000
     assert believed["epsilon"] == limited["epsilon"]
@@ -71,7 +72,8 @@ def test_one_record_of_each_person_counts_at_the_price_of_one(desk) -> None:
 
 @pytest.mark.parametrize("unit", ["person", pytest.param("household", marks=pytest.mark.slow)])
 def test_the_certificate_says_unit_column_and_limit_and_verifies(desk, unit) -> None:
-    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--rows-per-person", "2")
+    of_unit = ("--rows-per-person", "2", "--unit", f"{unit}:who")
+    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", *of_unit)
     write_visits(desk)
     result = desk.succeed("run", spec_of(desk, unit=unit, most=2, k="60"), "--json").json
     certificate = json.loads(Path(result["certificate"]).read_text())
@@ -101,7 +103,7 @@ def test_rows_and_files_in_another_order_give_the_same_release(desk) -> None:
     found = []
     for name, source in (("one", "people.csv"), ("other", "split")):
         spec = spec_of(desk, source=source, rate="0.4", k="20")
-        result = desk.release(spec, ledger=name, output=name, coins=lambda size: KEY[:size])
+        result = desk.release(spec, ledger=name, output=name, unit="person:who", coins=lambda size: KEY[:size])
         found.append(Counter(map(str, rows_of(result))))
     assert found[0] == found[1]
     assert found[0]
@@ -110,7 +112,7 @@ def test_rows_and_files_in_another_order_give_the_same_release(desk) -> None:
 @pytest.mark.slow
 def test_the_map_is_chosen_on_what_counts_too(desk) -> None:
     """Drawn on the whole data: with a limit of one there are 400 records, and not 4,000."""
-    desk.add_dataset()
+    desk.add_dataset(unit="person:who")
     write_visits(desk, visits=10)
 
     def edit(text: str) -> str:
@@ -140,7 +142,7 @@ questions = ["one", "two", "three"]
 
 
 def test_what_cannot_be_limited_is_refused_with_its_place_and_nothing_is_charged(desk) -> None:
-    desk.add_dataset()
+    desk.add_dataset(unit="person:nobody")
     write_visits(desk)
 
     def refused(spec: Path, *said: str) -> None:
@@ -179,7 +181,7 @@ def test_what_cannot_be_limited_is_refused_with_its_place_and_nothing_is_charged
 
 @pytest.mark.slow
 def test_a_retry_with_another_column_is_another_release(desk) -> None:
-    desk.add_dataset()
+    desk.add_dataset(unit="person:who")
     write_visits(desk)
     spec = spec_of(desk)
     desk.succeed("run", spec, "--release-id", "once", "--json")
@@ -190,7 +192,7 @@ def test_a_retry_with_another_column_is_another_release(desk) -> None:
 
 
 def test_what_is_told_beforehand_knows_of_the_limit(desk) -> None:
-    desk.add_dataset()
+    desk.add_dataset(unit="household:who")
     write_visits(desk)
     spec = spec_of(desk, unit="household")
     limit = {"unit": "household", "column": "who", "records": 1}
@@ -206,7 +208,7 @@ def test_what_is_told_beforehand_knows_of_the_limit(desk) -> None:
 
 @pytest.mark.slow
 def test_the_private_report_tells_how_many_records_were_left_out_and_nothing_else_does(desk) -> None:
-    desk.add_dataset()
+    desk.add_dataset(unit="person:who")
     write_visits(desk, people=401, visits=7)
     spec = spec_of(desk)
     result = desk.succeed("run", spec, "--output", "out", "--json")
@@ -256,7 +258,8 @@ OF_EACH_KIND = {
 )
 def test_each_kind_that_takes_a_column_of_persons_counts_so_many_records_of_each(desk, kind) -> None:
     """Of 400 people with four records and an id one each, and all 400 records without an id: 800 of 2,000."""
-    desk.add_dataset(epsilon="100", delta="1e-2")
+    desk.add_dataset(epsilon="100", delta="1e-2", unit="person:who")
+    desk.succeed("dataset", "add", "None", "--epsilon", "100", "--delta", "1e-2")
     write_table(desk)
 
     def edit(text: str) -> str:
@@ -269,7 +272,8 @@ def test_each_kind_that_takes_a_column_of_persons_counts_so_many_records_of_each
     for unit in ("person", None):
         name = f"{unit}.toml"
         if unit is None:
-            spec = desk.write_spec(edit=edit, source="visits.parquet", file=name)
+            plain = {"edit": lambda text: edit(text).replace('"people"', '"None"'), "file": name}
+            spec = desk.write_spec(source="visits.parquet", **plain)
         else:
             spec = spec_of(desk, edit=edit, source="visits.parquet", file=name)
         result = desk.succeed("run", spec, "--output", f"out-{unit}", "--json").json

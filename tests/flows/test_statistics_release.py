@@ -25,8 +25,14 @@ def write_people(folder: Path) -> None:
     pyreadstat.write_sav(people, folder / "people.sav", variable_value_labels={"colour": COLOURS})
 
 
-def with_person(column: str):
-    return lambda text: text.replace('separator = ";"', f'separator = ";"\nperson = "{column}"')
+def limited_by(column: str):
+    """A release of another data set, whose records a column limits."""
+
+    def edited(text: str) -> str:
+        named = text.replace('separator = ";"', f'separator = ";"\nperson = "{column}"')
+        return named.replace('dataset = "people"', 'dataset = "limited"')
+
+    return edited
 
 
 @pytest.mark.slow
@@ -42,7 +48,8 @@ def test_value_labels_are_published_and_a_retry_would_read_the_same(desk):
     table = pq.read_table(Path(answer.json["output"]) / "data.parquet")
     assert set(table["colour"].to_pylist()) == {"red", "green", "blue", "*"}
     desk.succeed("verify", answer.json["certificate"])
-    limited = desk.write_spec(source="people.sav", rate="0.5", output="limited", edit=with_person("person"))
+    desk.succeed("dataset", "add", "limited", "--epsilon", "100", "--delta", "1e-3", "--unit", "person:person")
+    limited = desk.write_spec(source="people.sav", rate="0.5", output="limited", edit=limited_by("person"))
     answer = desk("run", limited, "--json")
     assert answer.code == 0, answer.err
     assert pq.read_table(Path(answer.json["output"]) / "data.parquet").num_rows < 600
@@ -56,7 +63,8 @@ def test_refusals_come_before_the_charge_and_name_the_file(desk):
     refused = desk("run", both)
     assert refused.code == 2
     assert "both declared" in refused.err
-    numbers = desk("run", desk.write_spec(source="people.sav", edit=with_person("number")))
+    desk.succeed("dataset", "add", "limited", "--epsilon", "1", "--delta", "1e-3", "--unit", "person:number")
+    numbers = desk("run", desk.write_spec(source="people.sav", edit=limited_by("number")))
     assert numbers.code == 2
     assert "people.sav" in numbers.err
     assert "double" in numbers.err

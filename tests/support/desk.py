@@ -141,8 +141,8 @@ class Desk(StewardFolder):
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return path
 
-    def add_dataset(self, *, epsilon: str = "10", delta: str = "1e-3") -> None:
-        self.succeed("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta)
+    def add_dataset(self, *, epsilon: str = "10", delta: str = "1e-3", unit: str = "record") -> None:
+        self.succeed("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta, "--unit", unit)
 
     def prefect(self) -> str:
         """Address of the Prefect server that the tests share; it starts when it is first asked for."""
@@ -176,6 +176,7 @@ class Desk(StewardFolder):
         output: str | None = None,
         scheduler: str | None = None,
         ledger: str | None = None,
+        unit: str = "record",
     ) -> dict:
         """Run a release in this process whose sampling keys are these coins; gives what `run --json` prints.
 
@@ -188,7 +189,9 @@ class Desk(StewardFolder):
             self.prefect()
         url = self.ledger if ledger is None else f"sqlite:///{self.folder / ledger}.db"
         if ledger is not None:
-            self.succeed("dataset", "add", "people", "--epsilon", "101", "--delta", "1e-2", "--ledger", url)
+            self.succeed(
+                "dataset", "add", "people", "--epsilon", "101", "--delta", "1e-2", "--ledger", url, "--unit", unit
+            )
         result = run_release(
             spec,
             state_paths=StatePaths(ledger_url=url, home=self.home),

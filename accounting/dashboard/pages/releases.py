@@ -251,6 +251,7 @@ def _dataset_context(page_request: PageRequest, charge: ReleaseCharged, position
         look_days=tuple(day for _, day in looks),
         filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
         filter_charge=taken,
+        unit=added.fixed_unit,
         registered=series.mechanism if isinstance(series, FreeSeriesRegistered) else None,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
-from ..charge import price_faults
+from ..charge import enforced_unit, price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..entries.values import amount_of_text, differ, require_digest, require_name, require_release_id
@@ -23,7 +23,6 @@ from .write import (
     DOMAIN,
     FORMAT,
     certificate_bytes,
-    enforced_unit,
     has_own_rates,
     map_findings,
     output_files,
@@ -137,8 +136,27 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     return CertificateCheck(
         findings=tuple(findings),
         signed_by=None if signer is None else signer.key_id,
-        unchecked=(unchecked,) if trusted is None else (),
+        unchecked=(*((unchecked,) if trusted is None else ()), *(() if findings else _remarks(certificate))),
     )
+
+
+def _remarks(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the words of an earlier version claim too much, of a certificate that holds."""
+    guarantee, remarks = certificate["guarantee"], []
+    if "filter_budget" in certificate and guarantee["unit"] not in str(certificate["filter_budget"]["in_words"]):
+        remarks.append(
+            "whether all releases of its data set hide one unit: its words on the filter budget name none, and they "
+            "hold for a unit that all of them hide."
+        )
+    if enforced_unit(certificate["sampler_layout"]) is not None and BLENDING in str(guarantee.get("in_words")):
+        remarks.append(
+            "its sentence on crowd-blending: it doesn't hold where a column limits how many records count, for which "
+            "later versions leave it out."
+        )
+    return tuple(remarks)
+
+
+BLENDING = "-crowd-blending"
 
 
 def _content(path: Path) -> bytes:

@@ -17,7 +17,7 @@ from ....mechanisms.mechanism import REPLACEMENT
 from ....mechanisms.mixed_series import MixedSeries
 from ....mechanisms.recoding import GeneralizationMap
 from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
-from ..charge import DatasetContext
+from ..charge import DatasetContext, enforced_unit
 from ..entries.kinds import MIXED, Fields, ReleaseCharged
 from ..entries.values import amount_text
 from ..given_files import open_given
@@ -32,7 +32,6 @@ __all__ = [
     "MOST_CARRIED",
     "VERIFY_PAGE",
     "certificate_bytes",
-    "enforced_unit",
     "filter_statement",
     "guarantee_statement",
     "has_own_rates",
@@ -484,8 +483,8 @@ OWN_RATES = (
 )
 FILTER_BUDGET = (
     "The data set has a filter budget: all its releases together, each of which may be chosen after seeing the earlier "
-    "ones, keep epsilon = {epsilon} and delta = {delta}. {payer} took {share} of it, by its divergence of order "
-    "{order}, which was fixed with the budget before the first release."
+    "ones, keep epsilon = {epsilon} and delta = {delta} for {unit}. {payer} took {share} of it, by its divergence of "
+    "order {order}, which was fixed with the budget before the first release."
 )
 GROUP_THEOREM = "carried over to several records of a person by group privacy, proved in docs/proofs"
 
@@ -502,16 +501,6 @@ def records_statement(context: DatasetContext) -> str:
     """The most records of a person, as a noun."""
     count = context.rows_per_person
     return "one record" if count == 1 else f"{count} records"
-
-
-def enforced_unit(sampler_layout: object) -> str | None:
-    """Whose records were limited by a column, "person" or "household", by a sampler's layout; None for nobody's."""
-    if "contributions" not in str(sampler_layout):
-        return None
-    from ....mechanisms.contributions import LAYOUTS  # of releases with such a column alone
-
-    named = str(sampler_layout).partition(" ")[0]
-    return next((unit for unit, layout in LAYOUTS.items() if layout == named), None)
 
 
 def unit_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
@@ -554,7 +543,10 @@ def _guaranteed(charge: ReleaseCharged, context: DatasetContext) -> str:
     template = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
     if kind.survey_rate is not None:
         template = SURVEY_GUARANTEE
-    proved = kind.statements.proved(mechanism, charge.price.rule) if context.rows_per_person == 1 else ""
+    # What is proved besides is of records that are counted whoever else is there; where a column limits them, another
+    # record of the unit is counted in the place of one that is missing.
+    alone = context.rows_per_person == 1 and enforced is None
+    proved = kind.statements.proved(mechanism, charge.price.rule) if alone else ""
     return f"{template.format(unit=unit)}{kind.statements.done(mechanism)}{proved and ' '}{proved}"
 
 
@@ -568,10 +560,18 @@ def filter_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     return FILTER_BUDGET.format(
         epsilon=amount_exact(added.epsilon),
         delta=amount_exact(added.delta),
+        unit=f"{unit_statement(charge, context)}{_shared_unit(context)}",
         order=f"{taken.order:f}",
         payer="This release" if charge.series is None else f"The series '{charge.series.name}' as a whole",
         share=share_shown(share_of(taken, added.accounting)),
     )
+
+
+def _shared_unit(context: DatasetContext) -> str:
+    """Why all releases of the data set hide one unit, after the unit."""
+    if context.unit is None:
+        return ", provided that all of them hide this unit"
+    return "" if context.unit.column is None else f", told by the column {context.unit.column!r} in all of them"
 
 
 def _mixed_guarantee(charge: ReleaseCharged, unit: str) -> str:

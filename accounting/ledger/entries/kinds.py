@@ -26,15 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MIXED",
+    "RECORD",
     "BudgetRaised",
     "ChargedPrice",
     "DataAccess",
     "DatasetAdded",
+    "DatasetUnit",
     "Entry",
     "Fields",
     "FilterAccounting",
     "FilterCharge",
     "FilterDatasetAdded",
+    "FilterUnitDatasetAdded",
     "FreeSeriesRegistered",
     "LedgerCreated",
     "OutputHashes",
@@ -50,6 +53,7 @@ __all__ = [
     "SeriesRegisteredToFilter",
     "TokenAdded",
     "TokenRevoked",
+    "UnitDatasetAdded",
     "published_text",
 ]
 
@@ -492,6 +496,46 @@ class LedgerCreated:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetUnit:
+    """Whose presence all releases of a data set hide.
+
+    Args:
+        name: "person" or "household", whose records a column names; "record" where no column limits how many records of
+            a person count, and it is believed that nobody has more than the data set's `rows_per_person`.
+        column: the name of that column; None exactly for "record".
+    """
+
+    name: str
+    column: str | None
+
+    def __post_init__(self) -> None:
+        if self.name not in UNITS:
+            raise ValueError(f"a unit is one of {', '.join(UNITS)}, not {self.name[:60]!r}")
+        if (self.column is None) is not (self.name == RECORD):
+            raise ValueError("a person and a household are told by a column, and a record by none")
+        if self.column is not None:
+            require_text(self.column, "unit's column")
+
+    def __str__(self) -> str:
+        """As `dataset add --unit` reads it."""
+        return self.name if self.column is None else f"{self.name}:{self.column}"
+
+    @classmethod
+    def of_text(cls, text: str) -> DatasetUnit:
+        """The unit that a text such as `person:who` names.
+
+        Raises:
+            ValueError: it names none.
+        """
+        name, colon, column = text.partition(":")
+        return cls(name=name, column=column if colon else None)
+
+
+RECORD = "record"
+UNITS = (RECORD, "person", "household")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetAdded:
     """A population over time gets a budget; a later delivery of its records refreshes nothing.
 
@@ -530,6 +574,11 @@ class DatasetAdded:
                 raise ValueError(f"the survey rate must lie strictly between 0 and 1, not {self.survey_rate}")
         if self.rows_per_person < 1:
             raise ValueError(f"a person has at least one record, not {self.rows_per_person}")
+
+    @property
+    def fixed_unit(self) -> DatasetUnit | None:
+        """Whose presence its releases hide; None where an earlier version added it, which fixed no unit."""
+        return self.unit if isinstance(self, UnitDatasetAdded | FilterUnitDatasetAdded) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -578,6 +627,30 @@ class FilterDatasetAdded(DatasetAdded):
             raise ValueError("a data set that is itself a sample can be released once, so it has no filter budget")
         if not self.accounting.tail_delta < self.delta:
             raise ValueError("the share of δ for tails must be below the budget's δ")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnitDatasetAdded(DatasetAdded):
+    """The same with the unit that all its releases hide, so that what is spent is of one unit.
+
+    Args:
+        unit: fixed for ever.
+    """
+
+    KIND: ClassVar[str] = "dataset-added/3"
+    unit: DatasetUnit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilterUnitDatasetAdded(FilterDatasetAdded):
+    """The same for a filter budget.
+
+    Args:
+        unit: fixed for ever.
+    """
+
+    KIND: ClassVar[str] = "dataset-added/4"
+    unit: DatasetUnit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -661,6 +734,8 @@ Entry = (
     LedgerCreated
     | DatasetAdded
     | FilterDatasetAdded
+    | UnitDatasetAdded
+    | FilterUnitDatasetAdded
     | BudgetRaised
     | DataAccess
     | SeriesRegistered

@@ -13,10 +13,20 @@ from sqlalchemy import Connection, select
 
 from ....mechanisms.errors import AccountantRefused, InputRefused, Refusal, did_you_mean
 from ..chain.signed_state import ForgedState, SignedState, vouched
+from ..charge import enforced_unit
 from ..database.schema import release, sample
-from ..entries.kinds import ChargedPrice, DatasetAdded, Fields, FilterCharge, ReleaseCharged, SeriesRegistered
+from ..entries.kinds import RECORD, ChargedPrice, DatasetAdded, Fields, FilterCharge, ReleaseCharged, SeriesRegistered
 from ..entries.values import AccountAt
-from ..queries import ReleaseState, account_of, holders_of, registration_of, release_of, series_of, was_refunded
+from ..queries import (
+    ReleaseState,
+    account_of,
+    holders_of,
+    registration_of,
+    release_of,
+    series_of,
+    standing_of,
+    was_refunded,
+)
 from ..tokens import tokens_of
 
 __all__ = [
@@ -62,7 +72,7 @@ UNKNOWN = {
     "dataset": (
         "dataset '{}' is not in the ledger",
         "the ledger has no data set of this name.",
-        "Register it and its budget with `crowdblend dataset add`.",
+        "Register it and its budget with `crowdblend dataset add`; with --unit where [data] has person or household.",
     ),
     "series": (
         "series '{}' has not paid for this release: nothing of that name",
@@ -247,6 +257,12 @@ class StoredState:
         if release_id is None:
             raise ForgedState(f"a release of data set '{dataset}' is missing, and the signed chain has it")
         return release_id
+
+    def units_released(self, dataset: str) -> Set[str]:
+        """Of which units a data set's releases are whose cost was not given back; the verification doesn't ask this."""
+        return {
+            enforced_unit(state.charge.sampler_layout) or RECORD for state in standing_of(self._connection, dataset)
+        }
 
     def revoked(self, token_id: str) -> bool | None:
         """Whether a token was revoked."""

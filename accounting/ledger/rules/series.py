@@ -104,7 +104,7 @@ def _specification_differs(series: SeriesRegistered, *, fault: str = "") -> Viol
         "data set, form, k, rate, delta, columns, hierarchies, levels, and how records are read."
     )
     if series.mixed is not None:
-        what = "another data set, or another delta, than was registered."
+        what = "another data set, another delta or another unit than was registered."
     elif isinstance(series, FreeSeriesRegistered):
         what = (
             "this specification differs from the one that was registered in more than columns, hierarchies, levels, a "

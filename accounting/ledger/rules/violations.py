@@ -11,12 +11,14 @@ from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import kind_of, mechanism_of_record
 from ..chain.append import amounts_of, is_exclusive, released_once
-from ..charge import price_faults, what_fits
+from ..charge import enforced_unit, price_faults, what_fits
 from ..entries.kinds import (
+    RECORD,
     BudgetRaised,
     ChargedPrice,
     DataAccess,
     DatasetAdded,
+    DatasetUnit,
     Entry,
     Fields,
     FilterCharge,
@@ -34,13 +36,14 @@ from ..entries.kinds import (
 )
 from ..entries.values import Account
 from ..queries import stage_of
-from .rule import LedgerState, Violation, unknown
+from .rule import LedgerState, StoredState, Violation, unknown
 from .series import place_violations, registration_violations
 
 __all__ = [
     "budget_violations",
     "sample_faults",
     "survey_fault",
+    "unit_violations",
     "violations",
 ]
 
@@ -151,6 +154,11 @@ def _of_charge(
             assert_never(entry)
     if dataset is not None:
         yield from _of_population(entry.mechanism, claimed, dataset)
+        fixed = dataset.fixed_unit
+        if fixed is not None and isinstance(entry, ReleaseCharged):
+            name = enforced_unit(entry.sampler_layout) or RECORD
+            if name != fixed.name:
+                yield _other_unit(dataset.dataset, asked=name, known=str(fixed), remedy=_unit_remedy(fixed))
     if isinstance(entry, ReleaseCharged) and place is not None:
         yield from place_violations(entry, place, state)
     for fault in price_faults(
@@ -239,6 +247,55 @@ def _of_population(mechanism: Fields, claimed: int, dataset: DatasetAdded) -> It
             where=where,
             remedy=f"Write rows_per_person = {dataset.rows_per_person} below [data].",
         )
+
+
+def unit_violations(name: str, unit: DatasetUnit, state: StoredState) -> Iterator[Violation]:
+    """What speaks against hiding a unit's presence, before anything is charged: all charges of a budget hide one unit.
+
+    Releases of different units cost each of them more than the sum of their prices (docs/proofs/persons.md). A data set
+    that an earlier version added has no unit, so the one that its releases have is the only one from now on; entries
+    that are there aren't asked, since earlier versions didn't ask, and no entry of such a data set has the column.
+
+    Args:
+        name: of the data set.
+        unit: whose presence what is charged would hide.
+        state: the ledger now.
+    """
+    dataset = state.dataset(name)
+    if dataset is None:
+        return
+    if (fixed := dataset.fixed_unit) is not None:
+        if unit != fixed:
+            yield _other_unit(name, asked=str(unit), known=str(fixed), remedy=_unit_remedy(fixed))
+        return
+    if state.units_released(name) - {unit.name}:
+        known = " and ".join(sorted(state.units_released(name)))
+        remedy = (
+            "Register the records under another name with `crowdblend dataset add NAME --unit UNIT`, and at most what "
+            "is left of this budget: what both spend adds up."
+        )
+        yield _other_unit(name, asked=unit.name, known=known, remedy=remedy)
+
+
+def _other_unit(dataset: str, *, asked: str, known: str, remedy: str) -> Violation:
+    return Violation(
+        cause="unit-differs",
+        fault=f"its unit is '{asked}', and that of dataset '{dataset}' is '{known}'",
+        what=f"the unit of all its releases is '{known}', and of this one it would be '{asked}': a budget covers no "
+        "unit if its releases have different ones.",
+        where=f"dataset '{dataset}'",
+        remedy=remedy,
+    )
+
+
+def _unit_remedy(fixed: DatasetUnit) -> str:
+    """What makes a specification one of a data set's unit."""
+    if fixed.column is not None:
+        return f'Write {fixed.name} = "{fixed.column}" below [data].'
+    return (
+        "Leave person and household out of [data]. To limit records by a column, register them under another name with "
+        "`crowdblend dataset add NAME --unit person:COLUMN`; what both spend adds up."
+    )
 
 
 def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:

@@ -23,7 +23,8 @@ from markupsafe import Markup
 
 from ....accounting.dashboard.templating import environment
 from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
-from ....accounting.ledger.certificate.write import enforced_unit, has_own_rates
+from ....accounting.ledger.certificate.write import has_own_rates
+from ....accounting.ledger.charge import enforced_unit
 from ....accounting.ledger.private_store.inspection import remembered_facts
 from ....accounting.ledger.private_store.keys import PrivateStore
 from ....accounting.ledger.reader import open_reader

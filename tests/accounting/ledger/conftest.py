@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from crowdblend.accounting.ledger.certificate.write import write_certificate
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.ledger.charge import RECORDS, DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.database.creation import create_ledger
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
 from crowdblend.accounting.ledger.entries.kinds import Fields, FilterAccounting, ReleaseCharged
@@ -177,7 +177,7 @@ class Books:
 
     def look(self, dataset: str = "census", **changes: Any) -> None:
         """Look before a charge; raises what speaks against it."""
-        values: dict[str, Any] = {"mechanism": MECHANISM, "price": self.price}
+        values: dict[str, Any] = {"mechanism": MECHANISM, "price": self.price, "unit": RECORDS}
         with self.reader() as reader:
             found = reader.check_charge(dataset=dataset, **(values | changes))
         if found is not None:

@@ -16,10 +16,12 @@ from crowdblend.accounting.ledger.entries.kinds import (
     ChargedPrice,
     DataAccess,
     DatasetAdded,
+    DatasetUnit,
     Entry,
     FilterAccounting,
     FilterCharge,
     FilterDatasetAdded,
+    FilterUnitDatasetAdded,
     FreeSeriesRegistered,
     LedgerCreated,
     ReleaseAbandoned,
@@ -34,6 +36,7 @@ from crowdblend.accounting.ledger.entries.kinds import (
     SeriesRegisteredToFilter,
     TokenAdded,
     TokenRevoked,
+    UnitDatasetAdded,
     published_text,
 )
 from crowdblend.accounting.ledger.queries import recorded
@@ -92,6 +95,41 @@ PINNED = {
             tail_each=Decimal("5E-9"),
             allowance=Decimal("0.2210"),
         ),
+    ),
+    b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"dataset-added/3",'
+    b'"relation":"add/remove","rows_per_person":3,"survey_rate":null,"unit":{"column":"who","name":"person"}}': (
+        UnitDatasetAdded(
+            dataset="d",
+            epsilon=Decimal(2),
+            delta=Decimal(0),
+            relation="add/remove",
+            survey_rate=None,
+            rows_per_person=3,
+            by="me",
+            day=DAY,
+            unit=DatasetUnit(name="person", column="who"),
+        )
+    ),
+    b'{"accounting":{"allowance":"0.221","order":"37","rule":"renyi-filter/1","tail_delta":"0.0000001",'
+    b'"tail_each":"0.000000005"},"by":"me","dataset":"d","day":"2026-03-04","delta":"0.000001","epsilon":"0.48",'
+    b'"kind":"dataset-added/4","relation":"add/remove","rows_per_person":1,"survey_rate":null,'
+    b'"unit":{"column":null,"name":"record"}}': FilterUnitDatasetAdded(
+        dataset="d",
+        epsilon=Decimal("0.48"),
+        delta=Decimal("1E-6"),
+        relation="add/remove",
+        survey_rate=None,
+        rows_per_person=1,
+        by="me",
+        day=DAY,
+        accounting=FilterAccounting(
+            rule="renyi-filter/1",
+            order=Decimal(37),
+            tail_delta=Decimal("1E-7"),
+            tail_each=Decimal("5E-9"),
+            allowance=Decimal("0.221"),
+        ),
+        unit=DatasetUnit(name="record", column=None),
     ),
     b'{"by":"me","dataset":"d","day":"2026-03-04","delta":"0","epsilon":"2","kind":"budget-raised/1",'
     b'"reason":"why"}': BudgetRaised(dataset="d", epsilon=Decimal(2), delta=Decimal(0), reason="why", by="me", day=DAY),

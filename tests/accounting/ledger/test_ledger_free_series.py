@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.ledger.charge import RECORDS
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes, sorted_fields
 from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
@@ -82,13 +83,17 @@ def test_a_look_beforehand_says_the_same(books) -> None:
     books.register(free_columns=True)
     with books.reader() as reader:
         for reason, mechanism in NOT_COVERED.items():
-            found = reader.look_at_series(name="monthly", dataset="census", spec_digest="c" * 64, mechanism=mechanism)
+            found = reader.look_at_series(
+                name="monthly", dataset="census", spec_digest="c" * 64, mechanism=mechanism, unit=RECORDS
+            )
             assert reason in found.what
         for mechanism in COVERED.values():
             assert not reader.look_at_series(
-                name="monthly", dataset="census", spec_digest="c" * 64, mechanism=mechanism
+                name="monthly", dataset="census", spec_digest="c" * 64, mechanism=mechanism, unit=RECORDS
             )
-        found = reader.look_at_series(name="monthly", dataset="census", spec_digest="d" * 64, mechanism=safe())
+        found = reader.look_at_series(
+            name="monthly", dataset="census", spec_digest="d" * 64, mechanism=safe(), unit=RECORDS
+        )
         assert "in more than columns, hierarchies, levels" in found.what
 
 

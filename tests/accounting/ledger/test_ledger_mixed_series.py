@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 from crowdblend.accounting.ledger.certificate.verify import check_certificate
 from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.ledger.charge import RECORDS
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes, sorted_fields
 from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, price
@@ -74,12 +75,14 @@ def test_a_full_part_is_refused_while_others_have_places(year) -> None:
         for part, finished in ((1, False), (2, True), (3, False)):
             mechanism = ANSWER if part == 3 else RARE
             found = reader.look_at_series(
-                name="year", dataset="census", spec_digest="c" * 64, mechanism=mechanism, part=part
+                name="year", dataset="census", spec_digest="c" * 64, mechanism=mechanism, unit=RECORDS, part=part
             )
             assert (found is not None) is finished
-        other = reader.look_at_series(name="year", dataset="census", spec_digest="d" * 64, mechanism=SAFE, part=1)
+        other = reader.look_at_series(
+            name="year", dataset="census", spec_digest="d" * 64, mechanism=SAFE, unit=RECORDS, part=1
+        )
     assert other is not None
-    assert other.what == "another data set, or another delta, than was registered."
+    assert other.what == "another data set, another delta or another unit than was registered."
     assert year.findings() == []
 
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.ledger.charge import RECORDS
 from crowdblend.accounting.ledger.database import store
 from crowdblend.accounting.ledger.database import store as connection
 from crowdblend.accounting.ledger.database.store import WRITERS_LOCK, open_store
@@ -89,6 +90,7 @@ def test_a_look_at_a_series_that_the_ledger_does_not_have_is_the_callers_mistake
             dataset="census",
             spec_digest="c" * 64,
             mechanism=StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")),
+            unit=RECORDS,
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
 from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, GUARDS
-from crowdblend.accounting.ledger.entries.kinds import Entry
+from crowdblend.accounting.ledger.entries.kinds import DatasetUnit, Entry
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError
 from support.guards import past_guards
@@ -78,6 +78,8 @@ def fill(books) -> None:
     books.add_filter("filtered")
     books.charge("of-filter", dataset="filtered")
     books.register("of-filter", releases=2, dataset="filtered")
+    books.add("visits", unit=DatasetUnit(name="person", column="who"))
+    books.add_filter("homes", unit=DatasetUnit(name="household", column="home"))
     books.charge("last")
 
 

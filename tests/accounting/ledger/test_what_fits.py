@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.charge import what_fits
+from crowdblend.accounting.ledger.charge import RECORDS, what_fits
 from crowdblend.accounting.ledger.entries.values import Account
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.amounts import amount_left
@@ -30,7 +30,8 @@ def asked(books, release_id: str, mechanism: StronglySafeRelease):
 
 def refused(books, mechanism: StronglySafeRelease) -> str:
     with books.reader() as reader:
-        violation = reader.check_charge(dataset="census", mechanism=mechanism, price=price(mechanism, delta=DELTA))
+        cost = price(mechanism, delta=DELTA)
+        violation = reader.check_charge(dataset="census", mechanism=mechanism, price=cost, unit=RECORDS)
     assert violation is not None
     with pytest.raises(AccountantRefused) as charged:
         books.writer().charge(asked(books, "too-much", mechanism))
@@ -56,7 +57,7 @@ def test_the_rate_and_the_k_that_are_named_fit_and_the_next_do_not(sqlite_books)
         assert price(fits, delta=DELTA).epsilon <= left < price(not_any_more, delta=DELTA).epsilon
         with books.reader() as reader:
             cost = price(fits, delta=DELTA)
-            assert reader.check_charge(dataset="census", mechanism=fits, price=cost) is None
+            assert reader.check_charge(dataset="census", mechanism=fits, price=cost, unit=RECORDS) is None
     books.writer().charge(asked(books, "two", dataclasses.replace(mechanism, sampling_rate=rate)))
 
 

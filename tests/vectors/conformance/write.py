@@ -14,7 +14,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -40,6 +40,7 @@ from crowdblend.accounting.ledger.entries.kinds import (
     BudgetRaised,
     DataAccess,
     DatasetAdded,
+    DatasetUnit,
     Entry,
     LedgerCreated,
     ReleaseAbandoned,
@@ -48,11 +49,13 @@ from crowdblend.accounting.ledger.entries.kinds import (
     ReleaseRefused,
     TokenAdded,
     TokenRevoked,
+    UnitDatasetAdded,
 )
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.contributions import LAYOUTS
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -663,6 +666,23 @@ def of(entry: Entry, **changes: Any) -> Document:
     return json.loads(bytes_of_entry(entry)) | changes
 
 
+UNIT_LAYOUTS = {
+    "record": "chacha20-byte-first/1",
+    "person:who": LAYOUTS["person"],
+    "household:home": LAYOUTS["household"],
+}
+
+
+def visits(unit: str) -> Document:
+    """A data set all of whose releases hide a unit."""
+    return of(UnitDatasetAdded(**asdict(added("visits")), unit=DatasetUnit.of_text(unit)))
+
+
+def visit(name: str, unit: str) -> Document:
+    """A release of it that hides a unit."""
+    return of(charge_of(name, dataset="visits", sampler_layout=f"{UNIT_LAYOUTS[unit]} csv-records/2").entry)
+
+
 def ledgers() -> Iterator[tuple[str, str, bool, Ledger, tuple[SigningKey, ...]]]:
     """Name, reason, whether it holds, the ledger, and the public keys that may have signed its anchor."""
     own = (PUBLISHER,)
@@ -707,6 +727,14 @@ def ledgers() -> Iterator[tuple[str, str, bool, Ledger, tuple[SigningKey, ...]]]
         ledger_of(surveyed),
         own,
     )
+    for unit in UNIT_LAYOUTS:
+        yield (
+            f"sound-unit-{unit.partition(':')[0]}",
+            "A data set with a unit, and two releases of it.",
+            True,
+            ledger_of(until("census", visits(unit), visit("one", unit), visit("two", unit))),
+            own,
+        )
     yield from of_chain(whole, own)
     yield from of_anchor(whole, own)
     yield from of_checkpoint(whole, own)
@@ -1040,6 +1068,12 @@ def of_rules() -> Iterator[tuple[str, str, dict[str, Document]]]:
         "A person has up to two records, and one was priced.",
         until("census", of(added("double", rows_per_person=2)), of(charge_of("one", dataset="double").entry)),
     )
+    for other in ("record", "household:home"):
+        yield (
+            f"unit-{other.partition(':')[0]}-beside-persons",
+            "The data set's releases hide persons, and this one another unit.",
+            until("census", visits("person:who"), visit("one", "person:who"), visit("two", other)),
+        )
     yield (
         "look-at-nothing",
         "A look at a data set that isn't there.",
