@@ -337,7 +337,7 @@ class LedgerReader(OpenedLedger):
         )
 
         with self._store.reading() as connection:
-            return verify_ledger(connection, dialect=self._store.dialect)
+            return verify_ledger(connection)
 
     def verify_resumed(self, kept: KeptVerification | None) -> tuple[tuple[Finding, ...], Reached | None]:
         """The same, going on from an earlier verification; what was reached is told where all holds.
@@ -348,7 +348,7 @@ class LedgerReader(OpenedLedger):
         Raises:
             InputRefused: it is of another ledger.
         """
-        return verify_resumable(kept, connect=self._store.reading, dialect=self._store.dialect)
+        return verify_resumable(kept, connect=self._store.reading)
 
     def verify_anchor(self, path: Path, *, trusted: tuple[PublicKey, ...], asked: Head | None = None) -> AnchorCheck:
         """Hold the chain against an anchor: truncation, rollback and a chain written anew are found.

@@ -97,9 +97,9 @@ def check_anchor(
 ) -> AnchorCheck:
     """Hold a ledger against an anchor; both are read once, in step, and little of them is kept in memory.
 
-    A head's hash binds all entries before it. So a signature is checked where something depends on it: on the latest
-    line of each key, and on each line that the chain contradicts. A line that agrees with the chain says nothing that
-    the latest one does not.
+    The signature of each line is checked, after the head that was asked for where there is one: up to there an earlier
+    verification did. Of the lines before it those are checked on which something depends: the latest of each key, and
+    whatever the chain contradicts.
 
     Args:
         path: the anchor's file, or a copy of it.
@@ -118,7 +118,8 @@ def check_anchor(
             # anchored then must be in the ledger.
             length = os.fstat(file.fileno()).st_size
             with connect() as connection:
-                _compare(connection, _claims(file, length, differences, unchecked, asked), differences)
+                after = -1 if asked is None else asked.position
+                _compare(connection, _claims(file, length, differences, unchecked, asked), differences, after=after)
                 end = head_of(connection).position
                 signer = _signer(connection)
     except OSError as error:
@@ -180,7 +181,9 @@ def _claims(
         yield number, claim
 
 
-def _compare(connection: Connection, claims: Iterator[tuple[int, ClaimedHead]], differences: _Differences) -> None:
+def _compare(
+    connection: Connection, claims: Iterator[tuple[int, ClaimedHead]], differences: _Differences, *, after: int
+) -> None:
     try:
         ledger_id = ledger_id_of(connection)
     except ReleaseFailed:
@@ -195,11 +198,13 @@ def _compare(connection: Connection, claims: Iterator[tuple[int, ClaimedHead]], 
         if head.ledger_id != ledger_id:
             differences.others += 1
             continue
+        if head.position > after and not _holds(number, claim, differences):
+            continue
         while link is not None and link.position < head.position:
             link = links.fetchone()
         if link is not None and (link.position, link.hash) == (head.position, head.hash):
             continue
-        if not _holds(number, claim, differences):
+        if head.position <= after and not _holds(number, claim, differences):
             continue
         if link is None or link.position != head.position:
             differences.lost = head.position
@@ -361,7 +366,7 @@ def _digest_of(fields: Mapping[str, Any]) -> str:
 
 
 def verify_resumable(
-    kept: KeptVerification | None, *, connect: Callable[[], AbstractContextManager[Connection]], dialect: str
+    kept: KeptVerification | None, *, connect: Callable[[], AbstractContextManager[Connection]]
 ) -> tuple[tuple[Finding, ...], Reached | None]:
     """Check all that `verify_ledger` checks; or the later entries by it, and that the earlier ones are as they were.
 
@@ -371,7 +376,6 @@ def verify_resumable(
     Args:
         kept: of an earlier verification; None to begin with the first entry.
         connect: gives a connection in a reading transaction.
-        dialect: "sqlite" or "postgresql".
 
     Returns:
         What does not hold, and what was reached where all holds.
@@ -386,7 +390,7 @@ def verify_resumable(
             findings, since = _earlier(connection, kept.reached, rows)
             if findings:
                 return findings, None
-        findings = verify_ledger(connection, dialect=dialect, since=since)
+        findings = verify_ledger(connection, since=since)
         if findings:
             return findings, None
         known = vouched(connection)

@@ -104,7 +104,7 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
             upgrade_tables(connection)
             build_state(connection)
             sign_state(connection, head, anchoring.keys.current(), root=vouched(connection).root)
-            findings = verify_ledger(connection, dialect=store.dialect)
+            findings = verify_ledger(connection)
             if findings or present_head(connection) != head:
                 what = findings[0] if findings else "its head would change"
                 raise AccountantRefused(

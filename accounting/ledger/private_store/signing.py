@@ -34,6 +34,15 @@ __all__ = [
 ALGORITHM = "Ed25519"
 SEED_BYTES = 32
 PUBLIC_BYTES = 32
+FIELD = 2**255 - 19
+SMALL_ORDER = frozenset(
+    {
+        *(0, 1, FIELD - 1),
+        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
+        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
+    }
+)
+"""The second coordinates of the points of order 1, 2, 4 and 8: a signature of theirs holds over many messages."""
 LARGEST_PEM = 1 << 20  # bytes
 PEM_BLOCK = re.compile(rb"-----BEGIN PUBLIC KEY-----\n.*?-----END PUBLIC KEY-----\n?", re.DOTALL)
 
@@ -61,6 +70,9 @@ class PublicKey:
     def __post_init__(self) -> None:
         if len(self.raw) != PUBLIC_BYTES:
             raise ValueError(f"a public key has {PUBLIC_BYTES} bytes, not {len(self.raw)}")
+        y = int.from_bytes(self.raw, "little") % (1 << 255)  # without the sign of x
+        if y >= FIELD or y in SMALL_ORDER:
+            raise ValueError("this is no public key that somebody can have made: anybody could sign for it")
 
     @property
     def key_id(self) -> str:
@@ -269,7 +281,7 @@ class SigningKeys:
         """
         try:
             seed = self._seed()
-            listed = {PublicKey(raw=path.read_bytes()) for path in self._public_folder.glob("*.pub") if path.is_file()}
+            listed = {_listed(path) for path in self._public_folder.glob("*.pub") if path.is_file()}
         except OSError as error:
             raise _unusable(self.home, error) from None
         except ValueError:
@@ -312,7 +324,10 @@ def read_public_keys(path: Path) -> tuple[PublicKey, ...]:
         raise InputRefused(f"the public key can't be read ({error.strerror}).", where=str(path)) from None
     except (ValueError, UnsupportedAlgorithm):
         loaded = []
-    keys = tuple(PublicKey(raw=key.public_bytes_raw()) for key in loaded if isinstance(key, Ed25519PublicKey))
+    try:
+        keys = tuple(PublicKey(raw=key.public_bytes_raw()) for key in loaded if isinstance(key, Ed25519PublicKey))
+    except ValueError:
+        keys = ()
     if not keys or len(keys) != len(loaded):
         raise InputRefused(
             "this is not a file of Ed25519 public keys in PEM.",
@@ -320,6 +335,19 @@ def read_public_keys(path: Path) -> tuple[PublicKey, ...]:
             remedy="The publisher writes one with `crowdblend key export FILE`.",
         )
     return keys
+
+
+def _listed(path: Path) -> PublicKey:
+    """A public key of a private store, whose file has its id as its name.
+
+    Raises:
+        OSError: it can't be read.
+        ValueError: it is no public key, or another one than its name says.
+    """
+    public = PublicKey(raw=read_given(path, most=PUBLIC_BYTES))
+    if path.stem != public.key_id:
+        raise ValueError("the file is named by another key")
+    return public
 
 
 def _unusable(path: Path, error: OSError) -> InputRefused:

@@ -7,20 +7,20 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, Table, or_, select, text
+from sqlalchemy import Connection, Table, or_, select
 
 from ..chain.append import Row, counts_of, is_exclusive, rows_of
 from ..chain.hashing import GENESIS, Finding, Link, check_links, own_hash
 from ..chain.signed_state import Count, Place
 from ..database.schema import (
     DERIVED_TABLES,
-    GUARDS,
     STREAMED,
     account,
     as_stored,
     entry,
     release_stage,
     sample,
+    schema_differences,
     series_release,
 )
 from ..entries.codec import entry_of_bytes
@@ -377,14 +377,8 @@ class Earlier:
 
 NAMED = 20  # entries that build on a missing one are listed up to so many
 
-TRIGGERS = {
-    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
-    "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'"
-    " AND tgrelid IN (SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace)",
-}
 
-
-def verify_ledger(connection: Connection, *, dialect: str, since: Earlier | None = None) -> tuple[Finding, ...]:
+def verify_ledger(connection: Connection, *, since: Earlier | None = None) -> tuple[Finding, ...]:
     """Check everything that can be checked from inside a ledger.
 
     Entries and derived rows are read once, in step: what is kept in memory is what the rules need to know of earlier
@@ -392,7 +386,6 @@ def verify_ledger(connection: Connection, *, dialect: str, since: Earlier | None
 
     Args:
         connection: a connection in a reading transaction.
-        dialect: "sqlite" or "postgresql".
         since: the ledger up to an entry, which isn't looked at again; None to begin with the first.
 
     Returns:
@@ -414,11 +407,7 @@ def verify_ledger(connection: Connection, *, dialect: str, since: Earlier | None
                 findings.extend(check_state(connection, whole))
             else:
                 findings.extend(check_growth(connection, whole, root=since.root, counts=since.counts))
-    present = frozenset(connection.execute(text(TRIGGERS[dialect])).scalars())
-    findings.extend(
-        Finding(position=None, what=f"the database's guard {guard} is missing")
-        for guard in sorted(GUARDS[dialect] - present)
-    )
+    findings.extend(Finding(position=None, what=what) for what in schema_differences(connection))
     return tuple(sorted(findings, key=lambda finding: (finding.position is None, finding.position or 0)))
 
 

@@ -351,3 +351,18 @@ def past_guards(books, *statements: str) -> None:
         for _, definition in triggers:
             connection.execute(definition)
         connection.commit()
+
+
+def test_a_signature_in_the_middle_of_an_anchor_is_checked(sqlite_books) -> None:
+    for name in ("first", "second", "third"):
+        sqlite_books.add(name)
+    with sqlite_books.reader() as reader:
+        path = sqlite_books.anchoring.anchor_of(reader.ledger_id).path
+        assert reader.verify_anchor(path, trusted=()).findings == ()
+        lines = path.read_bytes().splitlines(keepends=True)
+        fields = json.loads(lines[1])
+        fields["signature"] = ("0" if fields["signature"][0] != "0" else "1") + fields["signature"][1:]
+        lines[1] = canonical_bytes(fields) + b"\n"
+        path.write_bytes(b"".join(lines))
+        findings = reader.verify_anchor(path, trusted=()).findings
+    assert findings == ("line 2 of the anchor can't be relied on: the signature doesn't hold",)

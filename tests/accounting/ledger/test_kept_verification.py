@@ -140,7 +140,7 @@ def test_a_resumed_verification_reaches_what_a_whole_one_reaches(sqlite_books) -
         grow()
         store = open_store(books.url, anchoring=None)
         for earlier in (None, *kept):
-            findings, reached = check.verify_resumable(earlier, connect=store.reading, dialect=store.dialect)
+            findings, reached = check.verify_resumable(earlier, connect=store.reading)
             assert findings == ()
             if earlier is None:
                 whole = reached

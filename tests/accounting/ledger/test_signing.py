@@ -211,3 +211,20 @@ def test_a_public_key_has_32_bytes() -> None:
             PublicKey(raw=bytes(size))
         with pytest.raises(ValueError, match="32 bytes"):
             SigningKey(seed=bytes(size))
+
+
+@pytest.mark.parametrize("y", [0, 1, 2**255 - 20, 2**255 - 19, 2**255 - 18, 2**255 - 1])
+@pytest.mark.parametrize("sign", [0, 1])
+def test_a_key_for_which_anybody_could_sign_is_none(y, sign) -> None:
+    with pytest.raises(ValueError, match="no public key that somebody can have made"):
+        PublicKey(raw=(y | sign << 255).to_bytes(32, "little"))
+
+
+def test_a_listed_key_has_its_id_as_its_name(tmp_path) -> None:
+    keys = SigningKeys(home=tmp_path)
+    public = keys.create_where_none(lambda n: b"\x05" * n)
+    listed = tmp_path / "signing" / "public"
+    other = SigningKey(seed=b"\x09" * 32).public
+    (listed / f"{public.key_id}.pub").write_bytes(other.raw)
+    with pytest.raises(InputRefused, match="a listed public key is damaged"):
+        keys.public_keys()

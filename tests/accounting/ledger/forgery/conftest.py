@@ -120,7 +120,7 @@ class Victim:
         return [other for other in _others(value) if other != value or type(other) is not type(value)]
 
     def _look(self) -> Found:
-        inside = tuple(str(finding) for finding in verify_ledger(self.connection, dialect=self.dialect))
+        inside = tuple(str(finding) for finding in verify_ledger(self.connection))
         check = check_anchor(self.anchor, connect=lambda: nullcontext(self.connection), trusted=self.trusted)
         anchor = tuple(what for what in check.findings if "last entry is signed by the key" not in what)
         return Found(

@@ -62,7 +62,7 @@ def found_after(victim, kept: KeptVerification, *statements) -> list[str]:
             found = []
         if not found:
             there = lambda: nullcontext(victim.connection)  # noqa: E731 - the transaction that is undone
-            found = [str(one) for one in verify_resumable(kept, connect=there, dialect=victim.dialect)[0]]
+            found = [str(one) for one in verify_resumable(kept, connect=there)[0]]
         transaction.rollback()
     return found
 
@@ -141,8 +141,8 @@ def test_a_ledger_that_was_written_anew_is_found(victim, links) -> None:
         with past_guards(victim.connection):
             victim.rewritten(changed)(victim.connection)
         there = lambda: nullcontext(victim.connection)  # noqa: E731
-        whole = verify_resumable(None, connect=there, dialect=victim.dialect)[0]
-        found = verify_resumable(kept, connect=there, dialect=victim.dialect)[0]
+        whole = verify_resumable(None, connect=there)[0]
+        found = verify_resumable(kept, connect=there)[0]
         transaction.rollback()
     assert whole == ()  # that takes the anchor
     assert [str(one) for one in found] == [
@@ -159,7 +159,7 @@ def test_a_rule_that_a_later_entry_breaks_is_found_from_the_rebuilt_state(victim
         with past_guards(victim.connection):
             victim.rewritten([*documents, documents[first]])(victim.connection)
         there = lambda: nullcontext(victim.connection)  # noqa: E731
-        found = [str(one) for one in verify_resumable(kept, connect=there, dialect=victim.dialect)[0]]
+        found = [str(one) for one in verify_resumable(kept, connect=there)[0]]
         transaction.rollback()
     assert any("charged a second time" in what for what in found)
     assert any("its sample was used" in what for what in found)
