@@ -48,7 +48,7 @@ endif
 # Where it is set, every process would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-extra check audit format site docs fuzz leaks coverage mutation proofs record-path bench-check utility screenshots paper lock sbom clean
+.PHONY: demo test test-long test-extra check audit format site docs fuzz interruptions leaks coverage mutation proofs record-path bench-check utility screenshots paper lock sbom clean
 
 demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
@@ -117,6 +117,11 @@ $(READY): $(RUNS) constraints.txt
 MINUTES ?= 0.5
 fuzz: $(READY)
 	$(BIN)/python -m audit.fuzz.run --minutes $(MINUTES)
+
+# Hundreds of kills, full disks, failing calls and lost connections at random places; a line for each command. 40 minutes for 500.
+CASES ?= 500
+interruptions: $(READY)
+	CROWDBLEND_CAMPAIGN=$(CASES) $(BIN)/python -m pytest -q -m long tests/flows/test_interruption_campaign.py
 
 leaks: $(READY)
 	$(BIN)/python -m audit.leaks.run

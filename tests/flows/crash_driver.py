@@ -1,8 +1,7 @@
 """Run by the crash tests as a program: does each job in a forked child, which may kill itself between two steps.
 
 It takes one job a line on standard input and answers with one line. A step is whatever the child is about to do to
-the desk's folder or to the ledger. Steps are seen where they happen, not listed here: Python's audit events, the few
-writes that Python does not audit, and SQLAlchemy's events.
+the desk's folder or to the ledger (`support/steps.py`).
 """
 
 from __future__ import annotations
@@ -13,11 +12,8 @@ import json
 import os
 import signal
 import sys
-import threading
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -57,117 +53,13 @@ from crowdblend.tasks.stages import charge as charge_stages
 from crowdblend.tasks.stages import count as select
 from crowdblend.tasks.stages import draw_once
 
+sys.path.append(str(Path(__file__).parents[1]))  # this is run as a program, and what tests share lies there
+from support.steps import Steps
+
 IMPORTED_BEFORE_THE_FORK = (
     *(anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, scipy.special, sqlalchemy),
     *(deletion_price, histogram_price, microdata, planner, verify),
 )
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")
-LOOKS_ONLY = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.chdir"}
-ASKS_ONLY = {"SELECT", "PRAGMA", "SET", "SHOW", "BEGIN"}
-
-
-class Steps:
-    """Counts the steps of this process, tells each before it is done, and kills before the one that is asked for."""
-
-    def __init__(self, desk: Path, *, kill_before: int | None, tell: Callable[[list], None]) -> None:
-        self.desk = str(desk)
-        self.kill_before = kill_before
-        self.tell = tell
-        self.done = 0
-        self.lock = threading.RLock()
-        self.looking = threading.local()
-        self.entries = self.folder_entries()
-
-    def step(self, kind: str, detail: str) -> None:
-        """About to do something: tell what it is, and how much has changed in the folder since the last step."""
-        with self.lock:
-            self.looking.now = True
-            entries = self.folder_entries()
-            changed = {inode for place, inode, size in entries ^ self.entries}
-            self.tell([kind, detail, len(changed), os.path.lexists(f"{self.desk}/out")])
-            self.entries = entries
-            if self.done == self.kill_before:
-                os.kill(os.getpid(), signal.SIGKILL)
-            self.done += 1
-            self.looking.now = False
-
-    def folder_entries(self) -> set[tuple[str, int, int]]:
-        """What stands in which folder under which name; the ledger's own files are left to its database."""
-        found = set()
-        folders = [self.desk]
-        for folder in folders:  # which grows on the way
-            place = os.stat(folder).st_ino
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name.startswith("ledger.db"):
-                        continue
-                    state = entry.stat(follow_symlinks=False)
-                    inner = entry.is_dir(follow_symlinks=False)
-                    found.add((f"{place}/{entry.name}", state.st_ino, 0 if inner else state.st_size))
-                    if inner:
-                        folders.append(entry.path)
-        return found
-
-    def at_desk(self, argument: object) -> str | None:
-        """Where in the desk's folder an audited argument points: a path, or the number of an open file."""
-        if isinstance(argument, bytes | str | os.PathLike):
-            path = os.path.abspath(os.fsdecode(argument))
-        elif isinstance(argument, int) and argument >= 0:
-            try:
-                path = os.readlink(f"/proc/self/fd/{argument}")
-            except OSError:
-                return None
-        else:
-            return None
-        inside = f"{path}/".startswith(f"{self.desk}/") and not os.path.basename(path).startswith("ledger.db")
-        return os.path.relpath(path, self.desk) if inside else None
-
-    def audited(self, event: str, arguments: tuple) -> None:
-        if event == "open":
-            if not arguments[2] & WRITING:
-                return
-            arguments = arguments[:1]
-        elif event.partition(".")[0] not in ROOMS_OF_EVENTS or event in LOOKS_ONLY:
-            return
-        if getattr(self.looking, "now", False):
-            return
-        places = [place for place in map(self.at_desk, arguments) if place is not None]
-        if places:
-            self.step(event, " ".join(places))
-
-    def watch(self) -> None:
-        """From now on every step is counted."""
-        sys.addaudithook(self.audited)
-        for name in ("write", "pwrite", "fsync", "fdatasync"):
-            setattr(os, name, self.unaudited(getattr(os, name), name))
-        writer = pyarrow.parquet.ParquetWriter
-        for name in ("__init__", "write_table", "close"):
-            setattr(writer, name, self.unaudited(getattr(writer, name), f"ParquetWriter.{name}"))
-        engine = sqlalchemy.Engine
-        sqlalchemy.event.listen(engine, "before_cursor_execute", self.statement)
-        sqlalchemy.event.listen(engine, "commit", self.commit)
-
-    def unaudited(self, function: Callable, name: str) -> Callable:
-        @wraps(function)
-        def seen(target: Any, *arguments: Any, **named: Any) -> Any:
-            table = isinstance(target, pyarrow.parquet.ParquetWriter)
-            where = self.at_desk(getattr(target, "where", *arguments[:1]) if table else target)
-            if where is not None and not getattr(self.looking, "now", False):
-                self.step(name, where)
-            return function(target, *arguments, **named)
-
-        return seen
-
-    def statement(self, connection: Any, cursor: Any, statement: str, *rest: Any) -> None:
-        words = statement.split()
-        if words[0].upper() not in ASKS_ONLY:
-            connection.info["wrote"] = True
-            self.step(words[0].upper(), words[2])
-
-    def commit(self, connection: Any) -> None:
-        if connection.info.pop("wrote", False):
-            self.step("commit", "ledger")
 
 
 def charge_last() -> None:
@@ -325,6 +217,10 @@ def work(job: dict, steps: Steps) -> Any:
     return {name: value for name, value in result.items() if name != "timings"}
 
 
+def kill(_: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def child(job: dict, answers: int) -> None:
     """Do the job; the pipe's end is the end of this process, however it comes."""
     write = os.write
@@ -349,7 +245,7 @@ def child(job: dict, answers: int) -> None:
         release.version = lambda name: job["version"]
     if job["broken"] is not None:
         BROKEN[job["broken"]]()
-    steps = Steps(Path(job["desk"]), kill_before=job["kill_before"], tell=lambda step: tell("step", step))
+    steps = Steps(Path(job["desk"]), at=job["kill_before"], act=kill, tell=lambda step: tell("step", step))
     steps.watch()
     try:
         result = work(job, steps)

@@ -1,0 +1,156 @@
+"""A command that is interrupted at one of its steps, in one of the ways in which machines and networks do it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from support.commands import Commands
+from support.steps import Steps
+
+FAULTS = ("kill", "full disk", "failing call", "lost connection")
+ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE)
+OF_THE_DATABASE = ("INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "commit")
+
+AS_COMMAND = f"""
+import sys
+sys.path.append({str(Path(__file__).parents[1])!r})
+from support.interruptions import be_interrupted
+be_interrupted()
+"""
+
+
+def run_interrupted(
+    processes: Commands,
+    words: tuple[str, ...],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    fault: str = "",
+    at: int | None = None,
+    error: int = errno.EIO,
+    broken_product: str = "",
+) -> tuple[int, str, str, list[str]]:
+    """Run a command, interrupted before one of its steps.
+
+    Args:
+        processes: starts it.
+        words: the command line, or `scheduled` with the arguments of the flow that schedules run.
+        folder: the folder whose steps count, and in which it runs.
+        environment: its environment.
+        fault: one of `FAULTS`.
+        at: the step's number; None to run it whole.
+        error: the error number of a failing call.
+        broken_product: one of `BROKEN`, for a control; empty for the product as it is.
+
+    Returns:
+        Its exit code, what it said on standard output and standard error, and the kinds of its steps.
+    """
+    notes = folder.with_name(f"{folder.name}-steps.jsonl")
+    notes.unlink(missing_ok=True)
+    told = {
+        "folder": str(folder),
+        "notes": str(notes),
+        "fault": fault,
+        "at": at,
+        "error": error,
+        "broken": broken_product,
+    }
+    process = processes.start(
+        *words, folder=folder, environment=environment | {"TEST_INTERRUPTION": json.dumps(told)}, script=AS_COMMAND
+    )
+    code, out, err = process.finish(timeout=600)
+    return code, out, err, [json.loads(line)[0] for line in notes.read_text().splitlines()]
+
+
+def be_interrupted() -> None:
+    """Run the command of this process's arguments, and interrupt it as its environment says."""
+    job = json.loads(os.environ.pop("TEST_INTERRUPTION"))
+    notes = os.open(job["notes"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    write = os.write  # before it is watched
+
+    def tell(step: list) -> None:
+        write(notes, json.dumps(step).encode() + b"\n")
+
+    BROKEN.get(job["broken"], lambda: None)()
+    steps = Steps(Path(job["folder"]), at=job["at"], act=lambda _: None, tell=tell)
+    steps.act = acts(job, steps)
+    steps.watch()
+    if sys.argv[1] == "scheduled":
+        _be_scheduled(*sys.argv[2:])
+    else:
+        from crowdblend.deploy import cli
+
+        cli.main(sys.argv[1:])
+
+
+def acts(job: dict[str, Any], steps: Steps) -> Callable[[str], None]:
+    """Return what is done before the step."""
+
+    def kill(_: str) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def fill_disk(_: str) -> None:
+        """From here on no file grows, the database's neither; pipes still take what is said."""
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+    def fail_call(kind: str) -> None:
+        if kind in OF_THE_DATABASE:  # a statement is no call of a file: the next one that is fails
+            steps.at = steps.done
+            return
+        raise OSError(job["error"], os.strerror(job["error"]))
+
+    def lose_connection(_: str) -> None:
+        import psycopg
+
+        address = os.environ["CROWDBLEND_LEDGER"].replace("postgresql+psycopg", "postgresql")
+        others = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(others)
+
+    chosen = {"kill": kill, "full disk": fill_disk, "failing call": fail_call, "lost connection": lose_connection}
+    return chosen.get(job["fault"], lambda _: None)
+
+
+def keep_key() -> None:
+    from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
+
+    ReleaseFolder.destroy_key = lambda self: None
+
+
+def refuse_instead() -> None:
+    from crowdblend.mechanisms.errors import ReleaseFailed
+
+    ReleaseFailed.exit_code = 2
+
+
+def deny_charge() -> None:
+    from crowdblend.flows import unfinished
+
+    unfinished._cost_of = lambda state: "Nothing was charged."
+
+
+BROKEN = {
+    "keeps its key": keep_key,
+    "takes a failure for a refusal": refuse_instead,
+    "denies the charge": deny_charge,
+}
+
+
+def _be_scheduled(spec: str, series: str, release_id: str) -> None:
+    """Run the flow that schedules run, and leave as it ended."""
+    from crowdblend.deploy.prefect.scheduled import scheduled_release
+
+    state = scheduled_release(spec, series, ".", release_id=release_id, return_state=True)
+    print(state.message, file=sys.stderr)
+    sys.exit(0 if state.is_completed() else 1)
