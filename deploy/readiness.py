@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -196,6 +197,7 @@ def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
 
 def _source(request: Request) -> SourceFacts:
     try:
+        request = request.on_day(datetime.now(UTC).date())
         layout = layout_of_source(request)
         return source_facts(layout, remarks=metadata_remarks(layout, request))
     except Refusal as refusal:

@@ -18,7 +18,7 @@ from ..accounting.ledger.given_files import read_given
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
-from ..flows.prepare import PreparedRelease, prepared_release
+from ..flows.prepare import PreparedRelease, Scheduled, prepared_release
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.amounts import amount_shown, share_shown
 from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
@@ -52,6 +52,7 @@ def run_release(
     release_id: str | None,
     series: str | None = None,
     new: bool = False,
+    scheduled: Scheduled | None = None,
     randomness: Callable[[int], bytes],
     stages: Stages | None = None,
 ) -> RunResult:
@@ -66,6 +67,7 @@ def run_release(
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that is charged for itself.
         new: whether a release may begin beside an unfinished one of the same specification, which then costs twice.
+        scheduled: what a schedule says of the delivery; None where nothing is scheduled.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
         stages: who is shown the progress; None for the terminal.
 
@@ -80,7 +82,13 @@ def run_release(
     stages = Stages() if stages is None else stages
     place = None if output is None else output_at(output, base=Path.cwd())
     with prepared_release(
-        spec, state_paths=state_paths, output=place, release_id=release_id, series=series, new=new
+        spec,
+        state_paths=state_paths,
+        output=place,
+        release_id=release_id,
+        series=series,
+        new=new,
+        scheduled=scheduled,
     ) as prepared:
         if prepared.other_names:
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)

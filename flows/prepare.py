@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DryRun",
     "PreparedRelease",
+    "Scheduled",
     "check_output",
     "dry_run",
     "layout_of_copy",
@@ -149,6 +150,19 @@ class PreparedRelease:
     remarks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheduled:
+    """What a schedule says of a release's delivery.
+
+    Args:
+        day: of the scheduled time, by the schedule's clock; a source whose name has parts of a day is that day's.
+        allow_unchanged: whether the delivery may be the last published one's.
+    """
+
+    day: date
+    allow_unchanged: bool
+
+
 @contextmanager
 def prepared_release(
     spec: Path,
@@ -158,6 +172,7 @@ def prepared_release(
     release_id: str | None,
     series: str | None = None,
     new: bool = False,
+    scheduled: Scheduled | None = None,
 ) -> Iterator[PreparedRelease]:
     """Check a release up to the charge and hold its lock until the block ends.
 
@@ -169,10 +184,12 @@ def prepared_release(
         series: the series whose next release this is, as NAME, or NAME:PART for a part of a series of different
             mechanisms; None for a release that pays for itself.
         new: whether a release may begin beside an unfinished one of the same specification.
+        scheduled: what a schedule says of the delivery; None where nothing is scheduled.
 
     Raises:
         InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, there is no
-            signing key, the ledger has no such series, or a release of the same specification is unfinished.
+            signing key, the ledger has no such series, a release of the same specification is unfinished, or a
+            scheduled release's delivery is the last one's.
         AccountantRefused: the ledger is behind its anchor, the budget or the series does not allow it, the id is
             taken, or a live process holds it. What the ledger's rules refuse is recorded in it.
     """
@@ -186,6 +203,7 @@ def prepared_release(
     reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
     _require_plain_name(request.output)
+    request = _of_its_day(request, release_id, reader=reader, home=state_paths.home, scheduled=scheduled)
     require_apart(request)
     if not new:
         _require_none_cut_off(
@@ -217,6 +235,8 @@ def prepared_release(
                 dataset=request.dataset,
             )
             remarks = metadata_remarks(layout, request)
+            if scheduled is not None and not scheduled.allow_unchanged and state is None:
+                _require_new_delivery(layout, folder, series=str(series), reader=reader, home=state_paths.home)
         yield PreparedRelease(
             release_id=name,
             request=request,
@@ -227,6 +247,44 @@ def prepared_release(
             series=series,
             other_names=other_names,
             remarks=remarks,
+        )
+
+
+def _of_its_day(
+    request: Request, release_id: str | None, *, reader: LedgerReader, home: Path, scheduled: Scheduled | None
+) -> Request:
+    """The request with its day's source: of the charge, where it is charged already, of the schedule, or of today."""
+    today = datetime.now(UTC).date() if scheduled is None else scheduled.day
+    dated = request.on_day(today)
+    if dated is request or release_id is None or reader.release(release_id) is None:
+        return dated
+    from ..accounting.ledger.private_store.inspection import remembered_facts  # of dated sources alone
+
+    charged = remembered_facts(home, ledger_id=reader.ledger_id, release_id=release_id).get("source_day")
+    return dated if charged is None else request.on_day(date.fromisoformat(charged))
+
+
+def _require_new_delivery(
+    layout: SourceLayout, folder: ReleaseFolder, *, series: str, reader: LedgerReader, home: Path
+) -> None:
+    """Refuse a delivery that the release of a series that was published last was made of.
+
+    PRIVACY: that a release is missing is seen in public, so this follows from what was delivered when and from no
+    record (docs/decisions/0025-deliveries.md).
+    """
+    from ..accounting.ledger.private_store.inspection import remembered_facts  # of schedules alone
+    from ..tasks.inputs.list import delivery_bytes
+
+    delivery, last = delivery_bytes(layout.source), reader.last_published_of_series(series)
+    if delivery is None or last is None:
+        return
+    known = remembered_facts(home, ledger_id=reader.ledger_id, release_id=last).get("delivery")
+    if known == folder.fingerprint(delivery):
+        raise InputRefused(
+            f"nothing was delivered since release '{last}': no file was written since.",
+            where=layout.source.files[0].path,
+            remedy="Deliver the records, or serve with --allow-unchanged to release the same ones again.",
+            cause="source-unchanged",
         )
 
 
@@ -676,6 +734,7 @@ def dry_run(
     reader.require_anchored(state_paths.anchoring)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
     _require_plain_name(request.output)
+    request = _of_its_day(request, release_id, reader=reader, home=state_paths.home, scheduled=None)
     require_apart(request)
     if not new:
         _require_none_cut_off(

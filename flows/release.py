@@ -16,7 +16,7 @@ from .. import accounting, mechanisms, tasks
 from ..mechanisms.errors import InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
-from ..tasks.inputs.list import SourceLayout, layout_for_other_machines, manifest_bytes
+from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
 from ..tasks.request import Request
 from ..tasks.stages.charge import begin_reading, close, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
@@ -107,6 +107,7 @@ def _stages(
             epsilon_paper=None if paper is None else paper.epsilon,
             inputs=manifest_bytes(layout.source),
             table_version=layout.source.version,
+            delivery=delivery_bytes(layout.source),
             code_version=version("crowdblend"),
             today=datetime.now(UTC).date(),
             randomness=randomness,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from ..accounting.ledger.charge import RECORDS
 from ..accounting.ledger.entries.kinds import DatasetUnit
@@ -93,6 +95,8 @@ class Request(ABC):
             mechanism has the rates.
         metadata: what the publisher says in the folder of metadata; None where there is no such folder.
         verify_page: whether the page that checks a certificate in a browser is published too.
+        written_source: the source as the specification has it, where parts of it are of a day; None elsewhere.
+        source_day: the day that these parts are of.
     """
 
     kind: ClassVar[str]
@@ -121,6 +125,8 @@ class Request(ABC):
     thinning: InclusionColumn | None = None
     metadata: MetadataTexts | None = None
     verify_page: bool = False
+    written_source: str | None = None
+    source_day: date | None = None
 
     @property
     def paper_price(self) -> Price | None:
@@ -186,7 +192,7 @@ class Request(ABC):
             | {
                 "label": self.label,
                 "format": self.file_format,
-                "source": self.source,
+                "source": self.source if self.written_source is None else self.written_source,
                 "base": str(self.base),
                 **({"also": sorted(self.also)} if self.also else {}),
                 **({"codes": {name: dict(own) for name, own in self.codes.items()}} if self.codes else {}),
@@ -196,6 +202,24 @@ class Request(ABC):
                 **({} if self.query is None else {"select": self.query.select}),
             },
         )
+
+    @property
+    def source_of_any_day(self) -> str:
+        """The source with a wildcard for each part that is of a day."""
+        return _DATED.sub("*", self.source if self.written_source is None else self.written_source)
+
+    def on_day(self, day: date) -> Self:
+        """Return the request with a day's source, where parts of its name are {year}, {month} or {day}.
+
+        Args:
+            day: the day.
+        """
+        written = self.source if self.written_source is None else self.written_source
+        if _DATED.search(written) is None:
+            return self
+        parts = {"year": f"{day.year:04}", "month": f"{day.month:02}", "day": f"{day.day:02}"}
+        source = _DATED.sub(lambda part: parts[part[1]], written)
+        return replace(self, source=source, written_source=written, source_day=day)
 
     @property
     def series_digest(self) -> str:
@@ -250,6 +274,7 @@ class Request(ABC):
         return {**bound, **self.free_terms, "kind": self.kind}
 
 
+_DATED = re.compile(r"\{(year|month|day)\}")
 FREE_DOMAIN = b"crowdblend free series 1\n"
 """What the digest of a series with free columns begins with."""
 

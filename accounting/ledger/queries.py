@@ -45,6 +45,7 @@ __all__ = [
     "entry_at",
     "free_number",
     "holders_of",
+    "last_published_of_series",
     "ledger_id_of",
     "names_of",
     "open_releases_of_dataset",
@@ -489,6 +490,15 @@ def open_releases_of_dataset(connection: Connection, name: str) -> tuple[Release
     """Releases of a data set that are charged and neither published nor abandoned, in the order of their charges."""
     of_dataset = select(release.c.release_id).where(release.c.dataset == name, ~_ended(release))
     return _each_state(connection, of_dataset.order_by(release.c.position))
+
+
+def last_published_of_series(connection: Connection, name: str) -> str | None:
+    """The release of a series that was published last; for a refusal that costs nothing, so nothing vouches for it."""
+    passed = release_stage.c.release_id == series_release.c.release_id, release_stage.c.outcome == "published"
+    published = select(release_stage.c.release_id).where(*passed).exists()
+    of_series = select(series_release.c.release_id).where(series_release.c.series == name, published)
+    last: str | None = connection.execute(of_series.order_by(series_release.c.position.desc()).limit(1)).scalar()
+    return last
 
 
 def _ended(table: Table) -> ColumnElement[bool]:

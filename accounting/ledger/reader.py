@@ -38,6 +38,7 @@ from .queries import (
     datasets_of,
     entries_of,
     free_number,
+    last_published_of_series,
     ledger_id_of,
     names_of,
     open_releases_of_dataset,
@@ -208,6 +209,11 @@ class LedgerReader(OpenedLedger):
         """Releases of a series that are charged and neither published nor abandoned, by their numbers."""
         with self._store.looking() as connection:
             return open_releases_of_series(connection, name)
+
+    def last_published_of_series(self, name: str) -> str | None:
+        """Id of the release of a series that was published last; None where none is."""
+        with self._store.looking() as connection:
+            return last_published_of_series(connection, name)
 
     def open_releases_of_dataset(self, name: str) -> tuple[ReleaseState, ...]:
         """Releases of a data set that are charged and neither published nor abandoned, in the order of their charges.

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import AccountantRefused, InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
-from ..serving.cron import EXHAUSTED, exhausted_sentence, next_times, require_five_fields, say
+from ..serving.cron import EXHAUSTED, Schedule, exhausted_sentence, require_five_fields, require_timezone, say
 from ..serving.failure_hook import FailureHook, hook_of
 
 __all__ = ["series", "serve"]
@@ -139,7 +140,13 @@ class _Duration(click.ParamType[float]):
 @click.command()
 @click.argument("spec", type=FILE)
 @click.option("--series", required=True, help="The series whose releases these are.")
-@click.option("--cron", required=True, help='When, as five fields of cron in UTC: "0 3 1 * *" is each month\'s first.')
+@click.option("--cron", required=True, help='When, as five fields of cron: "0 3 1 * *" is each month\'s first at 3:00.')
+@click.option(
+    "--timezone",
+    default="UTC",
+    show_default=True,
+    help="By whose clock: a time zone such as Europe/Paris. Releases are named by their times in UTC all the same.",
+)
 @click.option("--output", required=True, help="Folder or URL below which each release lies under its id.")
 @click.option(
     "--retry-for",
@@ -150,6 +157,11 @@ class _Duration(click.ParamType[float]):
     "the next one comes due.",
 )
 @click.option(
+    "--allow-unchanged",
+    is_flag=True,
+    help="Release a delivery again that was released before, though no file was written since.",
+)
+@click.option(
     "--on-failure",
     envvar="CROWDBLEND_ON_FAILURE",
     help="A command, started without a shell, or an address (https://…) that is sent JSON, for each release that is "
@@ -157,22 +169,49 @@ class _Duration(click.ParamType[float]):
 )
 @LEDGER
 def serve(
-    spec: Path, series: str, cron: str, output: str, retry_for: float, on_failure: str | None, ledger_url: str | None
+    spec: Path,
+    series: str,
+    cron: str,
+    timezone: str,
+    output: str,
+    retry_for: float,
+    allow_unchanged: bool,
+    on_failure: str | None,
+    ledger_url: str | None,
 ) -> int:
     """Stay and run a release of a series whenever its time has come, one at a time.
 
-    Says each event in a line with its time. Whatever an earlier `serve` left unfinished is finished first. Uses the
+    Says each event in a line with its time. A release comes due and is refused where nothing was delivered since the
+    last one; its place stays free. Whatever an earlier `serve` left unfinished is finished first. Uses the
     Prefect server of PREFECT_API_URL, or one of its own whose records are kept in the private store. Ends with exit
     code 4 when the series has no release left.
     """
-    fields, hook = require_five_fields(cron), hook_of(on_failure)
+    schedule = Schedule(cron=require_five_fields(cron), timezone=require_timezone(timezone))
+    hook = hook_of(on_failure)
     places = resolve_paths(ledger_url=ledger_url)
     with _alone(places, series=series):
-        return _serve(spec, series, fields, output, retry_for=retry_for, hook=hook, places=places)
+        return _serve(
+            spec,
+            series,
+            schedule,
+            output,
+            retry_for=retry_for,
+            allow_unchanged=allow_unchanged,
+            hook=hook,
+            places=places,
+        )
 
 
 def _serve(
-    spec: Path, series: str, cron: str, output: str, *, retry_for: float, hook: FailureHook | None, places: StatePaths
+    spec: Path,
+    series: str,
+    schedule: Schedule,
+    output: str,
+    *,
+    retry_for: float,
+    allow_unchanged: bool,
+    hook: FailureHook | None,
+    places: StatePaths,
 ) -> int:
     from ...accounting.ledger.reader import open_reader
     from ...flows.prepare import release_violation, request_of_series
@@ -197,17 +236,27 @@ def _serve(
     wait = configure_lasting_prefect(places.home)
     taken, releases = state.taken, state.registered.price.releases
     say(f"crowdblend {version('crowdblend')} serves the series '{series}': {taken} of {releases} releases are taken.")
-    coming = next_times(cron, count=3)
-    say(f'The schedule "{cron}" (UTC) comes next at ' + ", ".join(f"{when:%Y-%m-%d %H:%M}" for when in coming) + ".")
+    coming = [when.astimezone(ZoneInfo(schedule.timezone)) for when in schedule.next_times(count=3)]
+    say(
+        f'The schedule "{schedule.cron}" ({schedule.timezone}) comes next at '
+        + ", ".join(f"{when:%Y-%m-%d %H:%M}" for when in coming)
+        + "."
+    )
     wait()
     import httpx
 
     from ..serving.loop import ScheduleLoop, deployed
 
     target = output if "://" in output else str(Path(output).absolute())
-    parameters = {"spec": str(spec.absolute()), "series": series, "output": target}
+    parameters: dict[str, str | bool] = {
+        "spec": str(spec.absolute()),
+        "series": series,
+        "output": target,
+        "timezone": schedule.timezone,
+        "allow_unchanged": allow_unchanged,
+    }
     try:
-        runs = deployed(series=series, cron=cron, parameters=parameters)
+        runs = deployed(series=series, schedule=schedule, parameters=parameters)
     except httpx.HTTPError as error:
         raise InputRefused(
             f"Prefect's server can't be reached ({type(error).__name__}).",
@@ -219,7 +268,7 @@ def _serve(
         spec=spec,
         series=series,
         dataset=request.dataset,
-        cron=cron,
+        schedule=schedule,
         runs=runs,
         own_server=own_server,
         retry_seconds=retry_for,

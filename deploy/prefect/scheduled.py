@@ -9,9 +9,10 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 from prefect import flow, runtime
 from prefect.artifacts import create_markdown_artifact
@@ -24,6 +25,7 @@ from pydantic import Field
 from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths, resolve_paths
+from ...flows.prepare import Scheduled
 from ...mechanisms.errors import Refusal
 from ..run import run_release
 from ..terminal.stages import Stages
@@ -41,6 +43,8 @@ OutputFolder = Annotated[
 ReleaseId = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}$", description="Instead of series and scheduled time.")
 ]
+TimeZone = Annotated[str, Field(pattern=r"^[A-Za-z0-9_+/-]{1,64}$", description="The schedule's time zone.")]
+AllowUnchanged = Annotated[bool, Field(description="Release a delivery again though no file was written since.")]
 LINES = ("dataset", "epsilon", "delta", "published_groups", "published_records", "output", "certificate")
 
 
@@ -87,14 +91,31 @@ class ScheduledPlace:
         return str(folder.remembered().get("output", usual))
 
 
+ID_TIME = "%Y%m%dT%H%M%SZ"
+
+
 def release_id_at(series: str, scheduled: datetime) -> str:
     """The id of a series' release at a scheduled time, so that a retry of it is the same release."""
-    return f"{series}@{scheduled.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+    return f"{series}@{scheduled.astimezone(UTC):{ID_TIME}}"
+
+
+def _day_of(release_id: str, timezone: str) -> date:
+    """The day of the scheduled time that an id names, by a clock; of one that names none, the flow run's."""
+    try:
+        scheduled = datetime.strptime(release_id.rpartition("@")[2], ID_TIME).replace(tzinfo=UTC)
+    except ValueError:
+        scheduled = runtime.flow_run.scheduled_start_time
+    return scheduled.astimezone(ZoneInfo(timezone)).date()
 
 
 @flow(name="crowdblend-release", persist_result=False, log_prints=False, retries=0)
 def scheduled_release(
-    spec: SpecPath, series: SeriesName, output: OutputFolder, release_id: ReleaseId | None = None
+    spec: SpecPath,
+    series: SeriesName,
+    output: OutputFolder,
+    release_id: ReleaseId | None = None,
+    timezone: TimeZone = "UTC",
+    allow_unchanged: AllowUnchanged = False,
 ) -> State[Any]:
     """Run one release of a series; its state, artifact and event tell public facts only.
 
@@ -103,13 +124,18 @@ def scheduled_release(
         series: the series that has paid for the release.
         output: folder or URL below which the release lies under its id.
         release_id: to resume a release that another flow run began.
+        timezone: by whose clock a source whose name has parts of a day is the scheduled time's.
+        allow_unchanged: whether a delivery may be released again though no file was written since.
     """
-    return released(ScheduledPlace.of_run(spec=spec, series=series, output=output, release_id=release_id))
+    place = ScheduledPlace.of_run(spec=spec, series=series, output=output, release_id=release_id)
+    return released(place, timezone=timezone, allow_unchanged=allow_unchanged)
 
 
 def released(
     place: ScheduledPlace,
     *,
+    timezone: str,
+    allow_unchanged: bool,
     stages: Stages | None = None,
     attempts: Callable[[Callable[[], Mapping[str, Any]]], Mapping[str, Any]] = lambda attempt: attempt(),
     tell: Callable[..., None] = lambda **_: None,
@@ -118,6 +144,8 @@ def released(
 
     Args:
         place: the release.
+        timezone: by whose clock its scheduled time has a day.
+        allow_unchanged: whether its delivery may be the last one's.
         stages: who is shown the progress; None for the terminal.
         attempts: calls what it is given, perhaps more than once, and gives its result or the last refusal.
         tell: called with how it ended, as public facts.
@@ -138,6 +166,7 @@ def released(
             release_id=name,
             series=series,
             new=True,
+            scheduled=Scheduled(day=_day_of(name, timezone), allow_unchanged=allow_unchanged),
             randomness=secrets.token_bytes,
             stages=stages,
         )

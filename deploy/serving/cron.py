@@ -1,4 +1,4 @@
-"""Cron expressions of five fields, the times that they mean in UTC, and the lines that `serve` prints."""
+"""Cron expressions of five fields, the times that they mean by a clock, and the lines that `serve` prints."""
 
 from __future__ import annotations
 
@@ -6,15 +6,25 @@ import asyncio
 import os
 import re
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+from zoneinfo import available_timezones
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, did_you_mean
 
 if TYPE_CHECKING:
     from ...accounting.ledger.queries import SeriesState
 
-__all__ = ["EXHAUSTED", "exhausted_sentence", "next_times", "require_five_fields", "say"]
+__all__ = [
+    "EXHAUSTED",
+    "Schedule",
+    "exhausted_sentence",
+    "next_times",
+    "require_five_fields",
+    "require_timezone",
+    "say",
+]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -27,7 +37,7 @@ _FIELDS: tuple[tuple[str, int, int, tuple[str, ...]], ...] = (
 )
 """Each field's name, its least and its greatest number, and the names that stand for numbers from the least on."""
 _PART = re.compile(r"(?P<first>\*|[0-9]{1,2}|[a-z]{3})(?:-(?P<last>[0-9]{1,2}|[a-z]{3}))?(?:/(?P<step>[0-9]{1,2}))?")
-_FORM = 'minute, hour, day of the month, month, day of the week, in UTC; "0 3 1 * *" is 03:00 on each month\'s first'
+_FORM = 'minute, hour, day of the month, month, day of the week; "0 3 1 * *" is 03:00 on each month\'s first'
 
 
 def require_five_fields(cron: str) -> str:
@@ -82,13 +92,30 @@ def _number(text: str, *, name: str, least: int, names: tuple[str, ...]) -> int 
     return names.index(text) + least
 
 
-def next_times(cron: str, *, count: int, after: datetime | None = None) -> tuple[datetime, ...]:
+def require_timezone(name: str) -> str:
+    """See that there is a time zone of a name, as `Europe/Paris`.
+
+    Args:
+        name: as the IANA's list of time zones has it.
+
+    Raises:
+        InputRefused: there is none.
+    """
+    names = available_timezones()
+    if name in names:
+        return name
+    remedy = f"{did_you_mean([name], names)} Name one of the IANA's list, such as Europe/Paris."
+    raise InputRefused(f"there is no time zone {name!r}.", where="--timezone", remedy=remedy.strip())
+
+
+def next_times(cron: str, *, count: int, after: datetime | None = None, timezone: str = "UTC") -> tuple[datetime, ...]:
     """The next times of a schedule, by the same computation as Prefect's scheduler.
 
     Args:
         cron: five fields, as `require_five_fields` gives them.
         count: how many.
         after: the time that they come after; None for now.
+        timezone: by whose clock the schedule is meant, as `require_timezone` gives it.
 
     Returns:
         Times in UTC, in their order.
@@ -100,12 +127,29 @@ def next_times(cron: str, *, count: int, after: datetime | None = None) -> tuple
 
     start = (after or datetime.now(UTC)).astimezone(UTC) + timedelta(seconds=1)
     try:
-        found = list(asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(n=count, start=start)))
+        found = list(asyncio.run(CronSchedule(cron=cron, timezone=timezone).get_dates(n=count, start=start)))
     except ValueError:
         found = []
     if not found:
         raise _refused(f"{cron!r} never comes.")
     return tuple(datetime.fromtimestamp(time.timestamp(), UTC) for time in found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """When releases come due.
+
+    Args:
+        cron: five fields, as `require_five_fields` gives them.
+        timezone: by whose clock, as `require_timezone` gives it.
+    """
+
+    cron: str
+    timezone: str
+
+    def next_times(self, *, count: int, after: datetime | None = None) -> tuple[datetime, ...]:
+        """The next times in UTC; as the function of this name."""
+        return next_times(self.cron, count=count, after=after, timezone=self.timezone)
 
 
 def _refused(what: str) -> InputRefused:

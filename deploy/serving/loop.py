@@ -34,6 +34,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.deployments.runner import RunnerDeployment
 from prefect.exceptions import ObjectNotFound
+from prefect.schedules import Cron
 from prefect.states import Completed, Crashed
 from prefect.types.entrypoint import EntrypointType
 
@@ -45,7 +46,7 @@ from ...flows.paths import StatePaths
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.errors import AccountantRefused, Refusal, ReleaseFailed
 from ..prefect.scheduled import release_id_at, scheduled_release
-from .cron import EXHAUSTED, exhausted_sentence, next_times, say
+from .cron import EXHAUSTED, Schedule, exhausted_sentence, say
 from .failure_hook import FailureFacts, FailureHook
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class ScheduleLoop:
         spec: the specification's file.
         series: the series' name.
         dataset: the data set's name.
-        cron: the schedule, five fields in UTC.
+        schedule: when releases come due.
         runs: the series' flow runs in Prefect.
         own_server: whether Prefect's server is this process's own, so that it doesn't come back.
         retry_seconds: for how long a release is tried again whose file is missing or whose work failed.
@@ -81,7 +82,7 @@ class ScheduleLoop:
     spec: Path
     series: str
     dataset: str
-    cron: str
+    schedule: Schedule
     runs: PrefectRuns
     own_server: bool
     retry_seconds: float
@@ -197,7 +198,7 @@ class ScheduleLoop:
         if paused:
             say("The schedule is paused in Prefect; no release comes due until it is resumed there.")
             return
-        [when] = next_times(self.cron, count=1)
+        [when] = self.schedule.next_times(count=1)
         say(f"Next run at {when:%Y-%m-%dT%H:%M:%SZ}: release {release_id_at(self.series, when)}.")
 
     def _await_due(self) -> FlowRun:
@@ -208,7 +209,7 @@ class ScheduleLoop:
     def _window(self) -> float:
         """For how long a release that begins now is tried again: no longer than until the next comes due."""
         now = datetime.now(UTC)
-        [following] = next_times(self.cron, count=1, after=now)
+        [following] = self.schedule.next_times(count=1, after=now)
         return min(self.retry_seconds, (following - now).total_seconds())
 
     def _run(self, run: FlowRun, *, retry_seconds: float) -> None:
@@ -406,12 +407,12 @@ class PrefectRuns:
             )
 
 
-def deployed(*, series: str, cron: str, parameters: dict[str, str]) -> PrefectRuns:
+def deployed(*, series: str, schedule: Schedule, parameters: dict[str, str | bool]) -> PrefectRuns:
     """The deployment of a series: as it is, where Prefect has it so, paused or not; else written anew.
 
     Args:
         series: the series' name.
-        cron: five fields, in UTC.
+        schedule: when its releases come due.
         parameters: of the flow.
     """
     with get_client(sync_client=True) as client:
@@ -419,20 +420,23 @@ def deployed(*, series: str, cron: str, parameters: dict[str, str]) -> PrefectRu
             known = client.read_deployment_by_name(f"{scheduled_release.name}/{series}")
         except ObjectNotFound:
             known = None
-    if known is not None and _is_so(known, cron=cron, parameters=parameters):
+    if known is not None and _is_so(known, schedule=schedule, parameters=parameters):
         return PrefectRuns(deployment_id=known.id, series=series)
     deployment = cast(
         RunnerDeployment,
         scheduled_release.to_deployment(
-            name=series, cron=cron, parameters=parameters, entrypoint_type=EntrypointType.MODULE_PATH
+            name=series,
+            schedule=Cron(schedule.cron, timezone=schedule.timezone),
+            parameters=parameters,
+            entrypoint_type=EntrypointType.MODULE_PATH,
         ),
     )
     return PrefectRuns(deployment_id=cast(UUID, deployment.apply()), series=series)
 
 
-def _is_so(known: DeploymentResponse, *, cron: str, parameters: dict[str, str]) -> bool:
-    crons = [getattr(schedule.schedule, "cron", None) for schedule in known.schedules]
-    return crons == [cron] and known.parameters == parameters
+def _is_so(known: DeploymentResponse, *, schedule: Schedule, parameters: dict[str, str | bool]) -> bool:
+    times = [tuple(getattr(one.schedule, name, None) for name in ("cron", "timezone")) for one in known.schedules]
+    return times == [(schedule.cron, schedule.timezone)] and known.parameters == parameters
 
 
 def _of_types(types: list[StateType]) -> FlowRunFilterState:

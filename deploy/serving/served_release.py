@@ -23,7 +23,7 @@ from ..terminal.stages import Stages
 
 __all__: list[str] = []
 
-TRIED_AGAIN = ("source-missing", "scheduler-unreachable", "anchor-missing", *LEDGER_AWAY, "failed")
+TRIED_AGAIN = ("source-missing", "source-unchanged", "scheduler-unreachable", "anchor-missing", *LEDGER_AWAY, "failed")
 """Causes that time may mend; every attempt is the same release, and a second one costs nothing."""
 HELD_SECONDS = 30.0
 """How long the process of an earlier attempt, just killed, may take to be gone."""
@@ -89,10 +89,19 @@ def _main(flow_run_id: str, retry_seconds: float) -> int:
     from ..prefect.scheduled import ScheduledPlace, released, scheduled_release
 
     @flow(name=scheduled_release.name, persist_result=False, log_prints=False, retries=0, validate_parameters=False)
-    def served_release(spec: str, series: str, output: str, release_id: str | None = None) -> State[Any]:
+    def served_release(
+        spec: str,
+        series: str,
+        output: str,
+        release_id: str | None = None,
+        timezone: str = "UTC",
+        allow_unchanged: bool = False,
+    ) -> State[Any]:
         """One release of `serve`; Prefect has it as a run of `scheduled_release`."""
         return released(
             ScheduledPlace.of_run(spec=spec, series=series, output=output, release_id=release_id),
+            timezone=timezone,
+            allow_unchanged=allow_unchanged,
             stages=_ReportsToParent(tell),
             tell=tell,
             attempts=lambda attempt: _attempts(attempt, retry_seconds=retry_seconds, tell=tell),

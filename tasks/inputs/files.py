@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -45,6 +45,7 @@ __all__ = [
     "refuse_twofold",
     "require_as_listed",
     "stored_marks",
+    "stored_time",
     "stored_version",
     "unpacked_name",
 ]
@@ -65,6 +66,7 @@ class SourceFile:
         device: number of the file system; None in a store, and where other machines read, which number theirs
             otherwise.
         partition: values of the columns that folders or a table's log have for the whole file.
+        changed: time of the last change; empty where a store doesn't tell it.
     """
 
     path: str
@@ -73,6 +75,7 @@ class SourceFile:
     inode: int | None
     device: int | None
     partition: Partition = field(default=(), repr=False)
+    changed: str = field(default="", compare=False, repr=False)
 
 
 Location = str | SourceFile
@@ -461,13 +464,24 @@ def changes_refused() -> Iterator[None]:
 
 def stored_version(entry: Mapping[str, Any]) -> str:
     """Return what a store says of an object's version; empty where it says nothing."""
-    version = next((entry[key] for key in _VERSION_KEYS if entry.get(key)), "")
-    if isinstance(version, datetime) and version.tzinfo is not None:  # listings may have the same time as a number
-        version = version.timestamp()
-    return str(version)
+    return _first_text(entry, _VERSION_KEYS)
 
 
-_VERSION_KEYS = ("ETag", "etag", "mtime", "LastModified", "Last-Modified", "last_modified", "created")
+def stored_time(entry: Mapping[str, Any]) -> str:
+    """Return when a store says that an object was written; empty where it doesn't say."""
+    return _first_text(entry, _TIME_KEYS)
+
+
+def _first_text(entry: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The first of some entries that there is, as a text."""
+    value = next((entry[key] for key in keys if entry.get(key)), "")
+    if isinstance(value, datetime) and value.tzinfo is not None:  # listings may have the same time as a number
+        value = value.timestamp()
+    return str(value)
+
+
+_TIME_KEYS = ("mtime", "LastModified", "Last-Modified", "last_modified")
+_VERSION_KEYS = ("ETag", "etag", *_TIME_KEYS, "created")
 
 
 def _opened_without_waiting(path: str, flags: int) -> int:

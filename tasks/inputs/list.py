@@ -37,6 +37,7 @@ from .files import (
     refuse_stored_tables,
     refuse_tables_above,
     stored_marks,
+    stored_time,
     stored_version,
     unpacked_name,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "Source",
     "SourceLayout",
     "check_metadata",
+    "delivery_bytes",
     "layout_for_other_machines",
     "list_source",
     "manifest_bytes",
@@ -325,6 +327,25 @@ def manifest_bytes(source: Source) -> bytes:
     return json.dumps(manifest, separators=(",", ":")).encode("ascii")
 
 
+def delivery_bytes(source: Source) -> bytes | None:
+    """Canonical bytes of what was delivered when: equal only where no file was written since.
+
+    PRIVACY: names, times and a table's version alone, no size and no digest: what is decided by them shows in public
+    and must not follow from a record (docs/decisions/0025-deliveries.md). It is kept as `manifest_bytes` is.
+
+    Args:
+        source: the files.
+
+    Returns:
+        None where the times aren't known: of a database, or of a store that doesn't tell them.
+    """
+    if source.query is not None or not all(file.changed for file in source.files):
+        return None
+    rows = [[file.path, file.changed] for file in source.files]
+    table = None if source.table is None else [source.table.table_format, source.table.version]
+    return json.dumps({"kind": "delivery/1", "files": rows, "table": table}, separators=(",", ":")).encode("ascii")
+
+
 def source_metadata_bytes(layout: SourceLayout) -> bytes:
     """Canonical bytes of what a copy of the input would share with it: names, sizes and what headers or footers say.
 
@@ -471,6 +492,7 @@ def _local_file(
         path=real,
         size=state.st_size,
         version=str(state.st_mtime_ns),
+        changed=str(state.st_mtime_ns),
         inode=state.st_ino,
         device=state.st_dev,
         partition=partition,
@@ -585,6 +607,7 @@ def _remote_file(store: Any, name: str, entry: Mapping[str, Any]) -> SourceFile:
         path=str(store.unstrip_protocol(name)),
         size=int(entry["size"] or 0),
         version=stored_version(entry),
+        changed=stored_time(entry),
         inode=None,
         device=None,
     )

@@ -36,6 +36,7 @@ def reserve(
     epsilon_paper: Decimal | None,
     inputs: bytes,
     table_version: int | None,
+    delivery: bytes | None,
     code_version: str,
     today: date,
     randomness: Callable[[int], bytes],
@@ -56,6 +57,7 @@ def reserve(
         epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
         inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
         table_version: of the lake table that is read, which a retry reads again; None for files.
+        delivery: what was delivered when; kept as a keyed fingerprint, privately. None where that isn't known.
         code_version: version of the software; a retry by another is refused.
         today: day of the charge.
         randomness: source of the sampling keys, n to n bytes.
@@ -98,7 +100,9 @@ def reserve(
         selection_sample_id = None
         if request.selection_rate is not None:
             selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
-        folder.remember({**binding, "table_version": table_version, "copy": None})
+        day = None if request.source_day is None else request.source_day.isoformat()
+        of_delivery = {"delivery": None if delivery is None else folder.fingerprint(delivery), "source_day": day}
+        folder.remember({**binding, **of_delivery, "table_version": table_version, "copy": None})
         charge = _charge_of(
             request,
             release_id=release_id,

@@ -236,7 +236,7 @@ def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
     if _of_one_table(given, request):
         raise _private(given, "this is a version of the specification's own source")
     try:
-        own = list_source(request.source, base=request.base, version=request.version)
+        own = list_source(request.source_of_any_day, base=request.base, version=request.version)
     except InputRefused:
         return UNCOMPARED
     _require_other_files([file.path for file in given.source.files], [file.path for file in own.files], given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 from html import escape
@@ -124,7 +124,8 @@ def run_private_report(
         raise InputRefused(f"the release has no column '{target}'.", where="--target")
     release_id = str(certificate["release_id"])
     path = _place(output, release_id=release_id, release=release, state_paths=state_paths)
-    source = list_source(request.source, base=request.base, version=_table_version(request, release_id, state_paths))
+    request = _as_charged(request, release_id, state_paths)
+    source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=generalization.names, reading=request.reading)
     limit = _limit_of(certificate, request)
     if attacks and limit is not None:
@@ -266,12 +267,14 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
     return certificate
 
 
-def _table_version(request: Request, release_id: str, state_paths: StatePaths) -> int | None:
-    """The version of a lake table that the release was made from; None of files."""
+def _as_charged(request: Request, release_id: str, state_paths: StatePaths) -> Request:
+    """The request with the version of a lake table and the day of a source that the release was made from."""
     with open_reader(state_paths.ledger_url) as reader:
         charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)
+    if (day := charged.get("source_day")) is not None:
+        request = request.on_day(date.fromisoformat(day))
     version: int | None = charged.get("table_version")
-    return request.version if version is None else version
+    return request if version is None else replace(request, version=version)
 
 
 def _of_stages(
