@@ -6,6 +6,7 @@ import base64
 import copy
 import hashlib
 import importlib.util
+import io
 import json
 import re
 import sys
@@ -16,6 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from crowdblend.accounting.ledger.certificate.write import VERIFY_PAGE
@@ -526,17 +529,18 @@ def test_the_policy_forbids_every_request_and_every_other_script(page) -> None:
     assert policy is not None
     directives = dict(part.strip().partition(" ")[::2] for part in policy[1].split(";"))
     assert directives.pop("default-src") == "'none'"
-    for tag in ("script", "style"):
-        [body] = re.findall(rf"<{tag}>(.*?)</{tag}>", SOURCE, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
-        assert directives.pop(f"{tag}-src") == f"'sha256-{digest}'"
+    for tag, number in (("script", 2), ("style", 1)):
+        bodies = re.findall(rf"<{tag}>(.*?)</{tag}>", SOURCE, re.DOTALL)
+        digests = [base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in bodies]
+        assert len(digests) == number
+        assert directives.pop(f"{tag}-src") == " ".join(f"'sha256-{digest}'" for digest in digests)
     assert directives == {
         "base-uri": "'none'",
         "form-action": "'none'",
         "require-trusted-types-for": "'script'",
         "trusted-types": "'none'",
     }
-    assert len(re.findall(r"<script|<style|<link|<img|<a |<iframe| on[a-z]+=| style=", SOURCE)) == 2
+    assert len(re.findall(r"<script|<style|<link|<img|<a |<iframe| on[a-z]+=| style=", SOURCE)) == 3
     words = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function|fetch\(|XMLHttp|WebSocket|import\("
     )
@@ -604,12 +608,49 @@ def test_a_browser_without_cryptography_says_so(browser) -> None:
     assert "this browser offers no cryptography to this page" in answer["open"][0]
 
 
+def parquet_of(sexes: list[str | None], **options: Any) -> bytes:
+    """A Parquet table as releases have it."""
+    table = pa.table({"sex": pa.array(sexes, pa.string()), "count": pa.array([21] * len(sexes), pa.int64())})
+    written = io.BytesIO()
+    pq.write_table(table, written, **({"compression": "zstd", "store_schema": False} | options))
+    return written.getvalue()
+
+
+def test_the_labels_of_a_parquet_table_are_checked(page, writer) -> None:
+    """Of every group of rows, whatever its pages' encoding; what is no table or has another label is refused."""
+    half = ["Female", "Male"] * 700
+    tables = {
+        "sound": parquet_of(["Female", "Male"]),
+        "groups": parquet_of(half, row_group_size=300),
+        "plain": parquet_of(half, use_dictionary=False, compression="none", data_page_version="2.0"),
+        "star": parquet_of(["*", "Male"]),
+        "unknown": parquet_of(["Female", "Other"]),
+        "last": parquet_of([*half, "Other"], row_group_size=300),
+        "nothing": parquet_of(["Female", None]),
+        "cut": parquet_of(half)[:-30],
+        "text": b"sex,count\nFemale,21\n",
+    }
+    rows = []
+    for content in tables.values():
+        release = writer.sound()
+        release.files = {"data.parquet": content}
+        release.document["files"] = {"data.parquet": hashlib.sha256(content).hexdigest()}
+        rows.append(signed(release.seal()))
+    answers = dict(zip(tables, page.evaluate(JUDGE, rows), strict=True))
+    assert [name for name, answer in answers.items() if answer["holds"] is True] == ["sound", "groups", "plain", "star"]
+    label = ["column “sex” of the table has a label that its hierarchy doesn't have at its level"]
+    unread = ["data.parquet can't be read as a table"]
+    wanted = {"unknown": label, "last": label, "nothing": label, "cut": unread, "text": unread}
+    assert {name: answers[name]["findings"] for name in wanted} == wanted
+
+
 @pytest.mark.slow
-def test_a_release_carries_the_page_and_the_page_checks_the_release(browser, desk) -> None:
+@pytest.mark.parametrize("file_format", ["csv", "parquet"])
+def test_a_release_carries_the_page_and_the_page_checks_the_release(browser, desk, file_format) -> None:
     """It is bound as the table is: changed by one byte, it is no file of the release any more."""
     desk.add_dataset()
     wanted = "\nverify_page = true\n[release.metadata]\n\n[data]"
-    spec = desk.write_spec(edit=lambda text: text.replace("\n[data]", wanted, 1), file_format="csv")
+    spec = desk.write_spec(edit=lambda text: text.replace("\n[data]", wanted, 1), file_format=file_format)
     desk.succeed("run", spec)
     desk.succeed("key", "export", "publisher.pem")
     release = desk.folder / "out"
