@@ -15,7 +15,14 @@ from ..mechanisms.errors import InputRefused, refused_together
 from ..mechanisms.hierarchies.build import labels_beyond
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
-from ..mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapChoice, epsilon_shares
+from ..mechanisms.map_selection.choice import (
+    LARGEST_ENUMERATED,
+    Draw,
+    Lattice,
+    LatticeColumn,
+    MapChoice,
+    epsilon_shares,
+)
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.readers.values import RecordReading
@@ -32,6 +39,7 @@ __all__ = [
     "declared_chain",
     "declared_choice",
     "declared_map",
+    "exponential_draws",
     "read_query",
     "record_reading",
     "require_cells",
@@ -39,6 +47,8 @@ __all__ = [
 ]
 
 MOST_CELLS = 1_000_000
+DEFAULT_DRAW: Draw = "exponential"
+"""Its losses have a bounded range, so that it costs less wherever several things are composed."""
 ONLY_WITH_SELECTION = ("min_level", "max_level", "weight")
 
 
@@ -210,7 +220,17 @@ def declared_choice(
             where=f"{path}: [selection].steps",
             remedy="Bound the columns' levels, list the candidates, or give the number of steps of a walk.",
         )
-    return MapChoice(lattice=lattice, draw=selection.draw or "permute-and-flip", steps=None)
+    return MapChoice(lattice=lattice, draw=selection.draw or DEFAULT_DRAW, steps=None)
+
+
+def exponential_draws(selection: SelectionTable) -> int | None:
+    """How many draws of the exponential mechanism share ε₁; None where the choice has no bounded range.
+
+    A walk on a fresh sample has none: its draws are all from one sample, which the person is in or not.
+    """
+    if selection.steps is not None:
+        return selection.steps if selection.rate is None else None
+    return 1 if (selection.draw or DEFAULT_DRAW) == "exponential" else None
 
 
 def _walk(path: Path, lattice: Lattice, selection: SelectionTable, steps: int) -> MapChoice:

@@ -26,6 +26,7 @@ __all__ = [
     "CalibratedDeletion",
     "DeletionNoise",
     "DeletionRelease",
+    "ExponentialDeletion",
     "GaussianDeletion",
     "GeometricDeletion",
     "OptimalDeletion",
@@ -196,6 +197,25 @@ class SelectedDeletion(DeletionRelease):
     def selection_threshold(self) -> int:
         """k′ = ⌈E[Z]⌉ + k: the size from which on a group's records count for a candidate."""
         return math.ceil(expected_deletion(self.noise)) + self.k
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialDeletion(SelectedDeletion):
+    """The same where the map is drawn by exponential mechanisms alone, which have a bounded range.
+
+    Args:
+        selection_draws: how many of them share ε₁ evenly, one after the other: the steps of a walk, or 1.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    selection_draws: int
+
+    def __post_init__(self) -> None:
+        SelectedDeletion.__post_init__(self)  # super() knows no dataclass with slots
+        if self.selection_draws < 1:
+            raise ValueError(f"there must be at least one draw, not {self.selection_draws}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

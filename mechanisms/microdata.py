@@ -16,6 +16,7 @@ from .mechanism import Mechanism
 
 __all__ = [
     "EpsilonSafeRelease",
+    "ExponentialSafeRelease",
     "GroupCounts",
     "Microdata",
     "StronglySafeRelease",
@@ -89,6 +90,28 @@ class EpsilonSafeRelease(Mechanism):
     def release(self) -> StronglySafeRelease:
         """The release that follows the choice, by itself."""
         return StronglySafeRelease(k=self.k, sampling_rate=self.sampling_rate)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialSafeRelease(EpsilonSafeRelease):
+    """The same where the map is drawn by exponential mechanisms alone, which have a bounded range.
+
+    Args:
+        selection_draws: how many of them share ε₁ evenly, one after the other: the steps of a walk on the whole data,
+            or 1.
+
+    Raises:
+        ValueError: a field outside its range, or several draws from one fresh sample.
+    """
+
+    selection_draws: int
+
+    def __post_init__(self) -> None:
+        EpsilonSafeRelease.__post_init__(self)  # super() knows no dataclass with slots
+        if self.selection_draws < 1:
+            raise ValueError(f"there must be at least one draw, not {self.selection_draws}")
+        if self.selection_draws > 1 and self.selection_rate is not None:
+            raise ValueError("several draws from one fresh sample have no bounded range together")
 
 
 Microdata = StronglySafeRelease | EpsilonSafeRelease

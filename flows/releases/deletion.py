@@ -26,6 +26,7 @@ from ...mechanisms.deletion import (
     CalibratedDeletion,
     DeletionNoise,
     DeletionRelease,
+    ExponentialDeletion,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
@@ -47,7 +48,7 @@ from ...mechanisms.margins import (
 from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, coarsened
 from ...tasks.request import Request
-from ..columns import declared_chain, declared_choice
+from ..columns import declared_chain, declared_choice, exponential_draws
 from ..margins import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .kind import (
@@ -257,8 +258,15 @@ def _mechanism(given: GivenSpec, release: DeletionRelease) -> DeletionRelease:
     selection = given.tables.selection
     if selection is None:
         return release
-    return SelectedDeletion(
-        stages=release.stages, k=release.k, noise=release.noise, selection_epsilon=selection.epsilon
+    draws, own = exponential_draws(selection), release
+    if draws is None:
+        return SelectedDeletion(stages=own.stages, k=own.k, noise=own.noise, selection_epsilon=selection.epsilon)
+    return ExponentialDeletion(
+        stages=own.stages,
+        k=own.k,
+        noise=own.noise,
+        selection_epsilon=selection.epsilon,
+        selection_draws=draws,
     )
 
 
@@ -530,7 +538,7 @@ KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
     allows=frozenset({"suppression", "privacy", "selection", "margins", "columns"}),
-    mechanisms=(DeletionRelease, SelectedDeletion),
+    mechanisms=(DeletionRelease, SelectedDeletion, ExponentialDeletion),
     series=True,
     forms=True,
     limits=True,

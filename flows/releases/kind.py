@@ -245,13 +245,13 @@ class GivenSpec:
         )
 
     def priced(self, mechanism: Mechanism) -> Price:
-        """The price of a release at [privacy].delta.
+        """The price of the releases at [privacy].delta.
 
         Raises:
             InputRefused: there is none, or it is above the ε that was asked for.
         """
         rows, privacy = self.tables.data.rows_per_person, self.privacy
-        charged = price(mechanism, delta=privacy.delta, rows_per_person=rows)
+        charged = price(mechanism, delta=privacy.delta, releases=self.releases, rows_per_person=rows)
         if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
             raise InputRefused(
                 f"this costs ε = {amount_shown(charged.epsilon)} at δ = {amount_exact(charged.delta)}, "

@@ -14,10 +14,17 @@ from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
 from ...mechanisms.amounts import amount_exact, amount_shown
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.map_selection.choice import MapChoice, group_threshold
-from ...mechanisms.microdata import EpsilonSafeRelease, GroupCounts, Microdata, StronglySafeRelease, suppress
+from ...mechanisms.microdata import (
+    EpsilonSafeRelease,
+    ExponentialSafeRelease,
+    GroupCounts,
+    Microdata,
+    StronglySafeRelease,
+    suppress,
+)
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
-from ..columns import declared_choice, declared_map
+from ..columns import declared_choice, declared_map, exponential_draws
 from ..spec_tables import SelectionTable
 from .kind import (
     GivenSpec,
@@ -127,6 +134,7 @@ def _mechanism(given: GivenSpec) -> Microdata:
     epsilon, delta, chosen = given.privacy.epsilon, given.privacy.delta, spec.selection
     k = None if spec.suppression is None else spec.suppression.k
     selection_epsilon, selection_rate = (None, None) if chosen is None else (chosen.epsilon, chosen.rate)
+    draws = None if chosen is None else exponential_draws(chosen)
     if (k is None or rate is None) and (epsilon is None or (k is None and rate is None)):
         missing = "[suppression].k" if k is None else "[sampling].rate"
         raise InputRefused(
@@ -141,17 +149,31 @@ def _mechanism(given: GivenSpec) -> Microdata:
             delta=delta,
             selection_epsilon=selection_epsilon,
             selection_rate=selection_rate,
+            selection_draws=draws,
         )
     elif rate is None and k is not None and epsilon is not None:
         rate = largest_sampling_rate(
-            k=k, epsilon=epsilon, delta=delta, selection_epsilon=selection_epsilon, selection_rate=selection_rate
+            k=k,
+            epsilon=epsilon,
+            delta=delta,
+            selection_epsilon=selection_epsilon,
+            selection_rate=selection_rate,
+            selection_draws=draws,
         )
     if k is None or rate is None:
         raise InputRefused("k or the rate is missing.", where=str(given.path))
     if selection_epsilon is None:
         return StronglySafeRelease(k=k, sampling_rate=rate)
-    return EpsilonSafeRelease(
-        k=k, sampling_rate=rate, selection_epsilon=selection_epsilon, selection_rate=selection_rate
+    if draws is None:
+        return EpsilonSafeRelease(
+            k=k, sampling_rate=rate, selection_epsilon=selection_epsilon, selection_rate=selection_rate
+        )
+    return ExponentialSafeRelease(
+        k=k,
+        sampling_rate=rate,
+        selection_epsilon=selection_epsilon,
+        selection_rate=selection_rate,
+        selection_draws=draws,
     )
 
 
@@ -214,7 +236,7 @@ KIND = ReleaseKind(
     name=MicrodataRequest.kind,
     model=None,
     allows=frozenset({"sampling", "suppression", "privacy", "selection", "columns"}),
-    mechanisms=(StronglySafeRelease, EpsilonSafeRelease),
+    mechanisms=(StronglySafeRelease, EpsilonSafeRelease, ExponentialSafeRelease),
     series=True,
     forms=True,
     limits=True,

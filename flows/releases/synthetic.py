@@ -64,7 +64,12 @@ def _request(given: GivenSpec) -> SyntheticRequest:
     if privacy.epsilon is None:
         raise InputRefused("this is required and missing.", where=f"{given.path}: [privacy].epsilon")
     try:
-        rho = largest_rho(privacy.epsilon, delta=privacy.delta, records=given.tables.data.rows_per_person)
+        rho = largest_rho(
+            privacy.epsilon,
+            delta=privacy.delta,
+            records=given.tables.data.rows_per_person,
+            releases=given.releases,
+        )
     except InputRefused as refusal:
         where = f"{given.path}: [privacy].epsilon"
         raise InputRefused(refusal.what, where=where, remedy=refusal.remedy) from None
@@ -179,7 +184,7 @@ KIND = ReleaseKind(
     model=SyntheticSpecTable,
     allows=frozenset({"privacy", "columns"}),
     mechanisms=(SyntheticTable,),
-    series=False,
+    series=True,
     forms=False,
     limits=True,
     unequal_rates=lambda _: frozenset(),

@@ -127,7 +127,7 @@ def test_it_explains_a_choice_from_public_things_alone(desk) -> None:
     told = explained(desk, edit=chosen(age="min_level = 1\nweight = 2"))
     assert told["maps"] == 2 * 3 * 3
     selection = told["selection"]
-    assert (selection["draw"], selection["on"], selection["threshold"]) == ("permute-and-flip", "whole", 200)
+    assert (selection["draw"], selection["on"], selection["threshold"]) == ("exponential", "whole", 200)
     assert selection["epsilon_of_release"] < told["epsilon"] <= selection["epsilon_of_release"] + 0.1
     colour, age, town = told["columns"]
     assert (age["weight"], age["min_level"], age["max_level"]) == (2.0, 1, 3)
@@ -182,6 +182,6 @@ def test_it_explains_a_list_and_a_walk(desk) -> None:
 def test_people_can_read_it(desk, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     answer = desk.succeed("explain", desk.write_spec(edit=chosen()))
-    for words in ("permute-and-flip", "k′", "ε of one choice", "[50, 60)", "South", "No record was read"):
+    for words in ("exponential", "k′", "ε of one choice", "[50, 60)", "South", "No record was read"):
         assert words in answer.out
     assert "ε of one choice" not in desk("explain", desk.write_spec()).out

@@ -68,7 +68,7 @@ def test_the_drawn_map_is_the_published_one(desk) -> None:
     desk.add_dataset()
     spec = spec_of(desk, deletion='shape = "optimal"', town="min_level = 1")
     result = ran(desk, spec)
-    assert result["mechanism"]["kind"] == "selected-deletion-release/1"
+    assert result["mechanism"]["kind"] == "selected-deletion-release/2"
     assert result["mechanism"]["selection_epsilon"] == "0.2"
     assert result["mechanism"]["epsilon"] == "0.8"
     assert 0.9999 < result["epsilon"] <= 1
@@ -79,7 +79,7 @@ def test_the_drawn_map_is_the_published_one(desk) -> None:
     assert {one["column"]: one["level"] for one in certificate["map"]["columns"]} == result["levels"]
     assert (chosen["maps"], chosen["draw"], chosen["epsilon"], chosen["rate"]) == (
         2 * 4 * 2,
-        "permute-and-flip",
+        "exponential",
         "0.2",
         None,
     )
@@ -151,7 +151,7 @@ def test_a_retry_takes_the_stored_chain_and_the_stored_rows(desk, monkeypatch, c
     assert stored_numbers(noise["numbers"])[:6].tolist() == chain["levels"]
     result = ran(desk, spec, "--release-id", "one")
     assert [level for stage in result["stages"] for level in stage["levels"].values()] == chain["levels"]
-    other = spec_of(desk, selection=CHAINS + 'draw = "exponential"\n', file="other.toml")
+    other = spec_of(desk, selection=CHAINS + 'draw = "permute-and-flip"\n', file="other.toml")
     assert desk("run", other, "--release-id", "one").code == 3
 
 
@@ -174,7 +174,7 @@ def test_each_release_of_a_series_draws_its_chain_anew(desk) -> None:
     desk.add_dataset()
     spec = spec_of(desk, selection=CHAINS)
     registered = desk.succeed("series", "add", "monthly", spec, "--releases", "2", "--json").json
-    assert 0.9 < registered["epsilon"] <= 1
+    assert 0.8 < registered["epsilon"] <= 1  # the noise is planned by the sum, and charged by what is composed
     for month in ("january", "february"):
         result = ran(desk, spec, "--series", "monthly", "--output", month)
         assert result["epsilon"] == registered["epsilon"]

@@ -41,18 +41,19 @@ def test_the_drawn_map_is_the_published_one(desk) -> None:
     desk.add_dataset()
     result = run(desk)
     assert result["mechanism"] == {
-        "kind": "epsilon-safe-release/1",
+        "kind": "epsilon-safe-release/2",
         "k": 20,
         "sampling_rate": "0.1",
         "selection_epsilon": "0.2",
         "selection_rate": "whole",
+        "selection_draws": 1,
     }
     assert result["timings"]["select"] > 0
     certificate = told(result["certificate"])
     chosen_from = certificate["map"]["selection"]
     drawn = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
     assert drawn == result["levels"]
-    assert (chosen_from["maps"], chosen_from["draw"], chosen_from["epsilon"]) == (2 * 4 * 3, "permute-and-flip", "0.2")
+    assert (chosen_from["maps"], chosen_from["draw"], chosen_from["epsilon"]) == (2 * 4 * 3, "exponential", "0.2")
     assert chosen_from["threshold"] == 200
     assert "Theorem 3.11" in certificate["guarantee"]["theorem"]
     assert "drawn privately" in certificate["guarantee"]["in_words"]
@@ -149,7 +150,7 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec(edit=chosen())
     registered = desk.succeed("series", "add", "monthly", spec, "--releases", "2", "--json")
-    assert registered.json["rule"] == "pld-selection/1"
+    assert registered.json["rule"] == "bounded-range-game/1"
     for month in ("january", "february"):
         result = run(desk, "--series", "monthly", output=month)
         assert result["epsilon"] == registered.json["epsilon"]
@@ -159,7 +160,10 @@ def test_each_release_of_a_series_draws_for_itself(desk) -> None:
         desk.succeed("verify", result["certificate"])
     assert len(list(desk.home.rglob("map.draw.json"))) == 2
     other = desk(
-        "run", desk.write_spec(edit=chosen('[selection]\nepsilon = 0.2\ndraw = "exponential"\n')), "--series", "monthly"
+        "run",
+        desk.write_spec(edit=chosen('[selection]\nepsilon = 0.2\ndraw = "permute-and-flip"\n')),
+        "--series",
+        "monthly",
     )
     assert other.code == 3
     [dataset] = desk("ledger", "show", "--json").json["datasets"]
@@ -240,7 +244,7 @@ def test_a_lost_key_of_the_selections_sample_is_refused(desk, cut_off) -> None:
 
 CHANGES = {
     "epsilon": {"edit": chosen("[selection]\nepsilon = 0.3\n")},
-    "draw": {"edit": chosen('[selection]\nepsilon = 0.2\ndraw = "exponential"\n')},
+    "draw": {"edit": chosen('[selection]\nepsilon = 0.2\ndraw = "permute-and-flip"\n')},
     "sample": {"edit": chosen('[selection]\nepsilon = 0.2\non = "fresh-sample"\nrate = 0.5\n')},
     "walk": {"edit": chosen("[selection]\nepsilon = 0.2\nsteps = 3\n")},
     "bounds": {"edit": chosen(age="max_level = 2")},
@@ -261,7 +265,5 @@ def test_a_retry_after_any_change_of_the_choice_is_refused(desk, cut_off) -> Non
         answer = desk("run", desk.write_spec(**change), "--release-id", "one")
         assert answer.code == 3, (what, answer.err)
         assert "another specification" in answer.err, what
-    same = chosen(
-        '[selection]\nepsilon = 0.2\non = "whole"\ndraw = "permute-and-flip"\n', age="weight = 1.0\nmin_level = 0"
-    )
+    same = chosen('[selection]\nepsilon = 0.2\non = "whole"\ndraw = "exponential"\n', age="weight = 1.0\nmin_level = 0")
     assert run(desk, "--release-id", "one", edit=same)["published_records"] >= 0

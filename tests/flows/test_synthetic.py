@@ -86,6 +86,27 @@ def test_a_draw_is_charged_first_and_what_is_published_says_that_it_is_synthetic
         assert "No row is a person" in sheet.read_text(), sheet
 
 
+@pytest.mark.slow
+def test_tables_are_charged_as_a_series_and_to_a_filter(desk, spec, monkeypatch) -> None:
+    monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder)))
+    desk.add_dataset()
+    registered = desk.succeed("series", "add", "monthly", spec, "--releases", "4", "--json").json
+    assert registered["rule"] == "zero-concentrated-series/1"
+    assert 0.9999 < registered["epsilon"] <= 1
+    for month in ("january", "february"):
+        desk.succeed("run", spec, "--series", "monthly", "--output", month)
+        certificate = json.loads((desk.folder / month / "certificate.json").read_bytes())
+        assert "this is one release of a series" in certificate["guarantee"]["in_words"].lower()
+        desk.succeed("verify", desk.folder / month)
+    words = ("--epsilon", "4", "--delta", "1e-5", "--accounting", "filter", "--expect", "24 x epsilon=0.1")
+    desk.succeed("dataset", "add", "others", *words)
+    spec.write_text(SPEC.replace('"people"', '"others"'))
+    desk.succeed("run", spec, "--output", "other")
+    desk.succeed("verify", desk.folder / "other")
+    assert '"rule":"renyi-filter/2"' in desk.succeed("ledger", "export").out
+    desk.succeed("ledger", "verify")
+
+
 def test_an_answer_that_is_no_table_of_this_map_is_not_taken(spec, tmp_path, monkeypatch) -> None:
     recoding = read_spec(spec, output=None).recoding
     counts = GroupCounts(np.array([[0, 5]]), np.array([4, 9]))

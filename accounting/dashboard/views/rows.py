@@ -128,12 +128,12 @@ def mechanism_label(record: Mapping[str, str | int]) -> str:
     """A mechanism's record as a line."""
     if record.get("kind") == "strongly-safe-release/1":
         return f"k = {record.get('k')}, rate {record.get('sampling_rate')}"
-    if record.get("kind") == "epsilon-safe-release/1":
+    if record.get("kind") in ("epsilon-safe-release/1", "epsilon-safe-release/2"):
         rate = record.get("selection_rate")
         of = "all records" if rate == "whole" else f"a fresh sample at rate {rate}"
         chosen = f"map chosen at ε {record.get('selection_epsilon')} on {of}"
         return f"k = {record.get('k')}, rate {record.get('sampling_rate')}, {chosen}"
-    if record.get("kind") in ("deletion-release/1", "selected-deletion-release/1"):
+    if record.get("kind") in ("deletion-release/1", "selected-deletion-release/1", "selected-deletion-release/2"):
         stages = counted(int(record.get("stages", 1)), "stage")
         own = record.get("selection_epsilon")
         chosen = "" if own is None else f", levels chosen at ε {own} on all records"

@@ -296,7 +296,9 @@ def map_fields(
     kind = kind_of(mechanism)
     if kind.selection is None:
         raise ValueError("the charge has paid for no choice of the map")
-    epsilon, rate, threshold, quality = kind.selection(mechanism)
+    epsilon, rate, threshold, quality, draws = kind.selection(mechanism)
+    if not _pays_for(draws, choice.draw, choice.steps):
+        raise ValueError("the charge has paid for another draw of the map")
     where = "all records" if rate is None else "a fresh sample of the records that served nothing else"
     read = "records were counted" if kind.sampling_rate(mechanism) is None else "release's sample was read"
     fields["selection"] = {
@@ -383,7 +385,7 @@ def _findings(stated: Mapping[str, Any], record: Mapping[str, object], published
         findings.append("its lattice's digest is not that of its candidates")
     if not _is_candidate(columns, lattice, published) or chosen["maps"] != _size(lattice):
         findings.append("its map is none of the candidates that it names")
-    epsilon, rate, threshold, quality = selection(mechanism)
+    epsilon, rate, threshold, quality, draws = selection(mechanism)
     stated_choice = (chosen["epsilon"], chosen["rate"], chosen["threshold"], chosen["quality"])
     if stated_choice != (str(epsilon), None if rate is None else str(rate), threshold, quality):
         findings.append("its choice of the map is not the one of its mechanism")
@@ -391,7 +393,14 @@ def _findings(stated: Mapping[str, Any], record: Mapping[str, object], published
         findings.append("it names a sample for the choice exactly where its mechanism reads one, and here it does not")
     if chosen["draw"] not in CHOICE_IN_WORDS or (chosen["draw"] == "walk") is not (type(chosen["steps"]) is int):
         findings.append("its draw is none that this version knows")
+    elif not _pays_for(draws, chosen["draw"], chosen["steps"]):
+        findings.append("its map was drawn otherwise than its mechanism was priced for")
     return findings
+
+
+def _pays_for(draws: int | None, draw: str, steps: int | None) -> bool:
+    """Whether a mechanism that is priced for so many exponential draws, or for any private one, pays for a draw."""
+    return draws is None or (draw != "permute-and-flip" and draws == (1 if steps is None else steps))
 
 
 def _is_candidate(

@@ -22,6 +22,7 @@ from ..arithmetic import (
 )
 
 __all__ = [
+    "Concentrated",
     "Guarantee",
     "amplified",
     "crowd_blending_statement",
@@ -52,6 +53,27 @@ class Guarantee:
             raise ValueError(f"epsilon must be finite and at least 0, not {self.epsilon}")
         if not (self.delta.is_finite() and 0 <= self.delta < 1):
             raise ValueError(f"delta must be at least 0 and below 1, not {self.delta}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Concentrated:
+    """ρ-zero-concentrated differential privacy: D_α at most αρ in both directions, for every order α > 1.
+
+    Source: Bun, Steinke, arXiv:1605.02065, Definition 1.1.
+
+    Args:
+        rho: ρ > 0.
+
+    Raises:
+        ValueError: it is not above 0 and finite.
+    """
+
+    rho: Decimal
+
+    def __post_init__(self) -> None:
+        """Refuse what is no such guarantee."""
+        if not (self.rho.is_finite() and self.rho > 0):
+            raise ValueError(f"rho must be positive and finite, not {self.rho}")
 
 
 def amplified(guarantee: Guarantee, *, from_rate: Decimal, to_rate: Decimal) -> Guarantee:

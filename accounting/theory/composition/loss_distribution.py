@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import ULP, convolution_slack, convolve_direct, float_up
 from ..privacy_profile import check_parameters, farthest_epsilon, least_log_delta, log_adding, log_removing
-from .amplification import Guarantee
+from .amplification import Concentrated, Guarantee
+from .bounded_range import BoundedRange, range_log_delta
 from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Part",
     "compose",
     "curves_of",
+    "curves_of_range",
     "curves_of_release",
     "delta_at",
     "delta_composed",
@@ -257,8 +259,8 @@ def epsilon_at(measure: LossDistribution, delta: float) -> float | None:
     return high
 
 
-Part = StronglySafeRelease | Guarantee | FiniteLosses
-FilterPart = Part | LossesBySize
+Part = StronglySafeRelease | Guarantee | BoundedRange | FiniteLosses
+FilterPart = Part | LossesBySize | Concentrated
 """A step of what has a place in a filter budget."""
 Array = NDArray[np.float64]
 _LogCurve = Callable[[Array], Array]
@@ -303,6 +305,8 @@ def curves_of(part: Part, *, negligible: float) -> LossCurves | FiniteLosses:
             return curves_of_release(part, negligible=negligible)
         case Guarantee():
             return _curves_of_guarantee(part)
+        case BoundedRange():
+            return curves_of_range(part)
         case FiniteLosses():
             return part
     assert_never(part)
@@ -318,6 +322,16 @@ def _curves_of_guarantee(guarantee: Guarantee) -> LossCurves:
             return np.asarray(np.log(delta + (1.0 - delta) * gain) + 1e-14, dtype=np.float64)
 
     return LossCurves(adding=curve, removing=curve, adding_end=end, removing_end=end, deviation=max(end, 1e-12))
+
+
+def curves_of_range(part: BoundedRange) -> LossCurves:
+    """The suprema at each ε over all draws of one range, which are alike in both directions."""
+    end = float_up(part.epsilon)
+
+    def curve(epsilons: Array) -> Array:
+        return range_log_delta(end, epsilons, low=np.zeros_like(epsilons), high=np.full_like(epsilons, end))
+
+    return LossCurves(adding=curve, removing=curve, adding_end=end, removing_end=end, deviation=max(0.5 * end, 1e-12))
 
 
 def curves_of_release(release: StronglySafeRelease, *, negligible: float) -> LossCurves:

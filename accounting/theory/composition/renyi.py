@@ -37,14 +37,16 @@ from ..arithmetic import (
 from ..kinds.kind import RELATION, check_records
 from ..kinds.registry import kind_of
 from ..privacy_profile import least_log_delta, log_adding_within, log_removing_within
-from .amplification import Guarantee
+from .amplification import Concentrated, Guarantee
+from .bounded_range import BoundedRange, range_divergence
 from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
-from .loss_distribution import FilterPart, Part, curves_of_release, deltas_up, mirrored
+from .loss_distribution import FilterPart, curves_of_release, deltas_up, mirrored
 from .series_game import blocks_of_sizes
 
 __all__ = [
     "FREE",
     "RULE",
+    "RULE_WITHOUT_LOSSES",
     "FilterCost",
     "FilterTerms",
     "conversion_loss",
@@ -56,7 +58,8 @@ __all__ = [
     "tails_of",
 ]
 
-RULE = "renyi-filter/1"
+RULE, RULE_WITHOUT_LOSSES = "renyi-filter/1", "renyi-filter/2"
+"""Of a budget and of charges; the other of charges for steps whose divergence is known without their losses."""
 
 _LARGEST_ORDER = Decimal(100_000)
 _POINTS_PER_DEVIATION = 10.0
@@ -253,7 +256,10 @@ def _tails(parts: list[tuple[FilterPart, int]], each: list[Decimal], releases: i
 def filter_cost(
     mechanism: Mechanism, *, order: Decimal, tail: Decimal, releases: int = 1, rows_per_person: int = 1
 ) -> FilterCost:
-    """What a charge for `releases` releases of one mechanism takes of a filter budget ("renyi-filter/1").
+    """What a charge for `releases` releases of one mechanism takes of a filter budget.
+
+    The rule is "renyi-filter/1", or "renyi-filter/2" where some step is a draw of a bounded range or has
+    zero-concentrated privacy.
 
     Every step of it (a release; a stage of a deletion release) has an even share of the tail. After the highest losses
     are cut so that a step loses this much, its D_α is taken, the larger of both directions, over all data sets; steps
@@ -288,7 +294,10 @@ def filter_cost(
     kind = kind_of(mechanism)
     relation = kind.price(mechanism, Decimal(0), 1).relation if kind.pure else RELATION
     return FilterCost(
-        divergence=decimal_up(total), tail=decimal_up(tail) if steps else Decimal(0), rule=RULE, relation=relation
+        divergence=decimal_up(total),
+        tail=decimal_up(tail) if steps else Decimal(0),
+        rule=RULE_WITHOUT_LOSSES if any(isinstance(part, _WithoutLosses) for part, _ in parts) else RULE,
+        relation=relation,
     )
 
 
@@ -301,8 +310,11 @@ def _parts(mechanism: Mechanism, releases: int, records: int) -> list[tuple[Filt
     return [(part, releases * (part.times if isinstance(part, FiniteLosses) else 1)) for part in parts]
 
 
+_WithoutLosses = BoundedRange | Concentrated
+
+
 def _has_tail(part: FilterPart) -> bool:
-    return not isinstance(part, Guarantee) or part.delta > 0
+    return not isinstance(part, _WithoutLosses) and (not isinstance(part, Guarantee) or part.delta > 0)
 
 
 def _least_tail(part: FilterPart) -> Decimal:
@@ -314,7 +326,7 @@ def _least_tail(part: FilterPart) -> Decimal:
             return part.delta
         case FiniteLosses():
             return decimal_up(divide_up(Decimal(part.infinite.numerator), part.infinite.denominator))
-        case LossesBySize():
+        case LossesBySize() | BoundedRange() | Concentrated():
             return Decimal(0)
     assert_never(part)
 
@@ -347,6 +359,10 @@ def _divergence(part: FilterPart, order: float, tail: float) -> float | None:
     """An upper bound on D_α of one step after a mass of at most τ is cut off; None where an infinite loss remains."""
     if isinstance(part, LossesBySize):
         return _of_sizes(part, order, tail)
+    if isinstance(part, BoundedRange):
+        return float_up(range_divergence(part, order=order))
+    if isinstance(part, Concentrated):
+        return float_up(multiply_up(Decimal(order), part.rho))
     negligible = math.ldexp(_NEGLIGIBLE, math.frexp(tail)[1] // 4 * 4)
     found = [_after_cut(cover, order, tail) for cover in _covers(part, negligible)]
     return max(found) if all(map(math.isfinite, found)) else None
@@ -373,7 +389,7 @@ def _of_sizes(part: LossesBySize, order: float, tail: float) -> float | None:
 
 
 @lru_cache(maxsize=64)
-def _covers(part: Part, negligible: float) -> tuple[_Cover, ...]:
+def _covers(part: StronglySafeRelease | Guarantee | FiniteLosses, negligible: float) -> tuple[_Cover, ...]:
     """Measures of adding and of removing the person, at every size of its group.
 
     Args:

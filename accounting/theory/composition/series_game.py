@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import ULP, float_up
 from ..privacy_profile import log_adding_within, log_removing_within
+from .bounded_range import BoundedRange, range_log_delta
 from .loss_distribution import (
     LossCurves,
     LossDistribution,
+    curves_of_range,
     curves_of_release,
     delta_at,
     deltas_up,
@@ -24,7 +27,15 @@ from .loss_distribution import (
     power,
 )
 
-__all__ = ["MOST_RELEASES", "blocks_of_sizes", "delta_of_game", "epsilon_of_game", "moves_of"]
+__all__ = [
+    "MOST_RELEASES",
+    "blocks_of_sizes",
+    "delta_of_game",
+    "epsilon_of_drawn_game",
+    "epsilon_of_game",
+    "moves_of",
+    "moves_of_draw",
+]
 
 MOST_RELEASES = 400
 """More take too long, and so does a k above 10,000: then the price is the composed one."""
@@ -38,6 +49,10 @@ _NEAREST, _FARTHEST = (-1.2, 2.4), (-4.0, 6.0)
 _BEYOND, _SURE = 1.2, 0.4
 _TIE = 1.0 - 1e-12
 _TOGETHER = 8
+_BLOCKS_OF_DRAW, _WIDER = 24, 1e-12
+
+Moves = list[LossDistribution]
+"""What the adversary may do at a step: a measure for each block of what he may pick there."""
 
 Array = NDArray[np.float64]
 
@@ -65,7 +80,7 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
         return None
     curves, spacing = _grid(release, releases, delta)
     adding, removing = moves_of(release, curves, spacing)
-    found = _epsilon(adding, releases, delta, composed)
+    found = _epsilon([adding], releases, delta, composed)
     if found is None:
         return None
     # Removing is mostly cheaper even composed, or in a game of few, wide blocks; the whole game is played only where
@@ -74,10 +89,64 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
     if delta_at(whole, found) <= delta:
         return found
     wide = moves_of(release, curves, spacing, together=_TOGETHER)[1]
-    if found > 0.0 and _delta(wide, releases, found) <= delta:
+    if found > 0.0 and _delta([wide], releases, found) <= delta:
         return found
-    other = _epsilon(removing, releases, delta, composed)
+    other = _epsilon([removing], releases, delta, composed)
     return None if other is None else max(found, other)
+
+
+def epsilon_of_drawn_game(
+    release: StronglySafeRelease, draw: BoundedRange, *, draws: int, releases: int, delta: float, composed: float
+) -> float | None:
+    """The same where each release comes after draws of a bounded range, whose pair the adversary picks as well.
+
+    Args:
+        release: the mechanism of all releases.
+        draw: each of the draws.
+        draws: how many of them come before each release, one after the other, at least 1.
+        releases: T of at least 1.
+        delta: δ over all of them together.
+        composed: a composed ε of the same, above 0; it decides how far the grid reaches, and nothing else.
+
+    Returns:
+        ε, at least the true one; None where none is found on the grid, or the game would take too long.
+
+    Raises:
+        ValueError: parameters beyond what doubles hold.
+    """
+    if releases * (draws + 1) > MOST_RELEASES or release.k > _LARGEST_K:
+        return None
+    curves, _ = _grid(release, releases, delta)
+    range_curves = curves_of_range(draw)
+    finest = min(curves.deviation, range_curves.deviation) / _POINTS_PER_DEVIATION
+    reach = max(curves.adding_end + curves.removing_end, 2.0 * range_curves.adding_end)
+    spacing = few_bits(max(finest, reach / _MOST_POINTS))
+    before = moves_of_draw(draw, spacing)
+    found = [
+        _epsilon([*[before] * draws, moves], releases, delta, composed) for moves in moves_of(release, curves, spacing)
+    ]
+    finite = [one for one in found if one is not None]
+    return max(finite) if len(finite) == len(found) else None
+
+
+def moves_of_draw(draw: BoundedRange, spacing: float) -> Moves:
+    """The measures of a draw for all its pairs, in blocks by their largest loss.
+
+    They are those of adding and of removing alike: the pair whose largest loss is t, taken the other way round, is that
+    of ε − t, and for each block the block of these is there.
+
+    Args:
+        draw: the range.
+        spacing: of the grid.
+    """
+    end = float_up(draw.epsilon)
+    edges = end * (np.arange(_BLOCKS_OF_DRAW + 1) / _BLOCKS_OF_DRAW)
+    # The edges seen from the other direction are ε less these, and neither is exact.
+    low = np.maximum(edges[:-1, None] - _WIDER * end, 0.0)
+    high = np.minimum(edges[1:, None] + _WIDER * end, end)
+    grid = grid_to(end, spacing)
+    ahead = deltas_up(range_log_delta(end, grid, low=low, high=high))
+    return [measure_of(one, other, spacing) for one, other in zip(ahead, ahead[::-1], strict=True)]
 
 
 def delta_of_game(release: StronglySafeRelease, *, releases: int, epsilon: float, resolution: float) -> float | None:
@@ -99,9 +168,9 @@ def delta_of_game(release: StronglySafeRelease, *, releases: int, epsilon: float
         return None
     curves, spacing = _grid(release, releases, resolution)
     adding, removing = moves_of(release, curves, spacing)
-    found = _delta(adding, releases, epsilon)
+    found = _delta([adding], releases, epsilon)
     whole = power(measures_of(curves, spacing)[1], releases, cut=resolution * _CUT_SHARE)
-    return found if delta_at(whole, epsilon) <= found else max(found, _delta(removing, releases, epsilon))
+    return found if delta_at(whole, epsilon) <= found else max(found, _delta([removing], releases, epsilon))
 
 
 def _grid(release: StronglySafeRelease, releases: int, delta: float) -> tuple[LossCurves, float]:
@@ -154,14 +223,14 @@ def moves_of(
     return [added for added, _ in both], [removed for _, removed in both]
 
 
-def _epsilon(moves: list[LossDistribution], releases: int, delta: float, composed: float) -> float | None:
+def _epsilon(steps: Sequence[Moves], releases: int, delta: float, composed: float) -> float | None:
     """The least ε found of one direction, by one table for all ε."""
-    return _read_off(*_table(moves, releases, composed), delta)
+    return _read_off(*_table(steps, releases, composed), delta)
 
 
-def _delta(moves: list[LossDistribution], releases: int, epsilon: float) -> float:
+def _delta(steps: Sequence[Moves], releases: int, epsilon: float) -> float:
     """The δ of one direction at ε above 0."""
-    states, values = _table(moves, releases, epsilon)
+    states, values = _table(steps, releases, epsilon)
     there = int(np.searchsorted(states, -epsilon, side="right"))
     return _chord(states, values, there - 1, -epsilon)
 
@@ -174,33 +243,46 @@ def _chord(states: Array, values: Array, here: int, state: float) -> float:
     return min(float(value) * (2.0 - _TIE), 1.0)
 
 
-def _table(moves: list[LossDistribution], releases: int, reach: float) -> tuple[Array, Array]:
+def _table(steps: Sequence[Moves], releases: int, reach: float) -> tuple[Array, Array]:
     """V before the first release at all states: a state is the loss so far, less ε, so that one table serves every ε.
 
     With V_T(u) = max(0, 1 − e^{−u}) and V_t(u) = max over moves of Σ_d m_d·V_{t+1}(u + d) + m_∞, δ(ε) is V_0(−ε).
     V rises with u and is at most 1, so that its value at the lower end stands for all below, and 1 for all above.
 
     Args:
-        moves: the measures of one direction.
+        steps: of each release, in their order; the measures of one direction.
         releases: T of at least 1.
         reach: about the largest ε that is asked for; it decides how far the states go, and nothing else.
     """
-    first, *_ = moves
-    spacing, lowest, size = first.spacing, first.lowest, first.masses.size
-    if any((move.lowest, move.masses.size) != (lowest, size) for move in moves):
-        raise ValueError("the moves of a game need one grid")
-    masses = np.array([move.masses * (1.0 + move.slack) for move in moves]).T.copy()
-    infinite = np.array([move.infinite * (1.0 + move.slack) for move in moves])
+    spacing = steps[0][0].spacing
+    each = {id(moves): _Step(moves, spacing) for moves in steps}
     below = math.ceil(_BEYOND * reach / spacing) + 2
-    above = math.ceil(_SURE * reach / spacing) + size
+    above = math.ceil(_SURE * reach / spacing) + max(step.size for step in each.values())
     states = spacing * np.arange(-below, above + 1, dtype=np.float64)
     values = np.maximum(-np.expm1(-states), 0.0) * (1.0 + 4.0 * ULP)
-    rounding = 1.0 + (size + 16.0) * ULP
     for _ in range(releases):
-        padded = np.concatenate([np.full(-lowest, values[0]), values, np.ones(lowest + size - 1)])
-        windows = np.ascontiguousarray(sliding_window_view(padded, size))
-        values = np.minimum((windows @ masses + infinite).max(axis=1) * rounding, 1.0)
+        for moves in reversed(steps):
+            values = each[id(moves)].before(values)
     return states, values
+
+
+class _Step:
+    """The moves of one step, on one grid."""
+
+    def __init__(self, moves: Moves, spacing: float) -> None:
+        first = moves[0]
+        self.lowest, self.size = first.lowest, first.masses.size
+        if any((move.spacing, move.lowest, move.masses.size) != (spacing, self.lowest, self.size) for move in moves):
+            raise ValueError("the moves of a game need one grid")
+        self._masses = np.array([move.masses * (1.0 + move.slack) for move in moves]).T.copy()
+        self._infinite = np.array([move.infinite * (1.0 + move.slack) for move in moves])
+
+    def before(self, values: Array) -> Array:
+        """V before the step, from V after it."""
+        rounding = 1.0 + (self.size + 16.0) * ULP
+        padded = np.concatenate([np.full(-self.lowest, values[0]), values, np.ones(self.lowest + self.size - 1)])
+        windows = np.ascontiguousarray(sliding_window_view(padded, self.size))
+        return np.asarray(np.minimum((windows @ self._masses + self._infinite).max(axis=1) * rounding, 1.0))
 
 
 def _read_off(states: Array, values: Array, delta: float) -> float | None:

@@ -15,6 +15,7 @@ from ....mechanisms.deletion import (
     CalibratedDeletion,
     DeletionNoise,
     DeletionRelease,
+    ExponentialDeletion,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
@@ -25,10 +26,12 @@ from ....mechanisms.errors import InputRefused
 from ....mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY
 from ..arithmetic import ULP, add_up, decimal_up, divide_down, divide_up, exp_up, float_down, multiply_down, multiply_up
 from ..composition.amplification import Guarantee
+from ..composition.bounded_range import BoundedRange
 from ..composition.finite_losses import FiniteLosses
 from ..composition.group_privacy import rule_for_group
 from ..composition.loss_distribution import COMPOSED_FLOOR, FilterPart, Part, epsilon_composed
 from .kind import RELATION, MechanismKind, Price, Published, RecordForm, Selection, Statements, check_request, no_place
+from .microdata import BOUNDED_RANGE, range_of_draw
 
 __all__ = [
     "DELETION",
@@ -345,7 +348,8 @@ def price_selected_deletion(
     """What is charged for T rounds of choosing a map on all records and releasing with it.
 
     The sum of the choices' ε₁ and the releases' price ("selected-deletion-sum/1"); where a person has one record, and
-    it is smaller, the composed losses of all ("selected-deletion-composed/1").
+    it is smaller, the composed losses of all ("selected-deletion-composed/1"), which are less where the map is drawn by
+    exponential mechanisms ("selected-deletion-bounded-range/1"; docs/proofs/bounded-range.md).
 
     Args:
         mechanism: the release.
@@ -361,11 +365,15 @@ def price_selected_deletion(
     best, rule = decimal_up(add_up(rest.epsilon, choice)), "selected-deletion-sum/1"
     if records == 1 and delta >= COMPOSED_FLOOR:
         composed = None
+        parts: dict[Part, int] = {
+            part: times * releases for part, times in Counter(_selected_losses(mechanism)).items()
+        }
         # Losses that can't be put on a grid are no fault of the request: the sum is a price too.
         with suppress(ValueError):
-            composed = epsilon_composed(dict.fromkeys(_selected_losses(mechanism), releases), delta=float_down(delta))
+            composed = epsilon_composed(parts, delta=float_down(delta))
         if composed is not None and decimal_up(composed) < best:
-            best, rule = decimal_up(composed), "selected-deletion-composed/1"
+            drawn = isinstance(mechanism, ExponentialDeletion)
+            best, rule = decimal_up(composed), f"selected-deletion-{'bounded-range' if drawn else 'composed'}/1"
     return Price(
         epsilon=best,
         delta=delta,
@@ -384,13 +392,20 @@ def _selected_group_price(mechanism: SelectedDeletion, delta: Decimal, releases:
     return price_selected_deletion(mechanism, delta=delta, releases=releases, records=records)
 
 
+def _choice_losses(mechanism: SelectedDeletion, records: int) -> tuple[Guarantee | BoundedRange, ...]:
+    """The steps of the choice for M records of a person, of which each moves all qualities by 0 … 1, none downward."""
+    epsilon = choice_cost(mechanism.selection_epsilon, records=records)
+    if isinstance(mechanism, ExponentialDeletion):
+        return (range_of_draw(epsilon, draws=mechanism.selection_draws),) * mechanism.selection_draws
+    return (Guarantee(epsilon=epsilon, delta=Decimal(0)),)
+
+
 def _selected_losses(mechanism: SelectedDeletion) -> tuple[Part, ...]:
-    return (deletion_losses(mechanism.release), Guarantee(epsilon=mechanism.selection_epsilon, delta=Decimal(0)))
+    return (deletion_losses(mechanism.release), *_choice_losses(mechanism, 1))
 
 
 def _selected_filter_parts(mechanism: SelectedDeletion, records: int) -> tuple[FilterPart, ...]:
-    choice = Guarantee(epsilon=choice_cost(mechanism.selection_epsilon, records=records), delta=Decimal(0))
-    return (*deletion_filter_parts(mechanism.release, records), choice)
+    return (*deletion_filter_parts(mechanism.release, records), *_choice_losses(mechanism, records))
 
 
 def _selected_done(mechanism: SelectedDeletion) -> str:
@@ -407,7 +422,10 @@ SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
     records={
         "selected-deletion-release/1": RecordForm(
             mechanism=SelectedDeletion, shapes=DELETION.records["deletion-release/1"].shapes
-        )
+        ),
+        "selected-deletion-release/2": RecordForm(
+            mechanism=ExponentialDeletion, shapes=DELETION.records["deletion-release/1"].shapes
+        ),
     },
     pure=False,
     price=_selected_price,
@@ -422,6 +440,7 @@ SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
         None,
         chosen.selection_threshold,
         QUALITY if chosen.stages == 1 else CHAIN_QUALITY,
+        chosen.selection_draws if isinstance(chosen, ExponentialDeletion) else None,
     ),
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
@@ -430,6 +449,8 @@ SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
     earlier={},
     theorems={
         "selected-deletion-sum/1": f"{_SELECTED_PROVED}: the draw's cost and that of the releases, added up",
+        "selected-deletion-bounded-range/1": f"{_SELECTED_PROVED}, {BOUNDED_RANGE}, composed by Zhu, Dong, Wang, "
+        "arXiv:2106.08567",
         "selected-deletion-composed/1": f"{_SELECTED_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
     },
     statements=Statements(

@@ -248,11 +248,13 @@ class Tunable(NamedTuple):
         release: the release itself.
         selection_epsilon: ε₁ of the choice of its map; None where the map is fixed.
         selection_rate: rate of the choice's own fresh sample; None where it is made on the whole data.
+        selection_draws: how many draws of the exponential mechanism share ε₁ evenly; None for any private choice.
     """
 
     release: StronglySafeRelease
     selection_epsilon: Decimal | None
     selection_rate: Decimal | None
+    selection_draws: int | None
 
 
 class Selection(NamedTuple):
@@ -263,12 +265,14 @@ class Selection(NamedTuple):
         rate: of the choice's own fresh sample; None where it is made on the whole data.
         threshold: k′, the size from which on a group's records count for a map.
         quality: name of the quality that is drawn by.
+        draws: how many draws of the exponential mechanism share ε evenly; None where any ε-private draw is paid for.
     """
 
     epsilon: Decimal
     rate: Decimal | None
     threshold: int
     quality: str
+    draws: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from ....mechanisms.amounts import amount_exact, amount_of_log10
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.map_selection.choice import QUALITY, group_threshold
-from ....mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
-from ..arithmetic import add_up, decimal_up, divide_down, float_down, float_up, log_down, multiply_up
+from ....mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
+from ..arithmetic import add_up, decimal_up, divide_down, divide_up, float_down, float_up, log_down, multiply_up
 from ..composition.amplification import Guarantee, amplified
+from ..composition.bounded_range import BoundedRange
 from ..composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
 from ..composition.loss_distribution import COMPOSED_FLOOR, Part, epsilon_composed
-from ..composition.series_game import epsilon_of_game
+from ..composition.series_game import epsilon_of_drawn_game, epsilon_of_game
 from ..privacy_profile import (
     check_parameters,
     delta_paper,
@@ -48,6 +49,7 @@ from .kind import (
 )
 
 __all__ = [
+    "BOUNDED_RANGE",
     "EPSILON_SAFE",
     "EXACT_PROFILE",
     "RECORDS",
@@ -60,6 +62,7 @@ __all__ = [
     "paper_price_selected",
     "price_fixed",
     "price_selected",
+    "range_of_draw",
     "selection_cost",
 ]
 
@@ -278,7 +281,7 @@ STRONGLY_SAFE: MechanismKind[StronglySafeRelease] = MechanismKind(
     losses=lambda mechanism: (mechanism,),
     filter_parts=filter_parts_of_one(lambda mechanism: (mechanism,)),
     curves=Curves(theorem="Theorem 3.9", of=_fixed_curve),
-    tunable=lambda mechanism: Tunable(mechanism, None, None),
+    tunable=lambda mechanism: Tunable(mechanism, None, None, None),
     selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,
@@ -310,6 +313,7 @@ _DRAWN_MAP = (
 )
 _THEOREM = "Li, Qardaji, Su, arXiv:1101.2604v2, Theorem 3.11"
 _EXACT = f"{_THEOREM}; exact form proved in docs/proofs/selection.md"
+BOUNDED_RANGE = "with the draws' bounded range, proved in docs/proofs/bounded-range.md"
 
 
 def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
@@ -367,11 +371,16 @@ def price_selected(
     selection_rate: Decimal | None,
     delta: Decimal,
     releases: int = 1,
+    draws: int | None = None,
+    games: bool = True,
 ) -> Price:
     """What is charged for `releases` rounds of choosing a map and releasing with it on a fresh sample.
 
     One round costs its exact mixture of profiles ("exact-profile-selection/1"), several their composed losses
-    ("pld-selection/1"), or the sum ε₁·T + the release's price where that is smaller ("basic-selection/1").
+    ("pld-selection/1"), or the sum ε₁·T + the release's price where that is smaller ("basic-selection/1"). Where the
+    map is drawn by exponential mechanisms, it costs the least of these and what an adversary reaches who picks each
+    draw's and each release's worst pair by the outputs before it ("bounded-range-game/1"), or the composed losses of
+    draws of bounded range and releases ("bounded-range-pld/1"; docs/proofs/bounded-range.md).
 
     Args:
         mechanism: the release.
@@ -379,11 +388,15 @@ def price_selected(
         selection_rate: rate of the choice's own fresh sample; None where it is made on the whole data.
         delta: δ over everything together.
         releases: rounds, at least 1.
+        draws: how many draws of the exponential mechanism share ε₁ evenly in a round; None for any ε₁-private choice.
+        games: whether the game is played; without it the price is higher, and there sooner.
 
     Raises:
-        InputRefused: as `price_fixed` and `selection_cost`.
+        InputRefused: as `price_fixed` and `selection_cost`; several draws from one fresh sample.
     """
     check_request(delta, releases)
+    if draws is not None and (draws < 1 or (draws > 1 and selection_rate is not None)):
+        raise InputRefused("a map is drawn at least once, and once alone from a fresh sample.")
     cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
     rest = composed_price_fixed(mechanism, delta=delta, releases=releases)
     best = decimal_up(add_up(rest.epsilon, multiply_up(cost.epsilon, releases)))
@@ -401,7 +414,38 @@ def price_selected(
     if found is not None and decimal_up(found) <= best:
         best = decimal_up(found)
         rule = "exact-profile-selection/1" if releases == 1 else "pld-selection/1"
+    if draws is not None and delta >= COMPOSED_FLOOR:
+        draw = range_of_draw(cost.epsilon, draws=draws)
+        for by_range, epsilon in _epsilons_of_drawn(mechanism, draw, draws, delta, releases, games).items():
+            if epsilon < best:
+                best, rule = epsilon, by_range
     return Price(epsilon=best, delta=delta, relation=RELATION, rule=rule, releases=releases)
+
+
+def range_of_draw(epsilon: Decimal, *, draws: int) -> BoundedRange:
+    """The range of each of some draws of the exponential mechanism that share ε evenly, rounded up."""
+    return BoundedRange(epsilon=decimal_up(divide_up(epsilon, draws)))
+
+
+@lru_cache(maxsize=1024)
+def _epsilons_of_drawn(
+    mechanism: StronglySafeRelease, draw: BoundedRange, draws: int, delta: Decimal, releases: int, games: bool
+) -> dict[str, Decimal]:
+    """What draws of bounded range and releases cost, by rule; without what no grid can hold."""
+    parts: dict[Part, int] = {mechanism: releases, draw: releases * draws}
+    found: dict[str, Decimal] = {}
+    with suppress(ValueError):
+        composed = epsilon_composed(parts, delta=float_down(delta))
+        if composed:
+            found["bounded-range-pld/1"] = decimal_up(composed)
+            played = None
+            if games:
+                played = epsilon_of_drawn_game(
+                    mechanism, draw, draws=draws, releases=releases, delta=float_down(delta), composed=composed
+                )
+            if played is not None:
+                found["bounded-range-game/1"] = decimal_up(played)
+    return found
 
 
 def _epsilon_of_one(
@@ -467,6 +511,7 @@ def _selected_price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int
         selection_rate=mechanism.selection_rate,
         delta=delta,
         releases=releases,
+        draws=_draws(mechanism),
     )
 
 
@@ -484,8 +529,16 @@ def _selected_cost(mechanism: EpsilonSafeRelease) -> Guarantee:
     return selection_cost(mechanism.selection_epsilon, selection_rate=mechanism.selection_rate)
 
 
+def _draws(mechanism: EpsilonSafeRelease) -> int | None:
+    """How many exponential mechanisms share ε₁; None for any ε₁-private draw."""
+    return mechanism.selection_draws if isinstance(mechanism, ExponentialSafeRelease) else None
+
+
 def _selected_losses(mechanism: EpsilonSafeRelease) -> tuple[Part, ...]:
-    return (mechanism.release, _selected_cost(mechanism))
+    cost, draws = _selected_cost(mechanism), _draws(mechanism)
+    if draws is None:
+        return (mechanism.release, cost)
+    return (mechanism.release, *(range_of_draw(cost.epsilon, draws=draws),) * draws)
 
 
 def _selected_curve(mechanism: EpsilonSafeRelease) -> PrivacyCurve:
@@ -498,7 +551,10 @@ def _selected_curve(mechanism: EpsilonSafeRelease) -> PrivacyCurve:
 
 
 EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
-    records={"epsilon-safe-release/1": RecordForm(mechanism=EpsilonSafeRelease)},
+    records={
+        "epsilon-safe-release/1": RecordForm(mechanism=EpsilonSafeRelease),
+        "epsilon-safe-release/2": RecordForm(mechanism=ExponentialSafeRelease),
+    },
     pure=False,
     price=_selected_price,
     group_price=even_group_price(_selected_price),
@@ -506,12 +562,13 @@ EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     losses=_selected_losses,
     filter_parts=filter_parts_of_one(_selected_losses),
     curves=Curves(theorem="Theorem 3.11", of=_selected_curve),
-    tunable=lambda chosen: Tunable(chosen.release, chosen.selection_epsilon, chosen.selection_rate),
+    tunable=lambda chosen: Tunable(chosen.release, chosen.selection_epsilon, chosen.selection_rate, _draws(chosen)),
     selection=lambda chosen: Selection(
         chosen.selection_epsilon,
         chosen.selection_rate,
         group_threshold(chosen.k, chosen.sampling_rate, chosen.selection_rate),
         QUALITY,
+        _draws(chosen),
     ),
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
@@ -521,6 +578,8 @@ EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     theorems={
         "exact-profile-selection/1": _EXACT,
         "pld-selection/1": f"{_EXACT}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+        "bounded-range-pld/1": f"{_EXACT}, {BOUNDED_RANGE}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+        "bounded-range-game/1": f"{_EXACT}, {BOUNDED_RANGE}",
         "basic-selection/1": f"{_THEOREM}: the draw's cost and that of the releases, added up",
     },
     statements=Statements(

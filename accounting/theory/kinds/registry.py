@@ -143,7 +143,10 @@ def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1)
     """
     if registered.kind == "mixed_series":
         return _not_covered_by_part(mechanism, cast("MixedSeries", registered), number)
-    if type(mechanism) is not type(registered) or registered.kind not in FREER_KINDS:
+    covered: tuple[type | None, ...] = (type(mechanism),)
+    if hasattr(mechanism, "selection_draws"):  # an exponential draw is one that any private choice pays for
+        covered += (type(mechanism).__base__,)
+    if type(registered) not in covered or registered.kind not in FREER_KINDS:
         return None if mechanism == registered else "another kind of mechanism"
     for one in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
         mine, own = getattr(mechanism, one.name), getattr(registered, one.name)
@@ -187,7 +190,7 @@ class KindLine(NamedTuple):
 
 KINDS: dict[str, KindLine] = {
     "strongly_safe": KindLine("microdata", ("strongly-safe-release/1",)),
-    "epsilon_safe": KindLine("microdata", ("epsilon-safe-release/1",)),
+    "epsilon_safe": KindLine("microdata", ("epsilon-safe-release/1", "epsilon-safe-release/2")),
     "suppressed_histogram": KindLine("histogram", ("suppressed-histogram/1",)),
     "noisy_histogram": KindLine("histogram", ("noisy-histogram/1",)),
     "outlier_histogram": KindLine("histogram", ("outlier-private-histogram/1",)),
@@ -198,7 +201,7 @@ KINDS: dict[str, KindLine] = {
     "local_reports": KindLine("local_reports", ("count-mean-sketch/1", "k-randomization/1")),
     "outcome_counts": KindLine("local_reports", ("outcome-counts/1",)),
     "mixed_series": KindLine("mixed_series", ("mixed-series/1",)),
-    "selected_deletion": KindLine("deletion", ("selected-deletion-release/1",)),
+    "selected_deletion": KindLine("deletion", ("selected-deletion-release/1", "selected-deletion-release/2")),
     "deletion": KindLine("deletion", ("deletion-release/1", "calibrated-deletion-release/1")),
     "synthetic_table": KindLine("synthetic_table", ("synthetic-table/1",)),
 }

@@ -9,6 +9,7 @@ from ....mechanisms.amounts import amount_exact
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.synthetic_table import LARGEST_RHO, SyntheticTable
 from ..arithmetic import add_up, decimal_down, decimal_up, exact_log_down, multiply_up
+from ..composition.amplification import Concentrated
 from ..composition.group_privacy import rule_for_group
 from ..composition.renyi import conversion_loss
 from .kind import (
@@ -20,18 +21,26 @@ from .kind import (
     RecordForm,
     Statements,
     check_request,
-    no_filter_parts,
     not_composed,
 )
 
 __all__ = ["SYNTHETIC_TABLE", "concentrated_epsilon", "largest_rho"]
 
-_RULE = "zero-concentrated/1"
+_RULE, _RULE_OF_SERIES = "zero-concentrated/1", "zero-concentrated-series/1"
 _DONE = (
     "The rows of this table are synthetic: none is a record of a person, and combinations of labels may be there that "
     "nobody has. A model was fitted by {method} of the library OpenDP to noisy counts of labels that were declared "
     "before the records were read, of single columns and of combinations that were chosen privately; the rows were "
     "drawn from it, each by itself."
+)
+_SERIES = (
+    "Each release fitted a model of its own to noisy counts of all records, of labels that were declared before they "
+    "were read, and drew its rows from that; none is a record of a person."
+)
+_THEOREM = (
+    "Bun, Steinke, arXiv:1605.02065, Definition 1.1, by the conversion of Canonne, Kamath, Steinke, "
+    "arXiv:2004.00010, Proposition 12; proved in docs/proofs/synthetic-table.md, given that the library's choices "
+    "and counts have the stated rho"
 )
 _NEAREST, _FARTHEST, _WIDTH = math.log(1e-9), math.log(1e9), 1e-7
 _LEAST_RHO = 1e-12
@@ -74,21 +83,22 @@ def _best_place(rho: float, log_delta: float) -> float:
     return low
 
 
-def largest_rho(epsilon: Decimal, *, delta: Decimal, records: int = 1) -> Decimal:
-    """About the largest ρ whose price is at most ε, of at most 12 digits.
+def largest_rho(epsilon: Decimal, *, delta: Decimal, records: int = 1, releases: int = 1) -> Decimal:
+    """About the largest ρ of each table whose price is at most ε together, of at most 12 digits.
 
     Args:
         epsilon: ε > 0.
         delta: δ, 0 < δ < 1.
         records: M, the most records of one person.
+        releases: T, how many tables.
 
     Raises:
         InputRefused: there is none.
     """
-    check_request(delta)
+    check_request(delta, releases)
 
     def fits(rho: Decimal) -> bool:
-        return concentrated_epsilon(_of_group(rho, records), delta=delta) <= epsilon
+        return concentrated_epsilon(_of_all(rho, records, releases), delta=delta) <= epsilon
 
     low, high = math.log(_LEAST_RHO), math.log(LARGEST_RHO)
     while high - low > _WIDTH * 1e-4:
@@ -100,9 +110,12 @@ def largest_rho(epsilon: Decimal, *, delta: Decimal, records: int = 1) -> Decima
     return rho
 
 
-def _of_group(rho: Decimal, records: int) -> Decimal:
-    """ρ where the records of a person are M: M²ρ. Source: Bun, Steinke, arXiv:1605.02065, Proposition 1.9."""
-    return multiply_up(rho, records * records)
+def _of_all(rho: Decimal, records: int, releases: int) -> Decimal:
+    """ρ of T tables where the records of a person are M: T·M²ρ.
+
+    Source: Bun, Steinke, arXiv:1605.02065, Propositions 1.9 and 1.7 (docs/proofs/synthetic-table.md, 2 and 7).
+    """
+    return multiply_up(rho, records * records * releases)
 
 
 def _price(mechanism: SyntheticTable, delta: Decimal, releases: int) -> Price:
@@ -111,14 +124,19 @@ def _price(mechanism: SyntheticTable, delta: Decimal, releases: int) -> Price:
 
 def _group_price(mechanism: SyntheticTable, delta: Decimal, releases: int, records: int) -> Price:
     check_request(delta, releases)
+    rule = _RULE if releases == 1 else _RULE_OF_SERIES
     return Price(
-        epsilon=concentrated_epsilon(_of_group(mechanism.rho, records), delta=delta),
+        epsilon=concentrated_epsilon(_of_all(mechanism.rho, records, releases), delta=delta),
         delta=delta,
         relation=RELATION,
-        rule=_RULE if records == 1 else rule_for_group(_RULE, even=False),
+        rule=rule if records == 1 else rule_for_group(rule, even=False),
         releases=releases,
         rows_per_person=records,
     )
+
+
+def _filter_parts(mechanism: SyntheticTable, records: int) -> tuple[Concentrated, ...]:
+    return (Concentrated(rho=_of_all(mechanism.rho, records, 1)),)
 
 
 SYNTHETIC_TABLE: MechanismKind[SyntheticTable] = MechanismKind(
@@ -128,7 +146,7 @@ SYNTHETIC_TABLE: MechanismKind[SyntheticTable] = MechanismKind(
     group_price=_group_price,
     paper_price=None,
     losses=not_composed,
-    filter_parts=no_filter_parts("its cost is known as zero-concentrated privacy alone, which has no place there yet"),
+    filter_parts=_filter_parts,
     curves=None,
     tunable=None,
     selection=None,
@@ -138,15 +156,14 @@ SYNTHETIC_TABLE: MechanismKind[SyntheticTable] = MechanismKind(
     exclusive=False,
     earlier={},
     theorems={
-        _RULE: "Bun, Steinke, arXiv:1605.02065, Definition 1.1, by the conversion of Canonne, Kamath, Steinke, "
-        "arXiv:2004.00010, Proposition 12; proved in docs/proofs/synthetic-table.md, given that the library's choices "
-        "and counts have the stated rho"
+        _RULE: _THEOREM,
+        _RULE_OF_SERIES: f"{_THEOREM}; of several tables the sum",
     },
     statements=Statements(
         done=lambda mechanism: f"{WHOLE} {_DONE.format(method=mechanism.method.upper())}",
         proved=lambda *_: "",
         chosen="a choice of columns, levels or method",
-        series=None,
+        series=_SERIES,
         published=Published("combination", "combinations", "synthetic row"),
     ),
 )

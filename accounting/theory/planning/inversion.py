@@ -26,11 +26,19 @@ from ..arithmetic import (
     multiply_up,
 )
 from ..composition.amplification import Guarantee
+from ..composition.bounded_range import BoundedRange
 from ..composition.loss_distribution import COMPOSED_FLOOR, Part, delta_composed, estimated_log_delta
 from ..composition.series_game import MOST_RELEASES as MOST_PLAYED
 from ..composition.series_game import delta_of_game
 from ..kinds.kind import Price, Tunable
-from ..kinds.microdata import composed_price_fixed, log_profile_selected, price_fixed, price_selected, selection_cost
+from ..kinds.microdata import (
+    composed_price_fixed,
+    log_profile_selected,
+    price_fixed,
+    price_selected,
+    range_of_draw,
+    selection_cost,
+)
 from ..privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 
 __all__ = [
@@ -70,6 +78,7 @@ class Target:
         releases: T ≥ 1.
         selection_epsilon: ε₁ > 0 of each choice of a map; None where the map is fixed.
         selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
+        selection_draws: how many draws of the exponential mechanism share ε₁ evenly; None for any private choice.
 
     Raises:
         InputRefused: a value is out of range.
@@ -80,6 +89,7 @@ class Target:
     releases: int = 1
     selection_epsilon: Decimal | None = None
     selection_rate: Decimal | None = None
+    selection_draws: int | None = 1
 
     def __post_init__(self) -> None:
         """Refuse what no release could meet."""
@@ -101,26 +111,42 @@ class Target:
             return None
         return selection_cost(self.selection_epsilon, selection_rate=self.selection_rate)
 
+    @property
+    def draw(self) -> BoundedRange | None:
+        """Each draw of the choice; None where the map is fixed, or its choice has no bounded range."""
+        if self.choice is None or self.selection_draws is None:
+            return None
+        return range_of_draw(self.choice.epsilon, draws=self.selection_draws)
 
-def price_of(mechanism: StronglySafeRelease, target: Target) -> Price:
+
+def price_of(mechanism: StronglySafeRelease, target: Target, *, games: bool = True) -> Price:
     """The charged price at the target's δ, with or without a private choice of the map.
+
+    Without `games` it is the composed one, which is there sooner.
 
     Raises:
         InputRefused: there is no finite price.
     """
     if target.selection_epsilon is None:
-        return price_fixed(mechanism, delta=target.delta, releases=target.releases)
+        priced = price_fixed if games else composed_price_fixed
+        return priced(mechanism, delta=target.delta, releases=target.releases)
     return price_selected(
         mechanism,
         selection_epsilon=target.selection_epsilon,
         selection_rate=target.selection_rate,
         delta=target.delta,
         releases=target.releases,
+        draws=target.selection_draws,
+        games=games,
     )
 
 
 def _may_be_played(target: Target) -> bool:
-    """Whether the price may be that of a game, which takes up to seconds where a composed price takes milliseconds."""
+    """Whether a search plays games, which take up to seconds where a composed price takes milliseconds.
+
+    Games with draws of the map are the longest, and what they save is least where a search matters, for few releases:
+    there it goes by composed prices, and what is found is charged somewhat less than was asked for.
+    """
     return target.selection_epsilon is None and 1 < target.releases <= MOST_PLAYED
 
 
@@ -129,7 +155,7 @@ def _charged_share(mechanism: StronglySafeRelease, target: Target) -> float:
     if not _may_be_played(target):
         return 1.0
     try:
-        composed = composed_price_fixed(mechanism, delta=target.delta, releases=target.releases).epsilon
+        composed = price_of(mechanism, target, games=False).epsilon
         return float(price_of(mechanism, target).epsilon / composed) if composed else 1.0
     except InputRefused:
         return 1.0
@@ -164,7 +190,9 @@ def _found_at_charged_share(
 def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
     """Everything that a target's releases are composed of."""
     parts: dict[Part, int] = {mechanism: target.releases}
-    if target.choice is not None:
+    if target.draw is not None and target.selection_draws is not None:
+        parts[target.draw] = target.releases * target.selection_draws
+    elif target.choice is not None:
         parts[target.choice] = target.releases
     return parts
 
@@ -181,7 +209,7 @@ def least_k(sampling_rate: Decimal, target: Target, *, near: int | None = None) 
         InputRefused: a value out of range, or no k up to `LARGEST_K` is enough.
     """
     guess = near or 1
-    if target.releases > 1 and target.choice is not None:
+    if (target.releases > 1 or target.draw is not None) and target.choice is not None:
         guess = (
             first_whole(lambda k: _hardness(_mechanism(k, sampling_rate), target), _soft(target), largest=LARGEST_K)
             or 1
@@ -238,7 +266,7 @@ def _largest_rate(k: int, target: Target, share: float) -> Decimal:
         return _cost(_mechanism(k, Decimal(rate)), target, share)
 
     low, high = float(_LOWEST_RATE), float(_HIGHEST_RATE)
-    if target.releases > 1 and target.choice is not None:
+    if (target.releases > 1 or target.draw is not None) and target.choice is not None:
         near = last_real(
             lambda rate: _hardness(_mechanism(k, Decimal(rate)), target),
             _soft(target),
@@ -331,6 +359,7 @@ def changes_that_fit(tunable: Tunable, *, epsilon: Decimal, delta: Decimal, rele
             releases=releases,
             selection_epsilon=tunable.selection_epsilon,
             selection_rate=tunable.selection_rate,
+            selection_draws=tunable.selection_draws,
         )
     except InputRefused:
         return ()
@@ -352,9 +381,8 @@ def _priced(mechanism: StronglySafeRelease, target: Target, share: float) -> flo
     """The charged ε, or a share of the composed one where a game may be played; infinite where there is none."""
     try:
         if _may_be_played(target):
-            composed = composed_price_fixed(mechanism, delta=target.delta, releases=target.releases)
-            return share * float(composed.epsilon)
-        return float(price_of(mechanism, target).epsilon)
+            return share * float(price_of(mechanism, target, games=False).epsilon)
+        return float(price_of(mechanism, target, games=False).epsilon)
     except InputRefused:
         return math.inf
 
@@ -364,7 +392,7 @@ def _cost(mechanism: StronglySafeRelease, target: Target, share: float) -> float
 
     One release needs no price: whether δ(ε) is within δ is a single evaluation.
     """
-    if target.releases > 1:
+    if target.releases > 1 or target.draw is not None:
         return _priced(mechanism, target, share)
     try:
         value = _log_delta_of_one(mechanism, target, epsilon=float_down(target.epsilon))
@@ -397,7 +425,7 @@ def _soft(target: Target) -> float:
 def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
     """INVARIANT: what a search returns is charged at most what was compared, as exact decimals, with the target."""
     try:
-        return price_of(mechanism, target).epsilon <= target.epsilon
+        return price_of(mechanism, target, games=target.choice is None).epsilon <= target.epsilon
     except InputRefused:
         return False
 
@@ -410,7 +438,7 @@ def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
     """
     try:
         best = _sum_of_single(mechanism, target)
-        if target.releases > 1:
+        if target.releases > 1 or target.draw is not None:
             best = min(best, _composed(mechanism, target))
         if _may_be_played(target) and target.releases <= _LONG_GAME and target.epsilon > 0:
             best = min(best, _played(mechanism, target, composed=best))

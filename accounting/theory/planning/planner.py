@@ -200,13 +200,20 @@ def least_k(
     delta: Decimal,
     selection_epsilon: Decimal | None = None,
     selection_rate: Decimal | None = None,
+    selection_draws: int | None = 1,
 ) -> int:
     """The least threshold k with which one release, its map chosen or fixed, is charged at most ε at δ.
 
     Raises:
         InputRefused: a value out of range, or no k is enough.
     """
-    target = Target(epsilon=epsilon, delta=delta, selection_epsilon=selection_epsilon, selection_rate=selection_rate)
+    target = Target(
+        epsilon=epsilon,
+        delta=delta,
+        selection_epsilon=selection_epsilon,
+        selection_rate=selection_rate,
+        selection_draws=selection_draws,
+    )
     return least_k_of(sampling_rate, target)
 
 
@@ -217,13 +224,20 @@ def largest_sampling_rate(
     delta: Decimal,
     selection_epsilon: Decimal | None = None,
     selection_rate: Decimal | None = None,
+    selection_draws: int | None = 1,
 ) -> Decimal:
     """The largest sampling rate of at most 5 significant digits with which one release is charged at most ε at δ.
 
     Raises:
         InputRefused: a value out of range, or no rate is low enough.
     """
-    target = Target(epsilon=epsilon, delta=delta, selection_epsilon=selection_epsilon, selection_rate=selection_rate)
+    target = Target(
+        epsilon=epsilon,
+        delta=delta,
+        selection_epsilon=selection_epsilon,
+        selection_rate=selection_rate,
+        selection_draws=selection_draws,
+    )
     return largest_rate_of(k, target)
 
 

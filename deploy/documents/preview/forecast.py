@@ -274,6 +274,7 @@ def _least_k(request: Request, mechanism: Suppressing, rate: Decimal) -> int | N
             delta=request.price.delta,
             selection_epsilon=None if chosen is None else chosen.selection_epsilon,
             selection_rate=None if chosen is None else chosen.selection_rate,
+            selection_draws=getattr(chosen, "selection_draws", None),
         )
     except InputRefused:
         return None

@@ -16,7 +16,7 @@ from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.deletion import OptimalDeletion, SelectedDeletion
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapChoice
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 SEX = ValueHierarchy.from_values(["Female", "Male"])
@@ -97,6 +97,38 @@ def test_a_choice_that_is_none_is_found(sqlite_books, change, what) -> None:
     certificate = stated(sqlite_books, choice=CHOICES["list"])
     change(certificate["map"])
     assert any(what in finding for finding in map_findings(certificate)), map_findings(certificate)
+
+
+RANGED = {"k": 20, "sampling_rate": Decimal("0.1"), "selection_epsilon": Decimal("0.1")}
+ONE_DRAW = ExponentialSafeRelease(**RANGED, selection_rate=Decimal("0.05"), selection_draws=1)
+THREE_DRAWS = ExponentialSafeRelease(**RANGED, selection_rate=None, selection_draws=3)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "name", "sound"),
+    [
+        (ONE_DRAW, "list", True),
+        (ONE_DRAW, "bounds", False),
+        (ONE_DRAW, "walk", False),
+        (THREE_DRAWS, "walk", True),
+        (THREE_DRAWS, "list", False),
+    ],
+)
+def test_the_price_of_a_bounded_range_is_for_the_draws_that_have_it(sqlite_books, mechanism, name, sound) -> None:
+    """Permute-and-flip has no bounded range, and more draws have a wider one together."""
+    choice = CHOICES[name]
+    charge = sqlite_books.of_two_samples("one", mechanism=mechanism, map_digest=choice.digest()).entry
+    generalization = choice.lattice.map_of((0, 2))
+    if sound:
+        fields = map_fields(charge, generalization=generalization, choice=choice)
+        certificate = json.loads(json.dumps({"map": fields, "mechanism": mechanism_record(mechanism)}))
+        assert map_findings(certificate) == ()
+        return
+    with pytest.raises(ValueError, match="another draw"):
+        map_fields(charge, generalization=generalization, choice=choice)
+    any_draw = stated(sqlite_books, choice=choice, mechanism=replace(FRESH, selection_rate=mechanism.selection_rate))
+    forged = any_draw | {"mechanism": mechanism_record(mechanism)}
+    assert map_findings(forged) == ("its map was drawn otherwise than its mechanism was priced for",)
 
 
 def test_a_map_that_is_no_candidate_is_found_though_all_digests_fit(sqlite_books) -> None:

@@ -35,7 +35,7 @@ from crowdblend.mechanisms.deletion import (
 )
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 
 TESTS = Path(__file__).resolve().parents[2]
 CONFORMANCE = TESTS / "vectors" / "conformance"
@@ -326,6 +326,28 @@ def test_the_choice_of_a_map_is_priced_with_its_release(page, k, rate, choice, c
     rows[-1]["guarantee"]["epsilon_paper"] = amount_text(paper)
     answers = page.evaluate(PRICED, [json.dumps(one) for one in rows])
     assert [said for said, _ in answers] == ["holds", "Refused", "Refused", "Refused"]
+
+
+@pytest.mark.slow
+def test_the_price_of_a_bounded_range_is_left_open_and_its_published_bound_is_not(page) -> None:
+    row = row_of(
+        ExponentialSafeRelease(
+            k=20,
+            sampling_rate=Decimal("0.1"),
+            selection_epsilon=Decimal("0.1"),
+            selection_rate=None,
+            selection_draws=1,
+        ),
+        delta=Decimal("1e-6"),
+    )
+    assert row["guarantee"]["rule"] == "bounded-range-game/1"
+    any_draw, bound, none = (copy.deepcopy(row) for _ in range(3))
+    any_draw["mechanism"] |= {"kind": "epsilon-safe-release/1"}
+    del any_draw["mechanism"]["selection_draws"]
+    bound["guarantee"]["epsilon_paper"] = amount_text(Decimal(row["guarantee"]["epsilon_paper"]) * Decimal("0.99"))
+    none["mechanism"]["selection_draws"] = 0
+    answers = page.evaluate(PRICED, [json.dumps(each) for each in (row, any_draw, bound, none)])
+    assert [said for said, _ in answers] == ["Open", "Refused", "Refused", "Refused"]
 
 
 @pytest.mark.slow

@@ -527,7 +527,7 @@ def test_most_releases_are_found_by_few_prices(choice, twist, monkeypatch):
 
 
 def test_what_would_fit_is_told_as_far_as_there_is_such():
-    tunable = Tunable(release=RELEASE, selection_epsilon=None, selection_rate=None)
+    tunable = Tunable(release=RELEASE, selection_epsilon=None, selection_rate=None, selection_draws=None)
     target = Target(epsilon=Decimal("0.1"), delta=Decimal("1e-6"))
     told = inversion.changes_that_fit(tunable, epsilon=target.epsilon, delta=target.delta, releases=1)
     rate, k = largest_sampling_rate(20, target), least_k(Decimal("0.1"), target)

@@ -114,7 +114,7 @@ def test_a_game_of_wide_blocks_is_above_that_of_their_parts():
         wide = series_game.moves_of(REFERENCE, curves, spacing, together=together)
         for few, many in zip(wide, narrow, strict=True):
             assert len(few) == -(-len(many) // together)
-            assert series_game._delta(few, 6, 0.25) >= series_game._delta(many, 6, 0.25) * (1 - 1e-9)
+            assert series_game._delta([few], 6, 0.25) >= series_game._delta([many], 6, 0.25) * (1 - 1e-9)
 
 
 def test_the_other_direction_is_played_in_full_where_nothing_less_settles_it(monkeypatch):
@@ -250,7 +250,7 @@ def test_moves_of_other_losses_are_not_played_in_one_game(other):
     """One table has one grid: a move of another length or begin would be read at the wrong losses."""
     move = LossDistribution(spacing=0.1, lowest=-1, masses=np.array([0.4, 0.3, 0.2]), infinite=0.0, slack=0.0)
     with pytest.raises(ValueError, match="need one grid"):
-        series_game._table([move, replace(move, **other)], 2, 1.0)
+        series_game._table([[move, replace(move, **other)]], 2, 1.0)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -331,7 +331,7 @@ def test_an_epsilon_is_read_off_at_a_state_where_there_is_no_chord():
 
 def test_the_states_of_a_game_go_from_beyond_what_is_asked_for_to_where_all_is_lost():
     move = LossDistribution(spacing=0.1, lowest=-1, masses=np.array([0.4, 0.3, 0.2]), infinite=0.05, slack=0.01)
-    states, values = series_game._table([move, replace(move, masses=np.array([0.3, 0.4, 0.2]))], 3, 1.0)
+    states, values = series_game._table([[move, replace(move, masses=np.array([0.3, 0.4, 0.2]))]], 3, 1.0)
     assert (round(states[0] / 0.1), round(states[-1] / 0.1)) == (-14, 7)
     assert np.diff(states) == pytest.approx(np.full(states.size - 1, 0.1))
     expected = np.maximum(-np.expm1(-states), 0.0)

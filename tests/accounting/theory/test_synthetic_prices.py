@@ -9,6 +9,14 @@ from itertools import combinations, product
 import mpmath
 import opendp.prelude as dp
 import pytest
+from crowdblend.accounting.theory.arithmetic import decimal_up
+from crowdblend.accounting.theory.composition.renyi import (
+    RULE_WITHOUT_LOSSES,
+    FilterTerms,
+    filter_cost,
+    fits,
+    tail_for,
+)
 from crowdblend.accounting.theory.kinds.registry import kind_of, price
 from crowdblend.accounting.theory.kinds.synthetic_table import concentrated_epsilon, largest_rho
 from crowdblend.mechanisms.errors import InputRefused
@@ -89,6 +97,37 @@ def test_the_largest_rho_costs_the_epsilon_that_is_asked_for(records) -> None:
         assert epsilon * (1 - Decimal("1e-9")) < costs <= epsilon
     with pytest.raises(InputRefused, match="too little"):
         largest_rho(Decimal("1e-30"), delta=Decimal("1e-9"))
+
+
+def test_tables_of_a_series_add_their_rho_and_a_filter_takes_each_at_its_order() -> None:
+    """Four tables of (1, 1e-6) each: added up (4, 4e-6), in a series and in a filter of their order ε is 1.98."""
+    delta, rho = Decimal("4e-6"), largest_rho(Decimal(1), delta=Decimal("1e-6"))
+    table = SyntheticTable(method="mst", rho=rho)
+    series = price(table, delta=delta, releases=4)
+    assert series.rule == "zero-concentrated-series/1"
+    assert series.epsilon == concentrated_epsilon(4 * rho, delta=delta)
+    assert float(series.epsilon) == pytest.approx(1.9793, abs=1e-4)
+    # The exact profile of four Gaussian counts of ρ each is that of one of 4ρ.
+    assert gaussian_delta(float(series.epsilon), rho=4 * float(rho)) <= 4e-6
+    assert gaussian_delta(float(concentrated_epsilon(3 * rho, delta=delta)), rho=4 * float(rho)) > 4e-6
+    assert price(table, delta=delta, releases=4, rows_per_person=3).rule == "group-privacy/1+zero-concentrated-series/1"
+    terms = FilterTerms(
+        epsilon=Decimal("1.981"), delta=delta, order=Decimal(11), tail_delta=Decimal("1e-9"), tail_each=Decimal("1e-9")
+    )
+    one = filter_cost(table, order=terms.order, tail=Decimal(0))
+    assert (one.divergence, one.tail, one.rule) == (decimal_up(11 * rho), 0, RULE_WITHOUT_LOSSES)
+    assert fits(terms, [one] * 4)
+    assert not fits(terms, [one] * 5)
+    assert tail_for(terms, table) == 0
+    two = filter_cost(table, order=terms.order, tail=Decimal(0), rows_per_person=2)
+    assert two.divergence == pytest.approx(4 * one.divergence, rel=Decimal("1e-9"))
+
+
+def test_each_of_a_series_gets_what_the_epsilon_of_all_allows() -> None:
+    delta = Decimal("1e-6")
+    rho = largest_rho(Decimal(1), delta=delta, records=2, releases=5)
+    costs = price(SyntheticTable(method="mst", rho=rho), delta=delta, rows_per_person=2, releases=5).epsilon
+    assert Decimal("0.999999") < costs <= 1
 
 
 def test_a_table_is_described_by_its_method_and_rho() -> None:
