@@ -228,6 +228,8 @@ def prepared_release(
             layout = layout_of_source(request, charged=charged, copy=folder.copy)
             held.enter_context(private.hold_output(_place_of(request.output)))
             check_output(request.output, own=name if state is not None else None, keys=state_paths.anchoring.keys)
+            if state is None:
+                request.rehearse()
             other_names = other_names_of_source(
                 state_paths.home,
                 fingerprint=folder.fingerprint(source_metadata_bytes(layout)),

@@ -173,6 +173,14 @@ class Request(ABC):
         """SHA-256 (hex) of the columns and how they are read, or of the lattice that a map is drawn from."""
         return self.recoding.digest()
 
+    def rehearse(self) -> None:
+        """Try on made-up records, before the charge, what could fail after it; nothing for most kinds.
+
+        Raises:
+            InputRefused: it failed.
+        """
+        return
+
     @property
     @abstractmethod
     def own_terms(self) -> Mapping[str, object]:

@@ -56,6 +56,12 @@ class SyntheticRequest(Request):
         """Nothing beside mechanism and map."""
         return {}
 
+    def rehearse(self) -> None:
+        """Draw once from made-up records."""
+        from ...tasks.stages.synthesize import rehearse
+
+        rehearse(generalization=self.recoding, mechanism=self.mechanism)
+
 
 def _request(given: GivenSpec) -> SyntheticRequest:
     shared, privacy, method = given.shared, given.privacy, given.own.method

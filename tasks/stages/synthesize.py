@@ -19,13 +19,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.microdata import GroupCounts
+from ...mechanisms.microdata import GroupCounts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.synthetic_table import SyntheticTable, library_rho
 from ..readers.column_codes import arrow_of, numbers_of
 from . import synthesizer
 
-__all__ = ["SYNTHESIZER", "VERSIONS", "require_synthesizer", "synthetic_rows"]
+__all__ = ["SYNTHESIZER", "VERSIONS", "rehearse", "require_synthesizer", "synthetic_rows"]
 
 SYNTHESIZER = "CROWDBLEND_SYNTHESIZER"
 EXTRA = "crowdblend[synthetic]"
@@ -93,6 +93,32 @@ def synthetic_rows(
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
         raise _failed("its answer has another form") from None
     return tuple(number for one in used for number in one), rows
+
+
+_MADE_UP = 1_000
+
+
+def rehearse(*, generalization: GeneralizationMap, mechanism: SyntheticTable) -> None:
+    """Draw once from made-up records of the same columns with the same ρ, and forget the rows.
+
+    What can't work for these columns or in this environment is refused so before anything is charged: the library
+    splits ρ by the number of columns, loads what it needs as it goes, and takes memory for their labels. No record is
+    read, so that it says nothing of any.
+
+    Raises:
+        InputRefused: it failed.
+    """
+    every = np.arange(max(_MADE_UP, *(column.size for column in generalization.columns)), dtype=np.int64)
+    codes = [(every * (place + 1) + place) % column.size for place, column in enumerate(generalization.columns)]
+    made_up = sum_counts(generalization.keys(codes), np.ones_like(every))
+    try:
+        synthetic_rows(made_up, generalization=generalization, mechanism=mechanism)
+    except ReleaseFailed as failure:
+        raise InputRefused(
+            f"on made-up records of these columns {failure.what.removesuffix('.')}, so that nothing was charged.",
+            where=_python(),
+            remedy=f"Install all of {EXTRA} there, release fewer columns or labels, or raise [privacy].epsilon.",
+        ) from None
 
 
 def numbers_of_version(text: str) -> tuple[int, ...]:
@@ -171,14 +197,24 @@ def _answer(question: bytes) -> pa.Table:
         raise _failed(type(fault).__name__) from None
     if done.returncode != 0:
         told = done.stderr.decode("utf-8", "replace").splitlines()[-1:] or [""]
-        kind = told[0] if done.returncode == synthesizer.FAILED and told[0].isidentifier() else None
-        raise _failed(kind or f"exit code {done.returncode}")
+        kind, _, cause = told[0].partition(" ")
+        if done.returncode != synthesizer.FAILED or not kind.isidentifier():
+            raise _failed(f"exit code {done.returncode}")
+        raise _failed(f"{kind}: {_CAUSES[cause]}" if cause in _CAUSES else kind)
     try:
         with pa.ipc.open_stream(done.stdout) as stream:
             table: pa.Table = stream.read_all()
     except pa.ArrowException:
         raise _failed("its answer has another form") from None
     return table
+
+
+_CAUSES = {
+    "budget": "its own queries add up to more than the rho that it was given",
+    "memory": "there is too little memory",
+    "library": "a library that it needs isn't installed",
+}
+"""What the process tells of a cause → the same in words."""
 
 
 def _failed(kind: str) -> ReleaseFailed:

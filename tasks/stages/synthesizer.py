@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
@@ -22,6 +23,11 @@ __all__ = ["FAILED", "NUMBER", "drawn", "main", "versions"]
 EXTRA = 'extra == "mbi"'
 NUMBER = "number"
 FAILED = 1
+CAUSES = {"insufficient budget": "budget", "RESOURCE_EXHAUSTED": "memory", "No module named": "library"}
+"""What the message of an error says → what is told of it. PRIVACY: nothing else of a message is."""
+
+_SHARING = ("_aim", "_mst", "_table")
+_HAIR = 2.0**-40
 
 
 def versions() -> dict[str, Any]:
@@ -74,6 +80,8 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
         codes = np.repeat(records.column(name).to_numpy(), numbers)
         series.append(pl.Series(name, codes).set(pl.Series(codes == 0), None))
     dp.enable_features("contrib")
+    for name in _SHARING:
+        import_module(f"opendp.extras.mbi.{name}").prior = _a_hair_less
     algorithm = {"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[asked[b"method"].decode()]()
     context = dp.Context.compositor(
         data=pl.LazyFrame(series),
@@ -86,6 +94,22 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
     rows = found.synthesize(method="sample").fill_null(0).group_by(names).len(NUMBER).sort(names)
     columns = {name: pa.array(rows[name].to_numpy().astype(np.int64)) for name in (*names, NUMBER)}
     return pa.table(columns).replace_schema_metadata({name: version(name) for name in ("opendp", "mbi")})
+
+
+def _a_hair_less(share: float) -> float:
+    """A share of ρ that the library is about to give to one of its queries, less a part in 2⁴⁰.
+
+    It takes the double before by itself. That is too little: where it adds up the shares of many columns, each sum is
+    rounded up, and the last query is refused. Less is always private.
+    """
+    return float(share) * (1.0 - _HAIR)
+
+
+def cause(fault: BaseException) -> str:
+    """The type of an error, and what is known of its cause by `CAUSES`."""
+    known = next((told for words, told in CAUSES.items() if words in str(fault)), "")
+    known = "memory" if isinstance(fault, MemoryError) else known
+    return f"{type(fault).__name__} {known}".strip()
 
 
 def main(task: str) -> int:
@@ -104,7 +128,7 @@ def main(task: str) -> int:
         with answers, pa.ipc.new_stream(answers, found.schema) as written:
             written.write_table(found)
     except Exception as fault:  # noqa: BLE001 - its message may have a record's values
-        print(type(fault).__name__, file=sys.stderr)
+        print(cause(fault), file=sys.stderr)
         return FAILED
     return 0
 

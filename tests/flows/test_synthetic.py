@@ -14,12 +14,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.accounting.theory.kinds.synthetic_table import largest_rho
 from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.microdata import GroupCounts
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.synthetic_table import SyntheticTable
-from crowdblend.tasks.stages.synthesize import SYNTHESIZER, require_synthesizer, synthetic_rows
+from crowdblend.tasks.stages.synthesize import SYNTHESIZER, rehearse, require_synthesizer, synthetic_rows
+from crowdblend.tasks.stages.synthesizer import cause
 from support.stand_in_synthesizer import written
 
 LIBRARY = os.environ.get(SYNTHESIZER)
@@ -51,6 +55,9 @@ def spec(desk) -> Path:
     return path
 
 
+BUDGET = "the synthesizer failed (OpenDPException: its own queries add up to more than the rho that it was given)"
+
+
 def draws(desk) -> list[dict]:
     noted = desk.folder / "draws.jsonl"
     return [json.loads(line) for line in noted.read_text().splitlines()] if noted.exists() else []
@@ -59,12 +66,12 @@ def draws(desk) -> list[dict]:
 @pytest.mark.slow
 def test_a_draw_is_charged_first_and_what_is_published_says_that_it_is_synthetic(desk, spec, monkeypatch) -> None:
     desk.add_dataset()
-    monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder, way="fails")))
+    monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder, way="fails later")))
     failed = desk("run", spec, "--release-id", "one")
-    assert (failed.code, "the synthesizer failed (OpenDPException)" in failed.err) == (1, True), failed.err
+    assert (failed.code, BUDGET in failed.err) == (1, True), failed.err
     assert "the value" not in failed.err
     [entry] = desk("ledger", "show", "--json").json["releases"]
-    assert (entry["stage"], [one["records"] for one in draws(desk)]) == ("reading", [2_400])
+    assert (entry["stage"], [one["records"] for one in draws(desk)]) == ("reading", [1_000, 2_400])
     assert not [*desk.home.rglob("*.draw.json")]
     monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder)))
     desk.succeed("run", spec, "--release-id", "one")
@@ -82,8 +89,28 @@ def test_a_draw_is_charged_first_and_what_is_published_says_that_it_is_synthetic
     assert entry["stage"] == "published"
     assert desk("verify", out).code == desk("ledger", "verify").code == 0
     desk.succeed("sheet", out, "--output", desk.folder / "sheets")
-    for sheet in (desk.folder / "sheets").iterdir():
+    pages = [path for path in (desk.folder / "sheets").iterdir() if path.suffix in (".md", ".html")]
+    assert pages
+    for sheet in pages:
         assert "No row is a person" in sheet.read_text(), sheet
+
+
+@pytest.mark.slow
+def test_what_fails_on_made_up_records_is_refused_before_a_charge(desk, spec, monkeypatch) -> None:
+    desk.add_dataset()
+    monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder, way="fails")))
+    answer = desk("run", spec)
+    assert (answer.code, BUDGET in answer.err, "on made-up records" in answer.err) == (2, True, True), answer.err
+    assert "the value" not in answer.err
+    assert [one["records"] for one in draws(desk)] == [1_000]
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_what_is_told_of_an_error_is_its_type_and_a_known_cause() -> None:
+    assert cause(ValueError("the value Jane")) == "ValueError"
+    assert cause(RuntimeError("insufficient budget for query: 0.0007 > 0.0006")) == "RuntimeError budget"
+    assert cause(MemoryError("Jane")) == "MemoryError memory"
+    assert cause(ModuleNotFoundError("No module named 'pandas'")) == "ModuleNotFoundError library"
 
 
 @pytest.mark.slow
@@ -103,7 +130,7 @@ def test_tables_are_charged_as_a_series_and_to_a_filter(desk, spec, monkeypatch)
     spec.write_text(SPEC.replace('"people"', '"others"'))
     desk.succeed("run", spec, "--output", "other")
     desk.succeed("verify", desk.folder / "other")
-    assert '"rule":"renyi-filter/2"' in desk.succeed("ledger", "export").out
+    assert '"rule": "renyi-filter/2"' in desk.succeed("ledger", "export").out
     desk.succeed("ledger", "verify")
 
 
@@ -219,3 +246,14 @@ def test_the_library_publishes_a_table(desk, spec, monkeypatch) -> None:
     table = pq.read_table(desk.folder / "out" / "data.parquet")
     assert (table.column_names, 2_200 < table.num_rows < 2_600) == (["colour", "age"], True)
     assert desk("verify", desk.folder / "out").code == 0
+
+
+@pytest.mark.extra
+def test_the_librarys_shares_of_many_columns_add_up(monkeypatch) -> None:
+    """Of 19 columns its shares of ρ added up, rounded up, to more than ρ: "insufficient budget for query"."""
+    assert LIBRARY is not None, f"{SYNTHESIZER} must name a Python with opendp[mbi]"
+    monkeypatch.setenv(SYNTHESIZER, LIBRARY)
+    labels = ValueHierarchy.from_values(["a", "b"])
+    columns = tuple(MappedColumn(name=f"c{place}", hierarchy=labels, level=0) for place in range(19))
+    mechanism = SyntheticTable(method="mst", rho=largest_rho(Decimal(1), delta=Decimal("1e-6")))
+    rehearse(generalization=GeneralizationMap(columns=columns), mechanism=mechanism)

@@ -12,10 +12,12 @@ from pathlib import Path
 def written(folder: Path, *, way: str = "rows") -> Path:
     """An interpreter of its own: draws "rows", or "fails", or answers with codes that are none ("beyond").
 
+    Where it "fails later" the first draw succeeds, which is the one before the charge.
+
     It notes each draw, with the variables that it was given, in `draws.jsonl` beside it.
     """
-    path = folder / f"python-{way}"
-    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" {way} "{folder}/draws.jsonl" "$@"\n')
+    path = folder / f"python-{way.replace(' ', '-')}"
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "{way}" "{folder}/draws.jsonl" "$@"\n')
     path.chmod(0o700)
     return path
 
@@ -33,8 +35,9 @@ def main(way: str, notes: str, isolated: str, program: str, task: str) -> int:
     note = asked | {"variables": sorted(os.environ), "records": sum(records.column("number").to_pylist())}
     with Path(notes).open("a") as file:
         file.write(json.dumps(note) + "\n")
-    if way == "fails":
-        print(f"the value {records.column('c0')[0]} is wrong\nOpenDPException", file=sys.stderr)
+    before = len(Path(notes).read_text().splitlines()) - 1
+    if way == "fails" or (way == "fails later" and before):
+        print(f"the value {records.column('c0')[0]} is wrong\nOpenDPException budget", file=sys.stderr)
         return 1
     if way == "beyond":
         sizes[0] += 50
