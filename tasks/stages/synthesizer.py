@@ -81,7 +81,7 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
         series.append(pl.Series(name, codes).set(pl.Series(codes == 0), None))
     dp.enable_features("contrib")
     for name in _SHARING:
-        import_module(f"opendp.extras.mbi.{name}").prior = _a_hair_less
+        vars(import_module(f"opendp.extras.mbi.{name}"))["prior"] = _a_hair_less
     algorithm = {"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[asked[b"method"].decode()]()
     context = dp.Context.compositor(
         data=pl.LazyFrame(series),
