@@ -266,9 +266,18 @@ def _require_locks(command_line: list[str]) -> None:
         )
 
 
+def _leave_no_core_file() -> None:
+    """Have this process, and those that it starts, leave no core file: it would hold keys and persons' ids."""
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
 def _exit_code(command_line: list[str]) -> int:
     try:
         _require_locks(command_line)
+        _leave_no_core_file()
         result = crowdblend.main(args=command_line, prog_name="crowdblend", standalone_mode=False)
     except Refusal as refusal:
         if isinstance(refusal.__context__, Exception) and not isinstance(refusal.__context__, Refusal):

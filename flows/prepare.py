@@ -25,12 +25,13 @@ from ..accounting.ledger.private_store.keys import (
     PrivateStore,
     ReleaseFolder,
     other_names_of_source,
+    releases_with_secrets,
     require_not_held,
     require_output_not_held,
     require_private,
 )
 from ..accounting.ledger.private_store.signing import SigningKeys
-from ..accounting.ledger.queries import DatasetState
+from ..accounting.ledger.queries import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..accounting.ledger.rules.rule import Violation
 from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
@@ -201,6 +202,7 @@ def prepared_release(
     PrivateStore(state_paths.home)
     state_paths.anchoring.keys.current()
     reader.require_anchored(state_paths.anchoring)
+    _destroy_what_is_left(reader, state_paths)
     request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
     _require_plain_name(request.output)
     request = _of_its_day(request, release_id, reader=reader, home=state_paths.home, scheduled=scheduled)
@@ -319,6 +321,25 @@ def check_release_id(release_id: str | None) -> None:
     """
     if release_id is not None and not RELEASE_ID.fullmatch(release_id):
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
+
+
+def _destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:
+    """Destroy keys and copies of records that a killed process has left of releases which need none any more."""
+    waiting = [
+        name
+        for name in releases_with_secrets(state_paths.home, ledger_id=reader.ledger_id)
+        if needs_no_secrets(reader.release(name))
+    ]
+    if waiting:
+        from ..tasks.stages.charge import destroy_secrets  # most runs find nothing
+
+        destroy_secrets(
+            waiting,
+            ledger_url=state_paths.ledger_url,
+            anchoring=state_paths.anchoring,
+            ledger_id=reader.ledger_id,
+            store=PrivateStore(state_paths.home),
+        )
 
 
 def _require_clock() -> None:

@@ -48,6 +48,7 @@ __all__ = [
     "last_published_of_series",
     "ledger_id_of",
     "names_of",
+    "needs_no_secrets",
     "open_releases_of_dataset",
     "open_releases_of_series",
     "places_of",
@@ -139,6 +140,11 @@ class ReleaseState:
         if self.refunded:
             return {"charged", "refunded"}
         return {"charged"} if self.stage == "charged" else {"charged", "reading", self.stage}
+
+
+def needs_no_secrets(release: ReleaseState | None) -> bool:
+    """Return whether a release's keys and copies of records serve nothing: it is closed, or was never charged."""
+    return release is None or release.stage in ("published", "abandoned")
 
 
 def stage_of(outcomes: Set[str]) -> Stage:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from importlib import metadata
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
@@ -65,6 +66,7 @@ def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
     for name, look in (
         ("permissions", _permissions),
         ("keys", _keys),
+        ("leftovers", _leftovers),
         ("ledger", _ledger),
         ("anchor", _anchor),
         ("Prefect", _prefect),
@@ -150,6 +152,44 @@ def _permissions(places: StatePaths) -> Check:
 def _keys(places: StatePaths) -> Check:
     key = places.anchoring.keys.current()
     return Check(name="keys", ok=True, what=f"the key {key.public.key_id} signs.")
+
+
+def _leftovers(places: StatePaths) -> Check:
+    """What processes that were killed have left: secrets, and what a secret may be in."""
+    from ...accounting.ledger.private_store.inspection import core_files, left_by_the_dead
+
+    cleared = [*_keys_without_use(places), *map(str, left_by_the_dead(places.home))]
+    cores = list(map(str, core_files(places.home, Path.cwd())))
+    if not cleared and not cores:
+        return Check(name="leftovers", ok=True, what="nothing is left of processes that were killed.")
+    remedy = "The next run clears them away." if cleared else ""
+    if cores:
+        remedy = f"{remedy} A core file holds what a process had in memory: remove it (shred -u).".strip()
+    return Check(
+        name="leftovers",
+        ok=False,
+        what=f"left by processes that were killed: {', '.join([*cleared, *cores])}.",
+        remedy=remedy,
+    )
+
+
+def _keys_without_use(places: StatePaths) -> Iterator[str]:
+    """The releases that are closed or were never charged, and whose keys or copies of records are still there."""
+    from ...accounting.ledger.private_store.inspection import is_held
+    from ...accounting.ledger.private_store.keys import releases_with_secrets
+    from ...accounting.ledger.queries import needs_no_secrets
+    from ...accounting.ledger.reader import open_reader
+
+    try:
+        reader = open_reader(places.ledger_url)
+    except Refusal:
+        return  # told by another check
+    with reader:
+        for name in releases_with_secrets(places.home, ledger_id=reader.ledger_id):
+            state = reader.release(name)
+            if needs_no_secrets(state) and is_held(places.home, ledger_id=reader.ledger_id, release_id=name) is False:
+                stage = "was never charged" if state is None else f"is {state.stage}"
+                yield f"secrets of release {name}, which {stage}"
 
 
 def _ledger(places: StatePaths) -> Check:
@@ -239,7 +279,7 @@ def _clock(places: StatePaths) -> Check:
 @LEDGER
 @AS_JSON
 def doctor(ledger_url: str | None, as_json: bool) -> int:
-    """Check the installation, permissions, keys, ledger, anchor, Prefect, Dask and the clock; nothing is changed.
+    """Check installation, permissions, keys, leftovers, ledger, anchor, Prefect, Dask and clock; nothing is changed.
 
     Each line says ok, or what is wrong and what to do. Leaves with 1 where anything is wrong.
     """

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from ...accounting.ledger.private_store.keys import PREFECT, try_lock
 from ...mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:
@@ -362,10 +363,25 @@ def configure_prefect_home(private_home: Path, *, whatever_is_there: bool = Fals
         _make(Path(os.environ[HOME]), where=HOME)
     elif whatever_is_there or not _users_own():
         _make(private_home, where=str(private_home))
-        folder = tempfile.mkdtemp(prefix="prefect-", dir=private_home)
+        folder = _locked_folder(private_home)
         os.environ[HOME] = folder
         _own_folders.append(folder)
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _locked_folder(private_home: Path) -> str:
+    """Make a folder that is locked while this process lives, which is how a dead one's is told from it."""
+    while True:
+        folder = tempfile.mkdtemp(prefix=PREFECT, dir=private_home)
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            if try_lock(handle) and os.path.samestat(os.fstat(handle), os.stat(folder)):
+                return folder  # the lock is kept: the handle is never closed
+            os.close(handle)
+        except FileNotFoundError:
+            continue  # another process took it for a dead one's before it was locked
+        except OSError:
+            return folder  # a file system without such locks, on which nothing is cleared away either
 
 
 def _users_own() -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from typing import NoReturn
@@ -10,7 +11,8 @@ from typing import NoReturn
 from ...accounting.ledger.chain.anchor import Anchoring
 from ...accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge
 from ...accounting.ledger.entries.kinds import ReleaseCharged
-from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
+from ...accounting.ledger.private_store.keys import KeyRef, PrivateStore, ReleaseFolder
+from ...accounting.ledger.queries import needs_no_secrets
 from ...accounting.ledger.reader import ReleaseState, open_reader
 from ...accounting.ledger.rules.rule import Violation
 from ...accounting.ledger.writer import open_writer
@@ -20,7 +22,7 @@ from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT
 from ..request import Request
 from .stage import stage
 
-__all__ = ["begin_reading", "close", "give_up", "refuse", "reserve"]
+__all__ = ["begin_reading", "close", "destroy_secrets", "give_up", "refuse", "reserve"]
 
 
 @stage("charge")
@@ -232,6 +234,36 @@ def give_up(
     folder.destroy_key()
     folder.draws.forget()
     return refunded
+
+
+def destroy_secrets(
+    releases: Iterable[str], *, ledger_url: str, anchoring: Anchoring, ledger_id: str, store: PrivateStore
+) -> None:
+    """Destroy the secrets of releases that need none any more; one that a live process holds is left alone.
+
+    INVARIANT: a release counts as never charged only where the writers' lock was taken and the ledger continues its
+    anchor: by then a charge whose connection was lost in the middle of its commit is in the ledger or never will be,
+    and a ledger that was set back has not forgotten it.
+
+    Args:
+        releases: their ids, of each of which the private store has a secret.
+        ledger_url: the ledger.
+        anchoring: who signs the chain's heads, and where they are copied to.
+        ledger_id: the ledger's id.
+        store: the private store.
+    """
+    for release_id in releases:
+        with (
+            suppress(Refusal),
+            store.hold(ledger_id=ledger_id, release_id=release_id) as folder,
+            open_writer(ledger_url, anchoring=anchoring) as writer,
+            open_reader(ledger_url) as reader,
+        ):
+            charged, state = writer.has_release(release_id), reader.release(release_id)
+            if charged is (state is not None) and needs_no_secrets(state):
+                folder.destroy_key()
+                if state is None or state.stage == "abandoned":
+                    folder.draws.forget()
 
 
 def refuse(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ["installation", "permissions", "keys", "ledger", "anchor", "Prefect", "Dask", "clock"]
+NAMES = ["installation", "permissions", "keys", "leftovers", "ledger", "anchor", "Prefect", "Dask", "clock"]
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ..entries.values import require_digest, require_release_id
-from .keys import COPY, fingerprint_under, read_private_record
+from .keys import COPY, drafts_in, fingerprint_under, prefect_folders, read_private_record
 
-__all__ = ["copy_of_release", "is_held", "known_names_of_source", "remembered_facts"]
+__all__ = [
+    "copy_of_release",
+    "core_files",
+    "is_held",
+    "known_names_of_source",
+    "left_by_the_dead",
+    "remembered_facts",
+]
 
 LOCKS = Path("/proc/locks")
+CORE = re.compile(r"core([.-].+)?")
+ELF = b"\x7fELF"
 
 
 def remembered_facts(home: Path, *, ledger_id: str, release_id: str) -> dict[str, Any]:
@@ -47,9 +60,13 @@ def is_held(home: Path, *, ledger_id: str, release_id: str) -> bool | None:
     The kernel's table of locks is read, since trying the lock would refuse a process that takes it at that moment.
     Arguments and errors as of `remembered_facts`.
     """
-    lock = _folder(home, ledger_id, release_id) / "lock"
+    return _is_locked(_folder(home, ledger_id, release_id) / "lock")
+
+
+def _is_locked(path: Path) -> bool | None:
+    """Whether a live process of this machine has locked a file or folder; None where the system doesn't tell."""
     try:
-        status = lock.stat()
+        status = path.stat()
     except OSError:
         return False
     try:
@@ -57,6 +74,25 @@ def is_held(home: Path, *, ledger_id: str, release_id: str) -> bool | None:
     except OSError:
         return None
     return any(line.split()[5].endswith(f":{status.st_ino}") for line in locks.splitlines() if " FLOCK " in line)
+
+
+def left_by_the_dead(home: Path) -> tuple[Path, ...]:
+    """Return the drafts and folders for Prefect that no live process has, which the next opening clears away.
+
+    Args:
+        home: the private store; there may be none.
+    """
+    return tuple(path for path in (*drafts_in(home), *prefect_folders(home)) if _is_locked(path) is False)
+
+
+def core_files(*folders: Path) -> tuple[Path, ...]:
+    """Return the core files in some folders: what a process had in memory when it crashed, ids of persons too."""
+    found = []
+    for path in sorted(path for folder in folders for path in folder.glob("core*") if CORE.fullmatch(path.name)):
+        with suppress(OSError), path.open("rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(len(ELF)) == ELF:
+                found.append(path)
+    return tuple(found)
 
 
 def _folder(home: Path, ledger_id: str, release_id: str) -> Path:

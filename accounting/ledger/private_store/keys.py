@@ -12,8 +12,9 @@ import hmac
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,16 +29,22 @@ __all__ = [
     "ReleaseFolder",
     "create_private",
     "destroy",
+    "drafts_in",
     "fingerprint_under",
     "other_names_of_source",
+    "prefect_folders",
     "private_folder",
     "read_private_record",
+    "releases_with_secrets",
     "replace_private",
+    "replace_secret",
     "require_not_held",
     "require_output_not_held",
     "require_private",
     "require_writable",
+    "sweep",
     "sync_folder",
+    "try_lock",
 ]
 
 PRIVATE_FILE = 0o600
@@ -67,12 +74,12 @@ def create_private(path: Path, content: bytes) -> None:
         FileExistsError: there is one; it is left as it is.
         OSError: it can't be written.
     """
-    draft = _write_draft(path, content)
-    try:
-        os.link(draft, path)  # unlike a rename, it fails where the name is taken
-    finally:
-        draft.unlink()
-        sync_folder(path.parent)
+    with _written_draft(path, content) as draft:
+        try:
+            os.link(draft, path)  # unlike a rename, it fails where the name is taken
+        finally:
+            draft.unlink()
+            sync_folder(path.parent)
 
 
 def replace_private(path: Path, content: bytes) -> None:
@@ -81,8 +88,27 @@ def replace_private(path: Path, content: bytes) -> None:
     Raises:
         OSError: it can't be written.
     """
-    _write_draft(path, content).replace(path)
-    sync_folder(path.parent)
+    with _written_draft(path, content) as draft:
+        draft.replace(path)
+        sync_folder(path.parent)
+
+
+def replace_secret(path: Path, content: bytes) -> None:
+    """As `replace_private`, and overwrite the earlier file once the new one is in its place.
+
+    Raises:
+        OSError: it can't be written.
+    """
+    try:
+        earlier = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        replace_private(path, content)
+        return
+    try:
+        replace_private(path, content)
+        _overwrite(earlier)
+    finally:
+        os.close(earlier)
 
 
 def read_private_record(path: Path) -> dict[str, Any] | None:
@@ -115,14 +141,18 @@ def destroy(path: Path) -> None:
     except FileNotFoundError:
         return
     try:
-        size, written = os.fstat(handle).st_size, 0
-        while written < size:
-            written += os.pwrite(handle, bytes(min(ZEROS, size - written)), written)
-        os.fsync(handle)
+        _overwrite(handle)
     finally:
         os.close(handle)
     path.unlink()
     sync_folder(path.parent)
+
+
+def _overwrite(handle: int) -> None:
+    size, written = os.fstat(handle).st_size, 0
+    while written < size:
+        written += os.pwrite(handle, bytes(min(ZEROS, size - written)), written)
+    os.fsync(handle)
 
 
 def sync_folder(path: Path) -> None:
@@ -138,24 +168,90 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _write_draft(path: Path, content: bytes) -> Path:
-    """Write the content beside its place, under a name that nobody else has."""
-    # By a random name: containers that share a store may have equal process ids.
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.draft")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+@contextmanager
+def _written_draft(path: Path, content: bytes) -> Iterator[Path]:
+    """Write the content durably beside its place, under a name that nobody else has; it is locked while the block runs.
+
+    INVARIANT: whoever clears the store away takes a draft that isn't locked for one that a crash has left. One that was
+    cleared between its making and its lock is made anew.
+    """
+    while True:
+        # By a random name: containers that share a store may have equal process ids.
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT}")
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        try:
+            if not try_lock(handle) or not os.fstat(handle).st_nlink:
+                continue
+            os.fchmod(handle, PRIVATE_FILE)
+            view = memoryview(content)
+            while view:
+                view = view[os.write(handle, view) :]
+            os.fsync(handle)
+            yield draft
+        except BaseException:
+            with suppress(OSError):
+                _destroy_draft(draft)
+            raise
+        else:
+            return
+        finally:
+            os.close(handle)
+
+
+DRAFT = ".draft"
+PLACES_OF_DRAFTS = (".", "signing", "signing/public", "outputs", "cache", "sources/*", "jobs/*")
+"""Folders of the store in which files are written that no lock of a release guards."""
+PREFECT = "prefect-"
+"""How the name of a folder begins that a process has for Prefect, locked while it lives."""
+
+
+def try_lock(handle: int) -> bool:
+    """Lock an open file or folder for this process alone, unless another has it; whether it is locked."""
     try:
-        os.fchmod(handle, PRIVATE_FILE)
-        view = memoryview(content)
-        while view:
-            view = view[os.write(handle, view) :]
-        os.fsync(handle)
-    except OSError:
-        with suppress(OSError):
-            destroy(draft)
-        raise
-    finally:
-        os.close(handle)
-    return draft
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def drafts_in(home: Path) -> Iterator[Path]:
+    """Yield the files that somebody has begun to write, or was killed over, but for those of releases."""
+    for place in PLACES_OF_DRAFTS:
+        yield from sorted(home.glob(f"{place}/.*{DRAFT}"))
+
+
+def prefect_folders(home: Path) -> Iterator[Path]:
+    """Yield the folders that processes have for Prefect, or had before they were killed."""
+    yield from sorted(path for path in home.glob(f"{PREFECT}*") if path.is_dir() and not path.is_symlink())
+
+
+def sweep(home: Path) -> None:
+    """Clear away what killed processes have left in a store: drafts, overwritten, and folders for Prefect.
+
+    What can't be cleared away is left, since a process of another account may have it; `doctor` names it.
+
+    Args:
+        home: the store's folder.
+    """
+    for path in (*drafts_in(home), *prefect_folders(home)):
+        with suppress(OSError), ExitStack() as opened:
+            folder = path.is_dir()
+            handle = os.open(path, (os.O_RDONLY if folder else os.O_RDWR) | os.O_CLOEXEC | os.O_NOFOLLOW)
+            opened.callback(os.close, handle)
+            if not try_lock(handle):
+                continue
+            if folder:
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                _destroy_draft(path)
+
+
+def _destroy_draft(draft: Path) -> None:
+    """Destroy a draft; one with a second name is complete and in its place, and would be destroyed there."""
+    if draft.stat().st_nlink > 1:
+        draft.unlink()
+    else:
+        destroy(draft)
 
 
 ENDING = ".draw.json"
@@ -422,7 +518,7 @@ class PrivateStore:
     """
 
     def __init__(self, home: Path) -> None:
-        """Open the store at `home`, and make it where there is none.
+        """Open the store at `home`, make it where there is none, and clear away what killed processes have left.
 
         Raises:
             InputRefused: it can't be made, or others than its owner can look into it.
@@ -433,6 +529,7 @@ class PrivateStore:
         except OSError as error:
             raise _unusable(self.home, error) from None
         require_private(self.home)
+        sweep(self.home)
 
     def release_folder(self, *, ledger_id: str, release_id: str) -> ReleaseFolder:
         """A release's folder, made where there is none; whoever changes what is in it holds it by `hold`.
@@ -511,6 +608,23 @@ class PrivateStore:
             with suppress(FileExistsError):
                 create_private(path, secrets.token_bytes(KEY_BYTES))
         return path.read_bytes()
+
+
+def releases_with_secrets(home: Path, *, ledger_id: str) -> Iterator[str]:
+    """Yield the releases of a ledger whose folder has a key, a draft or a copy of records; nothing is changed.
+
+    Args:
+        home: the store's folder.
+        ledger_id: the ledger, 64 hexadecimal digits.
+    """
+    try:
+        folders = sorted(os.scandir(home / "releases" / ledger_id), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for folder in folders:
+        with suppress(OSError), os.scandir(folder.path) as entries:
+            if any(entry.name.endswith((".key", DRAFT)) or entry.name == COPY.parts[0] for entry in entries):
+                yield folder.name
 
 
 def require_private(home: Path) -> None:
@@ -613,16 +727,10 @@ def _lock_output(handle: int, output: str, *, kind: int) -> None:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Destroy what a killed holder had begun to write; the caller holds the release.
-
-    A draft with a second name is complete and in its place: overwriting it would destroy what is kept there.
-    """
+    """Destroy what a killed holder had begun to write; the caller holds the release."""
     try:
-        for draft in path.glob(".*.draft"):
-            if draft.stat().st_nlink > 1:
-                draft.unlink()
-            else:
-                destroy(draft)
+        for draft in path.glob(f".*{DRAFT}"):
+            _destroy_draft(draft)
     except OSError as error:
         raise _unusable(path, error) from None
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ....mechanisms.errors import InputRefused
 from ..given_files import read_given
-from .keys import PrivateStore, create_private, private_folder, replace_private
+from .keys import PrivateStore, create_private, private_folder, replace_secret
 
 __all__ = [
     "ALGORITHM",
@@ -268,7 +268,7 @@ class SigningKeys:
             for key in (earlier, drawn):
                 if key is not None:
                     self._list(key.public)
-            replace_private(self._key_file, drawn.seed)
+            replace_secret(self._key_file, drawn.seed)
         except OSError as error:
             raise _unusable(self.home, error) from None
         return drawn.public

@@ -88,7 +88,7 @@ def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) ->
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(signing, "replace_private", crash)
+        patch.setattr(signing, "replace_secret", crash)
         with pytest.raises(KeyboardInterrupt):
             keys.rotate(os.urandom)
     assert keys.current() == before

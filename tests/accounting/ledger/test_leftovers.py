@@ -1,0 +1,229 @@
+"""What a killed process leaves in the private store is destroyed at the next opening, and named by `doctor`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from crowdblend.accounting.ledger.private_store import keys
+from crowdblend.accounting.ledger.private_store.keys import PrivateStore
+from crowdblend.accounting.ledger.private_store.signing import SEED_BYTES, SigningKeys
+from crowdblend.accounting.ledger.reader import open_reader
+from crowdblend.deploy.prefect import environment
+
+
+def seed(number: int) -> Callable[[int], bytes]:
+    return lambda size: bytes([number]) * size
+
+
+def forked(work: Callable[[], None]) -> int:
+    """A process that does some work, and its end; its number."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return child
+
+
+def killed(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_at(function: str, work: Callable[[], None]) -> None:
+    """Have a process of its own do some work, and be killed where it would call a method of a path."""
+
+    def begin() -> None:
+        setattr(Path, function, killed)
+        work()
+
+    assert os.WTERMSIG(os.waitpid(forked(begin), 0)[1]) == signal.SIGKILL
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A file that is open while it loses its name."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def drafts(home: Path) -> list[Path]:
+    return sorted(home.rglob(".*.draft"))
+
+
+def test_the_draft_of_a_signing_key_is_overwritten(tmp_path) -> None:
+    home = tmp_path / "home"
+    signing = SigningKeys(home=home)
+    signing.create_where_none(seed(1))
+    killed_at("replace", lambda: signing.rotate(seed(2)))
+    [draft] = drafts(home)
+    with opened(draft) as handle:
+        assert os.pread(handle, SEED_BYTES, 0) == bytes([2]) * SEED_BYTES
+        PrivateStore(home)
+        assert os.pread(handle, SEED_BYTES, 0) == bytes(SEED_BYTES)
+    assert drafts(home) == []
+    assert signing.current().seed == bytes([1]) * SEED_BYTES
+
+
+def test_a_second_name_of_a_signing_key_is_removed_before_the_key_becomes_an_old_one(tmp_path) -> None:
+    home = tmp_path / "home"
+    signing = SigningKeys(home=home)
+    PrivateStore(home)
+    killed_at("unlink", lambda: signing.create_where_none(seed(1)))
+    [draft] = drafts(home)
+    assert draft.stat().st_nlink == 2
+    PrivateStore(home)
+    assert drafts(home) == []
+    assert signing.current().seed == bytes([1]) * SEED_BYTES
+
+
+def test_rotation_overwrites_the_earlier_private_key(tmp_path) -> None:
+    signing = SigningKeys(home=tmp_path / "home")
+    signing.create_where_none(seed(1))
+    with opened(tmp_path / "home" / "signing" / "current.key") as earlier:
+        signing.rotate(seed(2))
+        assert os.pread(earlier, SEED_BYTES, 0) == bytes(SEED_BYTES)
+    assert signing.current().seed == bytes([2]) * SEED_BYTES
+
+
+def test_the_draft_of_a_live_process_is_left_alone(tmp_path, monkeypatch) -> None:
+    """Another process opens the store while this one is about to put a file into its place."""
+    home = tmp_path / "home"
+    PrivateStore(home)
+    real = Path.replace
+
+    def other_opens(draft: Path, target: Path) -> Path:
+        os.waitpid(forked(lambda: PrivateStore(home)), 0)
+        return real(draft, target)
+
+    monkeypatch.setattr(Path, "replace", other_opens)
+    keys.replace_private(home / "record", b"whole")
+    assert (home / "record").read_bytes() == b"whole"
+
+
+def test_a_draft_that_is_taken_for_a_dead_ones_before_it_is_locked_is_made_anew(tmp_path, monkeypatch) -> None:
+    home = tmp_path / "home"
+    PrivateStore(home)
+    real, waiting = keys.try_lock, [home]
+
+    def other_is_faster(handle: int) -> bool:
+        if waiting:
+            waiting.pop()
+            [draft] = drafts(home)
+            draft.unlink()
+        return real(handle)
+
+    monkeypatch.setattr(keys, "try_lock", other_is_faster)
+    keys.create_private(home / "record", b"whole")
+    assert (home / "record").read_bytes() == b"whole"
+    assert drafts(home) == []
+
+
+def test_the_folder_for_prefect_of_a_killed_process_is_removed_and_a_live_ones_is_not(tmp_path, monkeypatch) -> None:
+    home = tmp_path / "home"
+    PrivateStore(home)
+    monkeypatch.delenv("PREFECT_HOME", raising=False)
+
+    def make_one(leave: Callable[[], None]) -> None:
+        os.environ.pop("PREFECT_HOME", None)
+        environment.configure_prefect_home(home, whatever_is_there=True)
+        leave()
+
+    read, write = os.pipe()
+    live = forked(lambda: make_one(lambda: (os.write(write, b"made"), signal.pause())))
+    assert os.read(read, 4) == b"made"
+    os.waitpid(forked(lambda: make_one(killed)), 0)
+    folders = set(home.glob("prefect-*"))
+    assert len(folders) == 2
+    PrivateStore(home)
+    [left] = home.glob("prefect-*")
+    os.kill(live, signal.SIGKILL)
+    os.waitpid(live, 0)
+    assert left in folders
+    PrivateStore(home)
+    assert not list(home.glob("prefect-*"))
+
+
+def test_keys_of_releases_that_need_none_are_destroyed_by_the_next_run(desk) -> None:
+    """One was killed between its publication and the end of its key, one before it was charged."""
+    desk.add_dataset()
+    spec = desk.write_spec()
+    desk.succeed("run", spec, "--release-id", "closed")
+    with open_reader(desk.ledger) as reader:
+        ledger_id = reader.ledger_id
+    store, made = PrivateStore(desk.home), []
+    for name in ("closed", "never-charged", "held"):
+        folder = store.release_folder(ledger_id=ledger_id, release_id=name)
+        made.append(folder.create_key(os.urandom).path)
+    told = desk("doctor")
+    assert told.code == 1
+    assert "release closed, which is published" in told.out
+    assert "release never-charged, which was never charged" in told.out
+    with store.hold(ledger_id=ledger_id, release_id="held"), opened(made[0]) as handle:
+        desk.succeed("run", desk.write_spec(output="second"), "--release-id", "second")
+        assert os.pread(handle, 32, 0) == bytes(32)
+        assert [path.exists() for path in made] == [False, False, True]
+    assert not list((desk.home / "releases" / ledger_id / "second").glob("*.key"))
+
+
+def test_keys_of_an_open_release_are_kept(desk, monkeypatch) -> None:
+    from crowdblend.flows import release
+    from crowdblend.mechanisms.errors import ReleaseFailed
+
+    def fail(**_: object) -> None:
+        raise ReleaseFailed("the lights went out.")
+
+    desk.add_dataset()
+    spec = desk.write_spec()
+    with monkeypatch.context() as dark:
+        dark.setattr(release, "write_output", fail)
+        assert desk("run", spec, "--release-id", "open").code == 1
+    [key] = desk.home.rglob("sampling.key")
+    desk.succeed("run", desk.write_spec(output="second"), "--new")
+    assert key.exists()
+    assert desk("doctor").code == 0
+    desk.succeed("run", desk.write_spec(), "--release-id", "open")
+
+
+def test_doctor_names_drafts_folders_and_core_files(desk) -> None:
+    desk.add_dataset()
+    draft, folder, core = (
+        desk.home / "signing" / ".current.key.77.draft",
+        desk.home / "prefect-x",
+        desk.folder / "core.7",
+    )
+    draft.write_bytes(b"begun")
+    folder.mkdir()
+    shutil.copyfile("/proc/self/exe", core)
+    (desk.folder / "core.txt").write_text("the core of a matter")
+    told = desk("doctor")
+    assert told.code == 1
+    for path in (draft, folder, core):
+        assert str(path) in told.out
+    assert "core.txt" not in told.out
+    core.unlink()
+    PrivateStore(desk.home)
+    assert desk("doctor").code == 0
+
+
+@pytest.fixture
+def core_limit() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+def test_a_command_leaves_no_core_file(desk, core_limit) -> None:
+    desk.add_dataset()
+    assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
