@@ -17,6 +17,7 @@ from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source, metadata_remarks
+from ..flows.releases.kind import rehearsal_epsilon
 from ..mechanisms.amounts import amount_left, amount_shown, counted, share_shown
 from ..mechanisms.errors import InputRefused, Refusal
 from ..mechanisms.recoding import GeneralizationMap
@@ -52,7 +53,25 @@ def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
         request: what is asked for.
         state_paths: where the ledger lies; there need be none.
     """
-    return {"budget": _budget(request, state_paths), "source": _source(request)}
+    return {
+        "budget": _budget(request, state_paths),
+        "source": _source(request),
+        "rehearsal_epsilon": _rehearsal(request),
+    }
+
+
+def _rehearsal(request: Request) -> float | None:
+    epsilon = rehearsal_epsilon(request)
+    return None if epsilon is None else float(epsilon)
+
+
+def _offer(epsilon: float | None) -> Iterator[str]:
+    """That a release can be rehearsed before its charge."""
+    if epsilon is not None:
+        yield (
+            f"A rehearsal tells beforehand, for ε = {amount_shown(epsilon)}, how many values of each column become *: "
+            "crowdblend run SPEC.toml --rehearse"
+        )
 
 
 def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: FilterCharge | None) -> BudgetFacts:
@@ -158,6 +177,7 @@ def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"Source: {files} of {FORMATS[source['format']]}{table} with every column that is named."
     for remark in source["remarks"]:
         yield f"Warning: {remark}"
+    yield from _offer(facts.get("rehearsal_epsilon"))
 
 
 def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
@@ -248,6 +268,9 @@ def print_dry_run(found: DryRun, *, as_json: bool) -> None:
         table = "" if source.version is None else f" of version {source.version} of the table"
         read = f"{counted(len(source.files), 'file')}{table}" if source.query is None else source.query.where
         click.echo(f"It would read {read} and write {found.request.output}.")
+    if found.charge is not None:
+        for line in _offer(_rehearsal(found.request)):
+            click.echo(line)
     click.echo("Nothing was charged or written, and no record was read.")
 
 
@@ -286,6 +309,7 @@ def _dry_run(found: DryRun) -> outputs.DryRun:
             "epsilon": 0.0 if charge is None else float(charge.epsilon),
             "delta": 0.0 if charge is None else float(charge.delta),
         },
+        "rehearsal_epsilon": _rehearsal(request),
         "budget": _budget_after(found),
         "source": None if found.layout is None else source_facts(found.layout, remarks=found.remarks),
         "levels": {column.name: column.level for column in recoding.columns}

@@ -53,6 +53,7 @@ def run_release(
     series: str | None = None,
     new: bool = False,
     scheduled: Scheduled | None = None,
+    rehearse: bool = False,
     randomness: Callable[[int], bytes],
     stages: Stages | None = None,
 ) -> RunResult:
@@ -68,6 +69,7 @@ def run_release(
         series: the series whose next release this is, None for a release that is charged for itself.
         new: whether a release may begin beside an unfinished one of the same specification, which then costs twice.
         scheduled: what a schedule says of the delivery; None where nothing is scheduled.
+        rehearse: whether to rehearse the release instead, at a price of its own.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
         stages: who is shown the progress; None for the terminal.
 
@@ -89,6 +91,7 @@ def run_release(
         series=series,
         new=new,
         scheduled=scheduled,
+        rehearse=rehearse,
     ) as prepared:
         if prepared.other_names:
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
@@ -176,6 +179,9 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
         hierarchies={column.name: column.hierarchy for column in generalization.columns},
         drawn=isinstance(request.recoding, MapChoice),
     )
+    if request.rehearsal:
+        told["rehearsal"] = published.details["rehearsal"]
+        sentences = tuple(_rehearsed(one) for one in told["rehearsal"])
     looked: LookedUp = {"output_in_place": _in_place(published)} if looked_up else {}
     return {
         "release_id": prepared.release_id,
@@ -196,6 +202,16 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
         "certificate": certificate_of(published.output),
         "timings": {name: round(seconds, 4) for name, seconds in stages.seconds.items()},
     }
+
+
+def _rehearsed(column: Mapping[str, Any]) -> str:
+    """What a rehearsal tells of a column."""
+    if column["share"] is None:
+        return f"{column['column']}: nothing can be told, since there are too few records for this noise."
+    return (
+        f"{column['column']}: about {column['share']:.1%} of the values become * at the finest level "
+        f"({column['low']:.1%} to {column['high']:.1%} with a confidence of 95 %)."
+    )
 
 
 def _in_place(published: StagedRelease) -> bool | None:
@@ -418,7 +434,7 @@ def result_text(result: Mapping[str, Any]) -> str:
     else:
         lines = [f"Published {what}: {result['output']}", payer[0].upper() + payer[1:]]
     stages = result.get("stages", ())
-    if len(stages) < 2 and result["levels"]:
+    if len(stages) < 2 and result["levels"] and "rehearsal" not in result:
         lines.append(f"Levels: {levels_text(result['levels'], drawn=kind.startswith('epsilon-safe-'))}.")
     if len(stages) > 1:
         lines += [

@@ -174,6 +174,7 @@ def prepared_release(
     series: str | None = None,
     new: bool = False,
     scheduled: Scheduled | None = None,
+    rehearse: bool = False,
 ) -> Iterator[PreparedRelease]:
     """Check a release up to the charge and hold its lock until the block ends.
 
@@ -186,6 +187,7 @@ def prepared_release(
             mechanisms; None for a release that pays for itself.
         new: whether a release may begin beside an unfinished one of the same specification.
         scheduled: what a schedule says of the delivery; None where nothing is scheduled.
+        rehearse: whether it is the release's rehearsal; not of a series.
 
     Raises:
         InputRefused: the specification, its hierarchies, the source's metadata or the output is wrong, there is no
@@ -197,7 +199,7 @@ def prepared_release(
     check_release_id(release_id)
     _require_clock()
     series, part = series_and_part(series)
-    ad_hoc = read_spec(spec, output=output) if series is None else None
+    ad_hoc = read_spec(spec, output=output, rehearse=rehearse) if series is None else None
     reader = open_reader(state_paths.ledger_url)
     PrivateStore(state_paths.home)
     state_paths.anchoring.keys.current()
@@ -726,6 +728,7 @@ def dry_run(
     release_id: str | None,
     series: str | None = None,
     new: bool = False,
+    rehearse: bool = False,
 ) -> DryRun:
     """Do what `prepared_release` does, in its order, but leave nothing: no lock, no folder, no entry.
 
@@ -738,6 +741,7 @@ def dry_run(
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, None for a release that pays for itself.
         new: as of `prepared_release`.
+        rehearse: as of `prepared_release`.
 
     Raises:
         InputRefused: as `prepared_release`.
@@ -748,7 +752,7 @@ def dry_run(
     check_release_id(release_id)
     _require_clock()
     series, part = series_and_part(series)
-    ad_hoc = read_spec(spec, output=output) if series is None else None
+    ad_hoc = read_spec(spec, output=output, rehearse=rehearse) if series is None else None
     reader = open_reader(state_paths.ledger_url)
     if os.path.exists(state_paths.home):
         require_private(state_paths.home)

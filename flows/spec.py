@@ -45,13 +45,14 @@ BEFOREHAND = frozenset(
 """Keys by which people look for what isn't done here: choosing rows, computing columns."""
 
 
-def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Request:
+def read_spec(path: Path, *, output: Output | None, releases: int = 1, rehearse: bool = False) -> Request:
     """Read and check a specification and the hierarchies that it names; no record is touched.
 
     Args:
         path: the TOML file; relative paths in it start from its folder.
         output: replaces [release].output; None keeps the specification's.
         releases: how many releases of it δ and the price are for; more than one fixes both k and rate.
+        rehearse: whether to ask for the rehearsal of the release instead.
 
     Raises:
         InputRefused: anything that is wrong, with file and key or line.
@@ -79,6 +80,10 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1) -> Reques
             where=f"{path}: [data].{limit.unit}",
             remedy="Name a column that serves nothing else.",
         )
+    if rehearse:
+        from .releases.answer import rehearsal_of  # of rehearsals alone
+
+        return rehearsal_of(request, output=output)
     return request
 
 

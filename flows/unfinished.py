@@ -86,6 +86,7 @@ def run_command(
     scheduler: str | None = None,
     series: str | None = None,
     ledger: str | None = None,
+    rehearse: bool = False,
 ) -> str:
     """The command line that runs or resumes a release, as a shell takes it.
 
@@ -98,8 +99,9 @@ def run_command(
         scheduler: the scheduler's address, where one was given.
         series: the series that pays for it, if any.
         ledger: the ledger's URL where it was given as an option.
+        rehearse: whether it is a rehearsal.
     """
-    argv = ["crowdblend", "run", str(spec), "--release-id", release_id]
+    argv = ["crowdblend", "run", str(spec), *(["--rehearse"] if rehearse else []), "--release-id", release_id]
     for option, value in (("--series", series), ("--output", output), ("--scheduler", scheduler)):
         argv += [] if value is None else [option, value]
     return shlex.join(argv) + _ledger_option(ledger)
@@ -178,7 +180,12 @@ def _ways_of(
         mixed = reader.series(paid.name).registered.mixed
         series = paid.name if mixed is None else f"{paid.name}:{mixed.part_of(paid.number)}"
     finish = run_command(
-        spec, release_id=state.release_id, output=None if usual else place, series=series, ledger=ledger
+        spec,
+        release_id=state.release_id,
+        output=None if usual else place,
+        series=series,
+        ledger=ledger,
+        rehearse=request.rehearsal,
     )
     finished, given_up = commands_for(state.release_id, state.stage, finish=finish, ledger=ledger)
     return finished, f"{given_up}."

@@ -97,6 +97,7 @@ class Request(ABC):
         verify_page: whether the page that checks a certificate in a browser is published too.
         written_source: the source as the specification has it, where parts of it are of a day; None elsewhere.
         source_day: the day that these parts are of.
+        rehearsal: whether it rehearses the release that the specification asks for, instead of making it.
     """
 
     kind: ClassVar[str]
@@ -127,6 +128,7 @@ class Request(ABC):
     verify_page: bool = False
     written_source: str | None = None
     source_day: date | None = None
+    rehearsal: bool = False
 
     @property
     def paper_price(self) -> Price | None:

@@ -34,6 +34,11 @@ __all__ = ["abandon", "demo", "print_result", "release", "run", "verify"]
     help="Run the next release of this series, which was charged when it was registered; NAME:2 of its second part.",
 )
 @NEW
+@click.option(
+    "--rehearse",
+    is_flag=True,
+    help="Instead of the release, for a twentieth of its ε, count noisily how many values of each column become *.",
+)
 @click.option("--dry-run", is_flag=True, help="Check all that comes before the charge, say what it would be, and stop.")
 @AS_JSON
 def run(
@@ -44,6 +49,7 @@ def run(
     release_id: str | None,
     series: str | None,
     new: bool,
+    rehearse: bool,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -51,6 +57,8 @@ def run(
 
     Where an earlier release of the same specification was cut off, it is named and nothing is charged.
     """
+    if rehearse and series is not None:
+        raise click.UsageError("--rehearse is charged for itself: leave out --series.")
     another = begins_another(new=new, release_id=release_id)
     if dry_run:
         _dry_run(
@@ -60,6 +68,7 @@ def run(
             release_id=release_id,
             series=series,
             new=another,
+            rehearse=rehearse,
             as_json=as_json,
         )
         return 0
@@ -76,6 +85,7 @@ def run(
             release_id=release_id,
             series=series,
             new=another,
+            rehearse=rehearse,
             randomness=secrets.token_bytes,
             stages=stages,
         )
@@ -85,7 +95,7 @@ def run(
         from ...flows.unfinished import run_command
 
         again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger_url}
-        finish = run_command(spec, release_id=stages.release_id, **again)
+        finish = run_command(spec, release_id=stages.release_id, rehearse=rehearse, **again)
         return _print_interruption(stages.release_id, places, finish=finish, ledger=ledger_url, as_json=as_json)
     print_result(result, as_json=as_json)
     return 0
@@ -124,6 +134,7 @@ def _dry_run(
     release_id: str | None,
     series: str | None,
     new: bool,
+    rehearse: bool,
     as_json: bool,
 ) -> None:
     from ...flows.prepare import dry_run
@@ -131,7 +142,9 @@ def _dry_run(
     from ..readiness import print_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())
-    found = dry_run(spec, state_paths=places, output=place, release_id=release_id, series=series, new=new)
+    found = dry_run(
+        spec, state_paths=places, output=place, release_id=release_id, series=series, new=new, rehearse=rehearse
+    )
     print_dry_run(found, as_json=as_json)
 
 

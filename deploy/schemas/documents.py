@@ -15,6 +15,7 @@ __all__ = [
     "PlannedMargins",
     "PublishedMargins",
     "PublishedStage",
+    "RehearsedColumn",
     "Sha256",
 ]
 
@@ -121,6 +122,15 @@ class PublishedMargins(PlannedMargins):
     largest_difference: Annotated[float, "between a margin and the weighted rows."]
 
 
+class RehearsedColumn(TypedDict):
+    """What a rehearsal tells of a column, by noisy counts of some of the records."""
+
+    column: Annotated[str, "its name."]
+    share: Annotated[float | None, "of the values that become `*`; null where the noise drowns the counts."]
+    low: Annotated[float | None, "lower end of its interval of 95 %."]
+    high: Annotated[float | None, "upper end."]
+
+
 class Published(TypedDict):
     """What was published; what is there beside form, groups and records depends on the kind of release."""
 
@@ -134,6 +144,7 @@ class Published(TypedDict):
         Annotated[int, "at least half of the published records have so many labels that aren't `*`, or more."]
     ]
     columns_at_star: NotRequired[Annotated[list[str], "of which every published label is `*`."]]
+    rehearsal: NotRequired[Annotated[list[RehearsedColumn], "of a rehearsal alone."]]
     confidence: NotRequired[Annotated[str, "of the intervals."]]
     missing: NotRequired[Annotated[int | None, "what a missing value counted as in an answer."]]
     stages: NotRequired[Annotated[list[PublishedStage], "of a deletion release."]]

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from .documents import Day, Inclusion, Mechanism, PlannedMargins, PublishedMargins, PublishedStage, Sha256
+from .documents import (
+    Day,
+    Inclusion,
+    Mechanism,
+    PlannedMargins,
+    PublishedMargins,
+    PublishedStage,
+    RehearsedColumn,
+    Sha256,
+)
 
 __all__ = [
     "Account",
@@ -123,6 +132,7 @@ class Told(TypedDict):
     ]
     columns_at_star: NotRequired[Annotated[list[str], "of which every published label is `*`."]]
     in_words: NotRequired[Annotated[list[str], "how much the records tell, and what to check of columns that are `*`."]]
+    rehearsal: NotRequired[Annotated[list[RehearsedColumn], "of a rehearsal alone."]]
     stages: NotRequired[Annotated[list[PublishedStage], "of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PublishedMargins, "beside them."]]
 
@@ -225,6 +235,7 @@ class DryRun(Included):
     delta: Annotated[float, "δ of the guarantee."]
     epsilon_paper: Annotated[Number, "ε by the published bound."]
     charge: Annotated[Charge, "that a run would make."]
+    rehearsal_epsilon: Annotated[Number, "what a rehearsal would cost; null where there is none."]
     budget: Annotated[BudgetFacts, "before and after it."]
     source: Annotated[SourceFacts | None, "of the records; null where the release is published already."]
     levels: Annotated[dict[str, int] | None, "of the columns; null where they are drawn, or there are none."]
@@ -276,6 +287,7 @@ class ExplainedStage(TypedDict):
 class Explanation(Included):
     """What a specification would do and cost; some keys are of some kinds of release alone."""
 
+    rehearsal_epsilon: NotRequired[Annotated[Number, "what a rehearsal would cost; null where there is none."]]
     dataset: Annotated[str, "whose budget would pay."]
     mechanism: Annotated[Mechanism, "its versioned record."]
     epsilon: Annotated[float, "ε of all its releases."]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, assert_never
 
@@ -23,15 +23,16 @@ from ...mechanisms.answers import (
     answered,
     estimates,
     half_width,
+    noise_of,
     standard_errors,
     tallied,
 )
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.declare import BUCKET_CODE, IntervalHierarchy
-from ...mechanisms.mechanism import ADD_REMOVE, Relation
+from ...mechanisms.mechanism import ADD_REMOVE, Randomness, Relation
 from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...tasks.request import Request
+from ...tasks.request import Output, Request, output_at
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable, refuse_unknown_noise
 from .kind import (
@@ -43,16 +44,22 @@ from .kind import (
     count_records,
     fixed_columns,
     record_layout,
+    rehearsal_epsilon,
 )
 
 if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "AnswerRequest", "AnswerTable"]
+__all__ = ["KIND", "AnswerRequest", "AnswerTable", "rehearsal_of"]
 
 FIGURES = ("answer", "interval_low", "interval_high", "standard_error")
 FIRST_CODE = 2  # after the bucket's and the one of smaller numbers, as `IntervalHierarchy` has them
+REHEARSAL_LABELS = ("column", "values")
+LONGEST_LABEL = 90
+_COINS_AT_ONCE = 1 << 18
+_DROWNED = 4.0
+_TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
 
 
@@ -95,12 +102,69 @@ class AnswerRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The groups, what counts for a missing value, and the confidence."""
+        """The groups, what counts for a missing value, the confidence, and whether it is a rehearsal."""
         return {
             "groups": None if self.groups is None else self.groups.digest(),
             "missing": self.missing,
             "confidence": str(self.confidence),
+            **({"rehearsal": 1} if self.rehearsal else {}),
         }
+
+
+def rehearsal_of(request: Request, *, output: Output | None) -> AnswerRequest:
+    """Return what rehearses a release: noisy counts of the values of each column that become `*`, and of the others.
+
+    Each record is counted for one column, which a coin of its own chooses, as having `*` there at the release's finest
+    level or not: a COUNT in twice as many groups as there are columns, at a twentieth of the release's ε.
+
+    Args:
+        request: the release.
+        output: where the counts are published; None for a place beside the release's.
+
+    Raises:
+        InputRefused: a release of this kind can't be rehearsed, or none of its columns has labels but `*`.
+    """
+    whole, recoding = rehearsal_epsilon(request), request.recoding
+    finest = recoding if isinstance(recoding, GeneralizationMap) else recoding.lattice.map_of(recoding.lattice.finest)
+    columns = tuple(column for column in finest.columns if column.size > 1)
+    if whole is None or not columns or any(column.name in (*REHEARSAL_LABELS, *FIGURES) for column in columns):
+        raise InputRefused(
+            "there is nothing to rehearse here: a rehearsal is of rows of labels, of columns of other names than "
+            f"{', '.join((*REHEARSAL_LABELS, *FIGURES))}.",
+            where="--rehearse",
+            remedy="Leave it out.",
+        )
+    records = request.price.rows_per_person
+    mechanism = CountAnswer(
+        epsilon=_TWELVE_DIGITS.divide(whole, records).normalize(),
+        relation=ADD_REMOVE,
+        groups=2 * len(columns),
+        sampling_rate=None,
+    )
+    place = request.output
+    beside = output_at(f"{place}-rehearsal", base=request.base)
+    return AnswerRequest(
+        label=f"{request.label[:LONGEST_LABEL]}-rehearsal",
+        file_format=request.file_format,
+        output=beside if output is None else output,
+        dataset=request.dataset,
+        source=request.source,
+        base=request.base,
+        written_source=request.written_source,
+        source_day=request.source_day,
+        version=request.version,
+        query=request.query,
+        reading=request.reading,
+        limit=request.limit,
+        verify_page=request.verify_page,
+        price=price(mechanism, delta=Decimal(0), rows_per_person=records),
+        mechanism=mechanism,
+        recoding=GeneralizationMap(columns=columns),
+        groups=None,
+        missing=0,
+        confidence=Decimal("0.95"),
+        rehearsal=True,
+    )
 
 
 def _request(given: GivenSpec) -> AnswerRequest:
@@ -256,10 +320,61 @@ def _values(codes: NDArray[np.int64], *, lower: int, upper: int, missing: int) -
     return values
 
 
+def rehearsal_tally(counts: GroupCounts, request: AnswerRequest, *, randomness: Randomness) -> Tally:
+    """Count each record for one column, as declared or as `*` there: groups 2i and 2i + 1 of the column number i.
+
+    PRIVACY: which column a record is counted for depends on its own coin alone, so one record more is one more in one
+    group, whatever the coins of the others are (docs/proofs/answers.md). The coins are kept nowhere.
+
+    Args:
+        counts: of `request.recoding`.
+        request: a rehearsal.
+        randomness: the source of secret random bytes.
+    """
+    columns = len(request.recoding.columns)
+    starred = np.stack([codes == BUCKET_CODE for codes in request.recoding.decode(counts.keys)])
+    patterns, of = np.unique(starred, axis=1, return_inverse=True)
+    records = np.zeros(patterns.shape[1], dtype=np.int64)
+    np.add.at(records, of.reshape(-1), counts.counts)
+    groups = np.zeros(2 * columns, dtype=np.int64)
+    for pattern, many in zip(patterns.T, records.tolist(), strict=True):
+        for first in range(0, many, _COINS_AT_ONCE):
+            coins = np.frombuffer(randomness(8 * min(_COINS_AT_ONCE, many - first)), dtype="<u8")
+            chosen = (coins % np.uint64(columns)).astype(np.int64)
+            groups += np.bincount(2 * chosen + pattern[chosen], minlength=2 * columns)
+    return Tally(records=groups, sums=np.zeros(2 * columns, dtype=np.int64))
+
+
 def _protected(request: AnswerRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
     """The noisy numbers, in steps of the answer."""
-    del work
+    if request.rehearsal:
+        return answered(request.mechanism, rehearsal_tally(counts, request, randomness=work.randomness))
     return answered(request.mechanism, tally_of(counts, request))
+
+
+def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[str, Any]]:
+    """The share of each column's values that become `*`, by the noisy counts, with the ends of an interval of 95 %.
+
+    The interval has the noise of both counts and the choice of the records that were counted for the column, by the
+    normal approximation; no share is told where the noise drowns the counts.
+
+    Args:
+        request: a rehearsal.
+        steps: its noisy counts, as `rehearsal_tally` orders them.
+    """
+    deviation, quantile = noise_of(request.mechanism).variance ** 0.5, NormalDist().inv_cdf(0.975)
+    found = []
+    for place, column in enumerate(request.recoding.columns):
+        declared, starred = int(steps[2 * place]), int(steps[2 * place + 1])
+        many = declared + starred
+        share = low = high = None
+        if many > _DROWNED * deviation:
+            share = min(1.0, max(0.0, starred / many))
+            spread = share * (1.0 - share) / many + (share**2 + (1.0 - share) ** 2) * (deviation / many) ** 2
+            width = quantile * spread**0.5
+            low, high = max(0.0, share - width), min(1.0, share + width)
+        found.append({"column": column.name, "share": share, "low": low, "high": high})
+    return found
 
 
 def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int, ...]) -> Publication:
@@ -269,7 +384,14 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
     count or sum from a sample has a normal approximation, which the sampling is part of; a mean from a sample has an
     interval for the sample's mean.
     """
-    from ...tasks.stages.table import Publication, PublishedTable, TableColumn, figure_columns, label_columns
+    from ...tasks.stages.table import (
+        Publication,
+        PublishedTable,
+        TableColumn,
+        figure_columns,
+        label_columns,
+        text_column,
+    )
 
     answer, confidence = request.mechanism, float(request.confidence)
     errors = standard_errors(answer, steps)
@@ -280,6 +402,12 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
         widths = [quantile * error for error in errors]
     values = [float(value) for value in estimates(answer, steps)]
     labels: tuple[TableColumn, ...] = ()
+    details: dict[str, Any] = {"confidence": str(request.confidence), "missing": request.missing}
+    if request.rehearsal:
+        names = [column.name for column in request.recoding.columns for _ in range(2)]
+        cells = (names, ["declared", "*"] * len(request.recoding.columns))
+        labels = tuple(text_column(name, own) for name, own in zip(REHEARSAL_LABELS, cells, strict=True))
+        details["rehearsal"] = starred_shares(request, steps)
     if request.groups is not None:
         labels = label_columns(np.arange(answer.groups).reshape(1, -1), generalization=request.groups)
     plain = (replace(column, values=column.values.dictionary_decode()) for column in labels)
@@ -290,7 +418,7 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
         groups=answer.groups,
         records=None,
         form="answer",
-        details={"confidence": str(request.confidence), "missing": request.missing},
+        details=details,
     )
 
 

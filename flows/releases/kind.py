@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
@@ -55,6 +55,7 @@ __all__ = [
     "fixed_columns",
     "kind_of_mechanism",
     "record_layout",
+    "rehearsal_epsilon",
     "release_kind",
     "require_left",
 ]
@@ -82,6 +83,23 @@ def release_kind(name: str) -> ReleaseKind:
     """
     kind: ReleaseKind = import_module(KINDS[name]).KIND
     return kind
+
+
+REHEARSED = frozenset({"microdata", "deletion", "synthetic"})
+"""The kinds of release that can be rehearsed: those that publish rows of labels."""
+_REHEARSAL_SHARE = Decimal("0.05")
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_FLOOR)
+
+
+def rehearsal_epsilon(request: Request) -> Decimal | None:
+    """The ε of a rehearsal, a twentieth of the release's; None where a release of this kind can't be rehearsed.
+
+    Args:
+        request: the release, or its rehearsal.
+    """
+    if request.rehearsal or request.kind not in REHEARSED or request.price.releases > 1:
+        return None
+    return _THREE_DIGITS.multiply(request.price.epsilon, _REHEARSAL_SHARE)
 
 
 def kind_of_mechanism(mechanism: Mechanism) -> ReleaseKind:
