@@ -281,13 +281,15 @@ def try_staging(output: Path) -> None:
     Raises:
         OSError: it can't be made, such as by a name that is too long beside the output's own.
     """
-    folder = staging_folder(output, sample_id=os.urandom(8).hex(), private=output)  # no coin of the release
-    made = [above for above in (folder, *folder.parents) if not above.exists()]
+    # Always by one name: what a kill leaves of it, the next trial removes.
+    folder = staging_folder(output, sample_id=TRIAL[:16], private=output)
+    made = [above for above in folder.parents if not above.exists()]
     try:
-        folder.mkdir(mode=0o755, parents=True)
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         trial = folder / TRIAL
         trial.touch()
-        trial.unlink()
+        trial.unlink(missing_ok=True)
+        folder.rmdir()
     finally:
         for above in made:
             with suppress(OSError):  # another release's folder may lie in it by now
