@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache, partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
@@ -109,6 +110,7 @@ def _stages(
             table_version=layout.source.version,
             delivery=delivery_bytes(layout.source),
             code_version=version("crowdblend"),
+            software=software_digest(),
             today=datetime.now(UTC).date(),
             randomness=randomness,
         )
@@ -181,6 +183,28 @@ def code_sources() -> str:
     PRIVACY: a function of the installed software alone.
     """
     return digest_of_sources(ROOMS)
+
+
+LIBRARIES = ("dask", "numpy", "opendp", "pyarrow", "scipy")
+"""Libraries that decide how records are read, drawn, counted and written."""
+
+
+def software_digest() -> str:
+    """The digest of all that a resumed release depends on: the sources, these libraries' versions and Python's.
+
+    PRIVACY: a release that goes on with another sampler, or other noise, would mix two draws. Two installations of one
+    version's name may differ in each.
+    """
+    versions = ",".join(f"{name} {_version_of(name)}" for name in LIBRARIES)
+    python = ".".join(map(str, sys.version_info[:2]))
+    return hashlib.sha256(f"{code_sources()}\n{versions}\npython {python}\n".encode()).hexdigest()
+
+
+def _version_of(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "-"
 
 
 def digest_of_sources(rooms: Mapping[str, Path]) -> str:

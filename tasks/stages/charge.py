@@ -40,6 +40,7 @@ def reserve(
     table_version: int | None,
     delivery: bytes | None,
     code_version: str,
+    software: str,
     today: date,
     randomness: Callable[[int], bytes],
 ) -> tuple[Receipt, ReleaseCharged, DatasetContext]:
@@ -61,6 +62,8 @@ def reserve(
         table_version: of the lake table that is read, which a retry reads again; None for files.
         delivery: what was delivered when; kept as a keyed fingerprint, privately. None where that isn't known.
         code_version: version of the software; a retry by another is refused.
+        software: digest of all that the rest of the work depends on; as long as something is to be computed, a retry by
+            another is refused, whatever its version is called.
         today: day of the charge.
         randomness: source of the sampling keys, n to n bytes.
 
@@ -73,7 +76,7 @@ def reserve(
         InputRefused: there is no signing key.
         ReleaseFailed: the ledger failed, so that the charge may be in it.
     """
-    binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output)}
+    binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output), "software": software}
     if state is not None:
         violation = _unchanged(
             state, folder, binding=binding, code_version=code_version, layout=_sampler_layout(request)
@@ -179,6 +182,8 @@ def _unchanged(
     remembered = folder.remembered()
     changes = {
         "the software's version": state.charge.code_version != code_version,
+        "the software or a library of it": "published" not in remembered
+        and remembered.get("software") != binding["software"],
         "the sampler's layout": state.charge.sampler_layout != layout,
         "the input files": remembered.get("inputs") != binding["inputs"],
         "the output's place": remembered.get("output") != binding["output"],
