@@ -23,7 +23,7 @@ from .database.schema import STREAMED
 from .database.schema import dataset as dataset_table
 from .database.schema import entry as entry_table
 from .database.schema import series as series_table
-from .database.store import OpenedLedger, open_store, present_head
+from .database.store import OpenedLedger, open_store, present_head, require_known_kinds
 from .entries.codec import entry_of_bytes, sorted_fields
 from .entries.kinds import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
 from .overview import Overview, overview_of
@@ -294,7 +294,7 @@ class LedgerReader(OpenedLedger):
 
         Raises:
             AccountantRefused: its head isn't signed by a key of the private store, or it is behind, or another chain,
-                or its anchor is missing or damaged.
+                or its anchor is missing or damaged; or it has entries of kinds that this version doesn't know.
             InputRefused: the anchor can't be read.
         """
         ledger_id = self.ledger_id
@@ -302,6 +302,7 @@ class LedgerReader(OpenedLedger):
         with self._store.reading() as connection:
             anchoring.require_continued(connection, ledger_id=ledger_id, last=last)
             anchoring.require_signed(connection, present_head(connection))
+            require_known_kinds(connection, self.shown)
 
     def datasets(self) -> tuple[DatasetState, ...]:
         """All data sets with their accounts, by name."""

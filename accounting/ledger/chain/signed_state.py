@@ -214,6 +214,18 @@ class SignedState:
         if (expected := self.count("rows", table.name)) != number:
             raise ForgedState(f"the table {table.name} has {number} rows, and {expected} follow from the signed chain")
 
+    def entries_of_other_kinds(self, known: Collection[str]) -> int:
+        """How many entries are of none of some kinds: the signed state counts those of each kind.
+
+        Args:
+            known: names of kinds.
+
+        Raises:
+            ForgedState: the state is damaged.
+        """
+        self._fetch([_count_key("entries", kind) for kind in known])
+        return vouched(self._connection).position + 1 - sum(self.count("entries", kind) for kind in known)
+
     def add(self, rows: Collection[tuple[Table, Mapping[str, Any]]], counts: Mapping[tuple[Count, str], int]) -> str:
         """Take over new rows and changes of counts, and store the new state, which is to be signed; gives its root.
 

@@ -17,7 +17,15 @@ from ..chain.signed_state import begin_state, head_of, sign_state, signer_of, vo
 from ..entries.kinds import LedgerCreated
 from ..rules.rule import StoredState
 from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry
-from .store import keep_write_ahead_log, locate, open_database, open_store, present_head, revision_of
+from .store import (
+    keep_write_ahead_log,
+    locate,
+    open_database,
+    open_store,
+    present_head,
+    remedy_for_unknown,
+    revision_of,
+)
 
 __all__ = [
     "MIGRATIONS",
@@ -95,7 +103,7 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
                 f"this ledger has schema revision {before}, which this version of crowdblend does not know.",
                 where=store.shown,
                 not_done="Nothing was changed in it.",
-                remedy="Use the version of crowdblend that wrote it, or a later one.",
+                remedy=remedy_for_unknown(before),
             )
         with store.changing() as connection:
             head = present_head(connection)

@@ -33,6 +33,7 @@ __all__ = [
     "OBJECTS",
     "SCHEMA_REVISION",
     "STREAMED",
+    "UNSIGNED_REVISIONS",
     "VERSION_TABLE",
     "account",
     "as_stored",
@@ -52,6 +53,8 @@ __all__ = [
 
 SCHEMA_REVISION = "0003"
 EARLIER_REVISIONS: tuple[str, ...] = ()  # those that a migration brings to the present one
+UNSIGNED_REVISIONS = {"0001": "7a33e7453769", "0002": "822f357a1512"}
+"""Schema revisions of development versions, without a signed state → the last commit of this project that knows it."""
 VERSION_TABLE = "ledger_version"
 METADATA = MetaData()
 # For one statement at a time: the same options on the connection would stay with it.

@@ -18,12 +18,14 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchModuleError, OperationalError
 from sqlalchemy.pool import NullPool
 
+from ....mechanisms.amounts import counted
 from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..chain.anchor import Anchoring
 from ..chain.hashing import Head
-from ..chain.signed_state import ForgedState, head_of, sign_state, signer_of, vouched
+from ..chain.signed_state import ForgedState, SignedState, head_of, sign_state, signer_of, vouched
+from ..entries.codec import KINDS
 from ..queries import ledger_id_of
-from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, entry, signed_state
+from .schema import EARLIER_REVISIONS, SCHEMA_REVISION, UNSIGNED_REVISIONS, VERSION_TABLE, entry, signed_state
 
 __all__ = [
     "LEDGER_AWAY",
@@ -35,6 +37,8 @@ __all__ = [
     "open_database",
     "open_store",
     "present_head",
+    "remedy_for_unknown",
+    "require_known_kinds",
     "revision_of",
 ]
 
@@ -214,8 +218,9 @@ class Store:
 
         Raises:
             InputRefused: there is no signing key.
-            AccountantRefused: the ledger is behind its anchor, its head isn't signed by a key of the private store, a
-                constraint of the database refuses, or others hold the ledger too long.
+            AccountantRefused: the ledger is behind its anchor, its head isn't signed by a key of the private store, it
+                has entries of kinds that this version doesn't know, a constraint of the database refuses, or others
+                hold the ledger too long.
             ReleaseFailed: the database or the anchor fails.
         """
         if self.anchoring is None:
@@ -228,6 +233,7 @@ class Store:
                 last = self.anchoring.last_of(before.ledger_id)
                 self.anchoring.require_continued(connection, ledger_id=before.ledger_id, last=last)
                 self.anchoring.require_signed(connection, before)
+                require_known_kinds(connection, self.shown)
             yield connection
             last_known = vouched(connection)
             ledger_id = ledger_id_of(connection) if before is None else before.ledger_id
@@ -271,6 +277,26 @@ class Store:
     def close(self) -> None:
         """Give the connections back."""
         self.engine.dispose()
+
+
+def require_known_kinds(connection: Connection, shown: str) -> None:
+    """Refuse a ledger with entries of kinds that this version doesn't know, whose rules it could break.
+
+    Args:
+        connection: a connection in a transaction whose state is vouched for.
+        shown: the ledger's address without password.
+
+    Raises:
+        AccountantRefused: there are such entries; ForgedState where the state is damaged.
+    """
+    if (unknown := SignedState(connection).entries_of_other_kinds(KINDS)) > 0:
+        raise AccountantRefused(
+            f"the ledger has {counted(unknown, 'entry', 'entries')} of kinds that this version doesn't know.",
+            where=shown,
+            not_done="Nothing was read or written.",
+            remedy="Use the version of crowdblend that wrote them, or a later one.",
+            cause="newer-ledger",
+        )
 
 
 def present_head(connection: Connection) -> Head:
@@ -362,7 +388,7 @@ def open_store(url: str, *, anchoring: Anchoring | None) -> Store:
     revision = revision_of(store)
     if revision == SCHEMA_REVISION:
         return store
-    remedy = "Use the version of crowdblend that wrote it, or a later one."
+    remedy = remedy_for_unknown(revision)
     if revision in EARLIER_REVISIONS:
         remedy = "Back it up, then bring it to this version's tables: crowdblend ledger migrate."
     raise InputRefused(
@@ -370,6 +396,17 @@ def open_store(url: str, *, anchoring: Anchoring | None) -> Store:
         where=store.shown,
         not_done="Nothing was read or changed in it.",
         remedy=remedy,
+    )
+
+
+def remedy_for_unknown(revision: str) -> str:
+    """What to do with a ledger of a schema revision that no migration begins at."""
+    if (commit := UNSIGNED_REVISIONS.get(revision)) is None:
+        return "Use the version of crowdblend that wrote it, or a later one."
+    return (
+        f"No later version reads it: its tables were never signed, so that nothing vouches for what they would be "
+        f"brought to. Read it by the sources of commit {commit}, the last that know it; then begin a new ledger whose "
+        "budgets are what is left of the old ones."
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from .kinds import Entry, Fields
 from .values import amount_of_text, amount_text
 
-__all__ = ["NotCanonicalError", "bytes_of_entry", "entry_of_bytes", "sorted_fields"]
+__all__ = ["KINDS", "NotCanonicalError", "bytes_of_entry", "entry_of_bytes", "sorted_fields"]
 
 Reader = Callable[[object], Any]
 FORMS: Mapping[type, str] = {
@@ -31,6 +31,7 @@ class NotCanonicalError(ValueError):
 
 ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 KINDS: Mapping[str, type[Entry]] = {member.KIND: member for member in get_args(Entry)}
+"""Every kind of entry that this version knows."""
 
 
 def sorted_fields(record: Mapping[str, str | int]) -> Fields:

@@ -19,7 +19,12 @@ import pytest
 from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of, vouched
 from crowdblend.accounting.ledger.database import creation, store
 from crowdblend.accounting.ledger.database.creation import MIGRATIONS, Migrated, migrate_ledger
-from crowdblend.accounting.ledger.database.schema import EARLIER_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
+from crowdblend.accounting.ledger.database.schema import (
+    EARLIER_REVISIONS,
+    SCHEMA_REVISION,
+    UNSIGNED_REVISIONS,
+    VERSION_TABLE,
+)
 from crowdblend.accounting.ledger.database.store import present_head
 from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.reader import open_reader
@@ -267,12 +272,22 @@ def test_there_must_be_a_ledger(empty_url, anchoring) -> None:
         open_reader(empty_url)
 
 
-def test_a_ledger_of_an_unknown_revision_is_not_touched(golden) -> None:
-    golden.sql(f"UPDATE {VERSION_TABLE} SET version_num = '0001'")
+@pytest.mark.parametrize(("number", "commit"), UNSIGNED_REVISIONS.items())
+def test_a_ledger_of_a_revision_that_was_never_signed_names_what_reads_it(golden, number: str, commit: str) -> None:
+    golden.sql(f"UPDATE {VERSION_TABLE} SET version_num = '{number}'")
     for attempt in (golden.reader, golden.writer, lambda: migrate_ledger(golden.url, anchoring=golden.anchoring)):
-        with pytest.raises(InputRefused, match=r"schema revision 0001.*version of crowdblend that wrote it"):
+        with pytest.raises(
+            InputRefused, match=rf"schema revision {number}.*No later version reads it.*commit {commit}"
+        ):
             attempt()
-    assert revision(golden) == "0001"
+
+
+def test_a_ledger_of_an_unknown_revision_is_not_touched(golden) -> None:
+    golden.sql(f"UPDATE {VERSION_TABLE} SET version_num = '9001'")
+    for attempt in (golden.reader, golden.writer, lambda: migrate_ledger(golden.url, anchoring=golden.anchoring)):
+        with pytest.raises(InputRefused, match=r"schema revision 9001.*version of crowdblend that wrote it"):
+            attempt()
+    assert revision(golden) == "9001"
 
 
 def test_the_revisions_that_are_known_form_one_chain() -> None:
