@@ -291,8 +291,8 @@ def try_staging(output: Path) -> None:
         trial.unlink(missing_ok=True)
         folder.rmdir()
     finally:
-        for above in made:
-            with suppress(OSError):  # another release's folder may lie in it by now
+        for above in [folder, *made]:
+            with suppress(OSError):  # it is gone, or another release's folder may lie in it by now
                 above.rmdir()
 
 
