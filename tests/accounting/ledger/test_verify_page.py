@@ -347,7 +347,7 @@ def test_the_price_of_a_bounded_range_is_left_open_and_its_published_bound_is_no
     bound["guarantee"]["epsilon_paper"] = amount_text(Decimal(row["guarantee"]["epsilon_paper"]) * Decimal("0.99"))
     none["mechanism"]["selection_draws"] = 0
     answers = page.evaluate(PRICED, [json.dumps(each) for each in (row, any_draw, bound, none)])
-    assert [said for said, _ in answers] == ["Open", "Refused", "Refused", "Refused"]
+    assert [said for said, _ in answers] == ["Open", "Refused", "Refused", "Refused"], answers
 
 
 @pytest.mark.slow
