@@ -65,6 +65,7 @@ __all__ = [
     "check_proof",
     "check_witnessed",
     "log_key",
+    "name_witness",
     "policy_of_file",
     "prove_entry",
     "prove_since",
@@ -103,6 +104,50 @@ def policy_of_file(path: Path) -> Policy:
             where=str(path),
             remedy="The format is that of c2sp.org/tlog-policy: witness NAME KEY URL, group, quorum.",
         ) from None
+
+
+OWN_LINE = re.compile(r"witness w[0-9]+ \S+ \S+|group enough \S+( w[0-9]+)+|quorum enough|")
+
+
+def name_witness(path: Path, *, key: str, url: str, enough: int | None) -> tuple[int, int]:
+    """Add a witness to the list beside an anchor, or begin that list.
+
+    Args:
+        path: the list.
+        key: the witness's verifier key.
+        url: where it is asked.
+        enough: how many of all in the list must cosign; None for all.
+
+    Returns:
+        How many witnesses are named, and how many of them must cosign.
+
+    Raises:
+        InputRefused: it is no such key, is named already, or the list was written in another form, or can't be written.
+    """
+    unchanged = "The list of witnesses stays as it was."
+    named = policy_of_file(path).witnesses if path.exists() else ()
+    if path.exists() and not all(OWN_LINE.fullmatch(line) for line in path.read_text("utf-8").split("\n")):
+        raise InputRefused(
+            "this list has lines of other forms than this command writes.",
+            where=str(path),
+            not_done=unchanged,
+            remedy="Add the witness by hand: witness NAME KEY URL, and its NAME to a group.",
+        )
+    members = [(one.key.text, one.url) for one in named] + [(key, url)]
+    needed = len(members) if enough is None else enough
+    numbers = [f"w{number}" for number in range(1, len(members) + 1)]
+    lines = [f"witness {name} {text} {place}" for name, (text, place) in zip(numbers, members, strict=True)]
+    lines += [f"group enough {needed} {' '.join(numbers)}", "quorum enough", ""]
+    content = "\n".join(lines).encode("utf-8", "replace")
+    try:
+        if len(read_policy(content).witnesses) != len(members) or not 1 <= needed <= len(members):
+            raise ValueError(f"{needed} of {len(members)} witnesses can't be asked for")  # noqa: TRY301
+        replace_private(path, content)
+    except OSError as error:
+        raise InputRefused(f"the list can't be written ({error.strerror}).", where=str(path)) from None
+    except ValueError as error:
+        raise InputRefused(f"this witness can't be named: {error}.", where="KEY URL", not_done=unchanged) from None
+    return len(members), needed
 
 
 def log_key(ledger_id: str, public: PublicKey) -> NoteKey:

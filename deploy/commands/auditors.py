@@ -239,6 +239,30 @@ def witness() -> None:
     """A witness of others' ledgers, on a machine of its own: it remembers the last head of each."""
 
 
+@witness.command("add")
+@click.argument("key_text", metavar="KEY")
+@click.argument("url")
+@click.option("--enough", type=click.IntRange(min=1), help="How many of them must cosign; default: all.")
+@LEDGER
+def add_witness(key_text: str, url: str, enough: int | None, ledger_url: str | None) -> None:
+    """Let a witness count for this ledger: its verifier KEY (`witness key` prints it) and the URL where it is asked.
+
+    The list lies beside the ledger's anchor; `ledger anchor` asks those in it, and `ledger verify` checks what they
+    cosigned. Have the KEY in a way that can be trusted.
+    """
+    from ...accounting.ledger.reader import open_reader
+    from ...accounting.ledger.witnessed import name_witness
+
+    state_paths = resolve_paths(ledger_url=ledger_url)
+    with open_reader(state_paths.ledger_url) as reader:
+        ledger_id = reader.ledger_id
+    file = state_paths.anchoring.anchor_of(ledger_id).path.with_suffix(".witnesses")
+    members, needed = name_witness(file, key=key_text, url=url, enough=enough)
+    click.echo(
+        f"{needed} of {members} witnesses must cosign: {file}\nHave the head witnessed: crowdblend ledger anchor"
+    )
+
+
 NAME = click.option(
     "--name", required=True, help="The witness's name, for ever: such as witness.example.org/1, without spaces and +."
 )

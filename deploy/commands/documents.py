@@ -200,13 +200,13 @@ def preview(
         require_place(html, spec=spec)
     levels = dict(_level(text) for text in wanted)
     made = predicted(spec, public=public, release=released, separator=separator, population=population, levels=levels)
+    if html is not None:
+        made.write_page(html)  # before anything is printed: who reads that may go, as `head` does
+        click.echo(f"The page is in {html}.", err=True)
     if as_json:
         click.echo(json.dumps(made.facts, ensure_ascii=False))
     else:
         print_forecast(made.forecast, made.suggestions)
-    if html is not None:
-        made.write_page(html)
-        click.echo(f"The page is in {html}.", err=True)
 
 
 def _level(text: str) -> tuple[str, int]:

@@ -225,7 +225,17 @@ def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | No
     file = state_paths.anchoring.anchor_of(ledger_id).path
     named = witnesses or file.with_suffix(".witnesses")
     asked = witnesses is not None or named.exists()
-    if not asked or state_paths.anchoring.last_of(ledger_id) is None:
+    last = state_paths.anchoring.last_of(ledger_id)
+    if not asked and last is not None:
+        with open_reader(state_paths.ledger_url) as reader:
+            reader.require_anchored(state_paths.anchoring)
+        click.echo(
+            f"Nothing is to be done: the ledger continues its anchor, which goes to entry {last.head.position}, and "
+            "each entry is anchored when it is written. No witness is named yet, and naming one is the steward's: "
+            "crowdblend witness add KEY URL"
+        )
+        return
+    if last is None:
         head = begin_anchor(state_paths.ledger_url, anchoring=state_paths.anchoring)
         click.echo(f"The anchor begins at entry {head.position}: {file}")
     if not asked:

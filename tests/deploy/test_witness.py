@@ -585,7 +585,7 @@ def test_policies_that_nobody_can_be_asked_by_are_refused(witnessed) -> None:
         assert (refused.code, "line 1: no line before it defines 'w1'" in refused.err) == (2, True)
     assert desk("ledger", "anchor", "--witnesses", "none").code == 2
     checkpoint_of(desk).with_suffix(".witnesses").unlink()
-    assert "there is an anchor here already" in desk("ledger", "anchor").err  # as without witnesses
+    assert desk.succeed("ledger", "anchor").out.startswith("Nothing is to be done")  # as without witnesses
     assert desk("ledger", "verify", "--checkpoint", "none").code == 2
     assert desk("ledger", "verify", "--json").json["witnessed"] is None
 
@@ -628,6 +628,36 @@ def test_who_deletes_the_anchor_or_the_list_of_witnesses_turns_no_check_off(witn
     told = desk("ledger", "verify")
     assert told.code == 1
     assert f"the list of witnesses is missing, though a checkpoint lies beside its place: {named}" in told.out
+
+
+def test_a_command_names_witnesses_and_says_what_there_is_to_do(witnessed) -> None:
+    desk, witnesses, _ = witnessed
+    said = desk.succeed("ledger", "anchor").out
+    assert said.startswith("Nothing is to be done: the ledger continues its anchor, which goes to entry 1")
+    assert "crowdblend witness add KEY URL" in said
+    with answering(witnesses[0].answer) as one, answering(witnesses[1].answer) as two:
+        first, second = witnesses[0].key.text, witnesses[1].key.text
+        assert "1 of 1 witnesses must cosign" in desk.succeed("witness", "add", first, one).out
+        assert "Witnessed: 2 entries" in desk.succeed("ledger", "anchor").out
+        assert "2 of 2 witnesses must cosign" in desk.succeed("witness", "add", second, two).out
+        assert "by w1 (" in desk.succeed("ledger", "anchor").out
+        desk.succeed("ledger", "verify")
+    file = checkpoint_of(desk).with_suffix(".witnesses")
+    before = file.read_bytes()
+    for words in ((first, one), ("no key", one), (second + "x", one), (second, "no address\nquorum none")):
+        refused = desk("witness", "add", *words)
+        assert (refused.code, file.read_bytes()) == (2, before), refused.err
+        assert "The list of witnesses stays as it was." in refused.err
+    file.write_bytes(before + b"# by hand\n")
+    assert "other forms" in desk("witness", "add", first, one).err
+
+
+def test_a_lost_anchor_is_asked_for_in_another_private_store_first(desk) -> None:
+    desk.add_dataset()
+    [anchor] = (desk.home / "anchors").glob("*.jsonl")
+    anchor.unlink()
+    refused = desk("dataset", "add", "more", "--epsilon", "1", "--delta", "0.1").err
+    assert refused.index("CROWDBLEND_HOME") < refused.index("begin a new one")
 
 
 def test_requests_that_are_never_finished_keep_no_steward_out(steward, other) -> None:

@@ -23,7 +23,11 @@ __all__ = ["AnchorFile", "Anchoring", "ClaimedHead", "SignedHead", "claim_of_lin
 
 NOTHING_WRITTEN = "Nothing was written, and no key was destroyed."
 RESTORE = "Restore the ledger's newest copy; `crowdblend ledger verify --anchor FILE` tells what differs."
-BEGIN = "Bring the anchor back, or begin a new one at the ledger's present head with `crowdblend ledger anchor`."
+BEGIN = (
+    "If the ledger's private store is another one, name that in CROWDBLEND_HOME: where neither it nor HOME is set, "
+    "another folder is looked at. Else bring the anchor back, or begin a new one at the ledger's present head with "
+    "`crowdblend ledger anchor`."
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from itertools import product
 
@@ -313,6 +315,18 @@ def test_a_mark_in_the_private_records_is_nowhere(desk) -> None:
         pages.append((answer.out, (desk.folder / name).read_text()))
         assert mark not in "".join(pages[-1])
     assert pages[0] == pages[1]
+
+
+def test_a_page_is_written_though_nobody_reads_what_is_printed(desk) -> None:
+    write_public(desk)
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ("preview", str(desk.write_spec()), "--public", "public.csv", "--html", "page.html")
+    ended = subprocess.run(
+        [sys.executable, "-m", "crowdblend.deploy", *words], cwd=desk.folder, stdout=writing, check=False
+    )
+    os.close(writing)
+    assert "</html>" in (desk.folder / "page.html").read_text(), ended.returncode
 
 
 def test_texts_of_public_records_stay_texts(desk) -> None:
