@@ -5,6 +5,7 @@ And the mechanisms of the literature that a specification may name and that are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -387,6 +388,21 @@ class ColumnTable(SpecTable):
     weight: Exact | None = Field(default=None, ge=0, le=10**6)
 
 
+_LINE_BREAK_OR_NUL = re.compile("[\r\n\0]")
+
+
+def _named_in_one_line(columns: dict[str, ColumnTable]) -> dict[str, ColumnTable]:
+    """The released columns.
+
+    Raises:
+        ValueError: one has a name that a published CSV would not give back to every reader.
+    """
+    for name in columns:
+        if _LINE_BREAK_OR_NUL.search(name) is not None:
+            raise ValueError(f"the column {name!r} has a line break or a NUL in its name: rename it in the source")
+    return columns
+
+
 class SpecTables(SpecTable):
     """A whole specification."""
 
@@ -397,7 +413,7 @@ class SpecTables(SpecTable):
     privacy: PrivacyTable | None = None
     selection: SelectionTable | None = None
     margins: MarginsTable | None = None
-    columns: dict[str, ColumnTable] = {}
+    columns: Annotated[dict[str, ColumnTable], AfterValidator(_named_in_one_line)] = {}
     cluster: ClusterTable | None = None
 
 

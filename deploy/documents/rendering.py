@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from ...accounting.dashboard.charts import dot, line, line_chart, linear_axis, share_bar
 from ...accounting.dashboard.templating import environment
+from ...mechanisms.errors import visible
 
 __all__ = ["cell", "digits_up", "page", "percent", "plain_text"]
 
@@ -26,12 +27,12 @@ def page(template: str, **context: object) -> str:
         context: what the template names; every text is escaped.
     """
     style = Markup((HERE / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - the package's own file
-    return _environment(html=True).get_template(template).render(style=style, **context)
+    return visible(_environment(html=True).get_template(template).render(style=style, **context))
 
 
 def plain_text(template: str, **context: object) -> str:
     """A document as Markdown; arguments as of `page`, but nothing is escaped."""
-    return _environment(html=False).get_template(template).render(**context)
+    return visible(_environment(html=False).get_template(template).render(**context))
 
 
 @cache
