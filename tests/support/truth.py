@@ -10,7 +10,7 @@ IN_VIEW = re.compile(r"[Ii]s in view|is published")
 NOTHING_IN_VIEW = re.compile(
     r"[Nn]othing (is in view|was published|was charged, read or published|was read or published)"
 )
-NOT_KNOWN = re.compile(r"isn't known")
+NOT_KNOWN = re.compile(r"isn't known|the ledger can't be read")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def untruths(code: int, words: str, facts: Facts) -> Iterator[str]:
     """Sentences about what an exit code and a message say that isn't so; none where all of it is true."""
     if code not in (0, 1, 2, 3):
         yield f"the exit code {code}"
-    if "Traceback" in words:
+    if "Traceback" in words and "Exception ignored" not in words:  # as a library's own finalizer prints it
         yield "a traceback"
     if code == 0:
         if facts.stage != "published":
