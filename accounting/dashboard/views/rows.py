@@ -71,6 +71,14 @@ def amount_or_none(value: Decimal | None) -> Amount | None:
     return None if value is None else amount(value)
 
 
+def _for_unit(added: DatasetAdded) -> str:
+    """Whom its releases hide, where a column tells."""
+    unit = added.fixed_unit
+    if unit is None or unit.column is None:
+        return ""
+    return f", and all its releases limit each {unit.name}'s records by the column {unit.column!r}"
+
+
 def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for each kind
     """What an entry says, in a sentence."""
     match entry:
@@ -82,7 +90,7 @@ def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for e
             )
             return (
                 f"Data set '{entry.dataset}' got the budget ε = {amount_exact(entry.epsilon)}, "
-                f"δ = {amount_exact(entry.delta)}{filters}."
+                f"δ = {amount_exact(entry.delta)}{filters}{_for_unit(entry)}."
             )
         case BudgetRaised():
             return (

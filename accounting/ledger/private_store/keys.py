@@ -177,7 +177,7 @@ def _written_draft(path: Path, content: bytes) -> Iterator[Path]:
     """
     while True:
         # By a random name: containers that share a store may have equal process ids.
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT}")
+        draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}{DRAFT}")  # no coin of a release
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         try:
             if not try_lock(handle) or not os.fstat(handle).st_nlink:
