@@ -10,17 +10,20 @@ import dataclasses
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.chain.signed_state import sign_state, signer_of, vouched
-from crowdblend.accounting.ledger.database import creation, store
+from crowdblend.accounting.ledger.database import creation, schema, store
 from crowdblend.accounting.ledger.database.creation import MIGRATIONS, Migrated, migrate_ledger
 from crowdblend.accounting.ledger.database.schema import (
     EARLIER_REVISIONS,
+    OBJECTS,
     SCHEMA_REVISION,
     UNSIGNED_REVISIONS,
     VERSION_TABLE,
@@ -85,6 +88,15 @@ def later(tmp_path_factory) -> Callable[..., Any]:
             assert content.count(before) == 1, before
             content = content.replace(before, after)
         (ledger / name).write_text(content, encoding="utf-8")
+    objects = ledger / OBJECTS.resolve().relative_to(LEDGER)
+    made = json.loads(objects.read_bytes())
+    made["postgresql"]["column release.label"] = "4 text t default ''::text"
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(made["sqlite"]["table release"].removeprefix("release "))
+        database.execute("ALTER TABLE release ADD COLUMN label TEXT NOT NULL DEFAULT ''")
+        [definition] = database.execute("SELECT sql FROM sqlite_master WHERE name = 'release'").fetchone()
+    made["sqlite"]["table release"] = f"release {definition}"
+    objects.write_text(json.dumps(made), encoding="utf-8")
     revision = REVISION.format(present=SCHEMA_REVISION)
     (ledger / MIGRATIONS.resolve().relative_to(LEDGER) / "versions" / f"r{LATER}_labels.py").write_text(
         revision, encoding="utf-8"
@@ -188,6 +200,11 @@ def one_revision_more(tmp_path, monkeypatch, golden_ledger) -> Callable[..., Any
         )
         monkeypatch.setattr(creation, "MIGRATIONS", tmp_path / "migrations")
         monkeypatch.setattr(creation, "SCHEMA_REVISION", LATER)
+        monkeypatch.setattr(schema, "SCHEMA_REVISION", LATER)
+        made = json.loads(OBJECTS.read_bytes())
+        made["sqlite"]["table later"] = "later CREATE TABLE later (place INTEGER)"
+        monkeypatch.setattr(schema, "OBJECTS", tmp_path / "objects.json")
+        (tmp_path / "objects.json").write_text(json.dumps(made), encoding="utf-8")
         monkeypatch.setattr(creation, "EARLIER_REVISIONS", (SCHEMA_REVISION,))
         return golden
 
