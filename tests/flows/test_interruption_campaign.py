@@ -27,6 +27,7 @@ from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.tasks.readers.report_files import vector_table
 from crowdblend.tasks.stages.synthesize import SYNTHESIZER
+from support import truth
 from support.commands import Commands
 from support.desk import DEFAULTS, SPEC, TOWNS, CommandFolder
 from support.interruptions import ERRORS, FAULTS, OF_THE_DATABASE, run_interrupted
@@ -107,6 +108,7 @@ class Scenario:
         release: the id of the release that it makes, None where it makes none.
         output: the folder of what it publishes.
         database: what holds the ledger.
+        writes: whether what it does is an entry of the ledger.
         again: what the same command may say when it is repeated after it was done, where that is a refusal.
     """
 
@@ -115,6 +117,7 @@ class Scenario:
     release: str | None = "one"
     output: str = "out"
     database: str = "sqlite"
+    writes: bool = True
     again: str = ""
 
 
@@ -193,6 +196,8 @@ SCENARIOS = {
     "scheduled release": Scenario(
         prepare=released(more=with_series), words=("scheduled", "spec.toml", "weekly", "one"), output="one"
     ),
+    "Python interface": Scenario(prepare=released(), words=("python", "spec.toml", "one")),
+    "submitted job": Scenario(prepare=released(), words=("job", "spec.toml", "one")),
     "sample, PostgreSQL": Scenario(prepare=released(), database="postgresql"),
     "deletion, PostgreSQL": Scenario(prepare=released(DELETION), database="postgresql"),
     "records in PostgreSQL": Scenario(prepare=released(more=as_table), database="postgresql"),
@@ -215,7 +220,7 @@ SCENARIOS = {
     "abandon": Scenario(
         prepare=released(more=begun), words=("abandon", "one", "--reason", "a test"), release=None, again="abandoned"
     ),
-    "key rotate": Scenario(prepare=released(), words=("key", "rotate"), release=None),
+    "key rotate": Scenario(prepare=released(), words=("key", "rotate"), release=None, writes=False),
     "token add": Scenario(
         prepare=released(), words=("token", "add", "ann", "--expires", "90d"), release=None, again="is in use"
     ),
@@ -234,18 +239,21 @@ class Facts:
     findings: tuple[str, ...]
     in_view: bool
     files: dict[str, bytes]
+    draws: dict[str, bytes]
+    sample: str | None = None
 
 
 def facts_of(steward: Steward, release: str | None, *, output: str = "out") -> Facts:
     out = steward.folder / output
     files = {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
-    none = Facts(entries=0, charged=0, reading=0, published=0, stage="", findings=(), in_view=bool(files), files=files)
+    draws = {path.name: path.read_bytes() for path in steward.home.rglob("*.draw.json")}
+    seen = {"in_view": bool(files), "files": files, "draws": draws}
     try:
         opened = open_reader(steward.ledger)
     except InputRefused as refused:
         if "there is no ledger here" not in refused.message:  # as before `dataset add`, and where that was interrupted
             raise
-        return none
+        return Facts(entries=0, charged=0, reading=0, published=0, stage="", findings=(), **seen)
     with opened as reader:
         kinds = [
             entry.entry.KIND.rpartition("/")[0]
@@ -255,7 +263,9 @@ def facts_of(steward: Steward, release: str | None, *, output: str = "out") -> F
         counts = {stage: kinds.count(f"release-{stage}") for stage in ("charged", "reading", "published")}
         stage = next((stage for stage in ("published", "reading", "charged") if counts[stage]), "")
         found = tuple(str(finding) for finding in reader.verify())
-        return Facts(entries=len(kinds), stage=stage, findings=found, in_view=bool(files), files=files, **counts)
+        state = None if release is None else reader.release(release)
+        sample = None if state is None else state.charge.sample_id
+        return Facts(entries=len(kinds), stage=stage, findings=found, sample=sample, **counts, **seen)
 
 
 def interrupted(steward: Steward, words: tuple[str, ...], **fault: object) -> tuple[int, str, str, list[str]]:
@@ -270,21 +280,17 @@ def steps_of(steward: Steward, words: tuple[str, ...]) -> list[str]:
 
 
 def false_words(code: int, said: str, before: Facts, after: Facts) -> Iterator[str]:
-    """What a command's exit code and words say that isn't so."""
+    """Yield what an exit code and words say of a command that makes no release and that isn't so."""
     if "Traceback" in said:
         yield "a traceback"
     if code not in (0, 1, 2, 3):
         yield f"exit code {code}"
-    new = {stage: getattr(after, stage) > getattr(before, stage) for stage in ("charged", "reading", "published")}
-    if code == 2 and new["charged"]:
-        yield "exit code 2 of a command that charged"
-    if code == 3 and (new["reading"] or new["published"]):
-        yield "exit code 3 of a command that read"
-    for denied in re.findall(r"[Nn]othing was ([a-z]+(?:(?:, | or |, or )[a-z]+)*)", said):
-        for verb, stage in (("charged", "charged"), ("read", "reading"), ("published", "published")):
-            if verb in re.split(r", or |, | or ", denied) and new[stage]:
-                yield f"'nothing was {verb}'"
-    if re.search(r"[Nn]othing was (written|changed)\b", said) and after.entries > before.entries:
+    new = after.entries > before.entries
+    if code in (2, 3) and new:
+        yield f"exit code {code} beside a new entry"
+    if code == 0 and not new and before.entries:
+        yield "exit code 0 without a new entry"
+    if new and re.search(r"[Nn]othing was (written|changed|charged|read, written or charged)\b", said):
         yield "'nothing was written' beside a new entry"
 
 
@@ -299,6 +305,8 @@ def broken_promises(steward: Steward, scenario: Scenario, before: Facts, after: 
     check = verify_certificate(steward.folder / scenario.output / "certificate.json", trusted=None)
     if check.findings:
         yield f"the certificate: {check.findings}"
+    if before.sample is not None and before.sample != after.sample:
+        yield "another sample"
     if before.in_view and before.files != after.files:
         yield "what was in view changed"
     if keys := [str(path.relative_to(steward.home)) for path in steward.home.glob("releases/**/*.key")]:
@@ -341,19 +349,30 @@ class Place:
         return self.steward
 
 
-def case(place: Place, *, fault: str, at: int, error: int, broken_product: str = "") -> tuple[str, list[str]]:
-    """Interrupt once and repeat; return how the command ended, and what it broke."""
+def case(
+    place: Place, *, fault: str, at: int, error: int, second: int | None = None, broken_product: str = ""
+) -> tuple[str, list[str]]:
+    """Interrupt once, perhaps kill the next attempt too, and repeat; return how it ended, and what it broke."""
     scenario, steward = place.scenario, place.lay_anew()
     before = facts_of(steward, scenario.release, output=scenario.output)
     code, out, err, _ = interrupted(
         steward, scenario.words, fault=fault, at=at, error=error, broken_product=broken_product
     )
     between = facts_of(steward, scenario.release, output=scenario.output)
-    broken = [] if code < 0 else list(false_words(code, out + err, before, between))
+    if code < 0:
+        broken = []
+    elif scenario.release is None:
+        broken = list(false_words(code, out + err, before, between)) if scenario.writes else []
+    else:
+        so = truth.Facts(stage=between.stage or None, in_view=between.in_view, stage_before=before.stage or None)
+        broken = list(truth.untruths(code, out + err, so))
     broken += [f"half in view: {sorted(between.files)}"] * (between.in_view and "certificate.json" not in between.files)
     broken += [f"interrupted: {finding}" for finding in between.findings]
-    if code == 0 and scenario.release is not None and not between.published:
-        broken.append("exit code 0 of a release that isn't closed")
+    if second is not None and scenario.release is not None:
+        interrupted(steward, scenario.words, fault="kill", at=second, broken_product=broken_product)
+        later = facts_of(steward, scenario.release, output=scenario.output)
+        changed = [name for name, drawn in between.draws.items() if later.draws.get(name, drawn) != drawn]
+        broken += [f"drawn again: {name}" for name in changed if between.reading]
     again, out, err, _ = interrupted(steward, scenario.words, broken_product=broken_product)
     if again != 0 and not (scenario.again and scenario.again in out + err):
         broken.append(f"repeated: exit code {again}: {err.strip().splitlines()[-1:]}")
@@ -386,7 +405,8 @@ def test_whatever_is_interrupted_is_told_truly_and_finished_once(
     for _ in range(-(-CASES // len(SCENARIOS))):
         fault, error = coins.choice(faults), coins.choice(ERRORS)
         at = coins.randrange(calls + 1 if fault == "failing call" else len(kinds))
-        ended, broken = case(place, fault=fault, at=at, error=error)
+        second = coins.randrange(len(kinds)) if coins.random() < 0.25 else None
+        ended, broken = case(place, fault=fault, at=at, error=error, second=second)
         row.update((fault, ended))
         findings += [f"{fault} ({error}) before step {at} ({kinds[at]}): {what}" for what in broken]
     with capsys.disabled():
@@ -399,8 +419,9 @@ def test_whatever_is_interrupted_is_told_truly_and_finished_once(
     ("broken_product", "fault", "step", "found"),
     [
         ("keeps its key", "kill", "commit", "keys are left"),
-        ("takes a failure for a refusal", "failing call", "commit", "exit code 2 of a command that charged"),
-        ("denies the charge", "failing call", "commit", "'nothing was charged'"),
+        ("has no boundary", "failing call", "commit", "not a word about what it cost"),
+        ("takes a failure for a refusal", "failing call", "commit", "exit 2, and the ledger went from"),
+        ("denies the charge", "failing call", "commit", "'nothing was charged' of a release that is charged"),
     ],
 )
 def test_a_product_that_breaks_a_promise_is_found(

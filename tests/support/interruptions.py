@@ -42,7 +42,7 @@ def run_interrupted(
 
     Args:
         processes: starts it.
-        words: the command line, or `scheduled` with the arguments of the flow that schedules run.
+        words: the command line; or one of `OTHER_CALLERS` with its arguments.
         folder: the folder whose steps count, and in which it runs.
         environment: its environment.
         fault: one of `FAULTS`.
@@ -83,8 +83,8 @@ def be_interrupted() -> None:
     steps = Steps(Path(job["folder"]), at=job["at"], act=lambda _: None, tell=tell)
     steps.act = acts(job, steps)
     steps.watch()
-    if sys.argv[1] == "scheduled":
-        _be_scheduled(*sys.argv[2:])
+    if sys.argv[1] in OTHER_CALLERS:
+        OTHER_CALLERS[sys.argv[1]](*sys.argv[2:])
     else:
         from crowdblend.deploy import cli
 
@@ -128,6 +128,15 @@ def keep_key() -> None:
     ReleaseFolder.destroy_key = lambda self: None
 
 
+def go_without_boundary() -> None:
+    """What goes wrong after the charge is told by where it went wrong."""
+    from contextlib import nullcontext
+
+    from crowdblend.deploy import run
+
+    run.charge_boundary = lambda *_: nullcontext()
+
+
 def refuse_instead() -> None:
     from crowdblend.mechanisms.errors import ReleaseFailed
 
@@ -142,15 +151,46 @@ def deny_charge() -> None:
 
 BROKEN = {
     "keeps its key": keep_key,
+    "has no boundary": go_without_boundary,
     "takes a failure for a refusal": refuse_instead,
     "denies the charge": deny_charge,
 }
 
 
-def _be_scheduled(spec: str, series: str, release_id: str) -> None:
+def be_scheduled(spec: str, series: str, release_id: str) -> None:
     """Run the flow that schedules run, and leave as it ended."""
     from crowdblend.deploy.prefect.scheduled import scheduled_release
 
     state = scheduled_release(spec, series, ".", release_id=release_id, return_state=True)
     print(state.message, file=sys.stderr)
     sys.exit(0 if state.is_completed() else 1)
+
+
+def be_called(spec: str, release_id: str) -> None:
+    """Release by the Python interface, and leave as a command would."""
+    from crowdblend.deploy.api import Refusal, release
+
+    try:
+        release(spec, release_id=release_id)
+    except Refusal as refusal:
+        print(refusal.message, file=sys.stderr)
+        sys.exit(refusal.exit_code)
+
+
+def be_submitted(spec: str, release_id: str) -> None:
+    """Run a job as `submit` leaves it, and leave with the code and the words that it kept."""
+    from crowdblend.deploy.commands import jobs
+
+    folder = Path(os.environ["CROWDBLEND_HOME"], "jobs", release_id)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.parent.chmod(0o700)
+    asked = {"spec": spec, "output": None, "scheduler": None, "series": None, "new": False}
+    (folder / "job.json").write_text(json.dumps(asked))
+    (folder / "end.json").unlink(missing_ok=True)
+    code = jobs._main(release_id)
+    if (folder / "end.json").exists():
+        print(json.loads((folder / "end.json").read_text()).get("message", ""), file=sys.stderr)
+    sys.exit(code)
+
+
+OTHER_CALLERS = {"scheduled": be_scheduled, "python": be_called, "job": be_submitted}
