@@ -20,7 +20,7 @@ import sqlalchemy
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")
 LOOKS_ONLY = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.chdir"}
-ASKS_ONLY = {"SELECT", "PRAGMA", "SET", "SHOW", "BEGIN"}
+ASKS_ONLY = {"SELECT", "PRAGMA", "SET", "SHOW", "BEGIN", "LOCK"}
 
 
 class Steps:
