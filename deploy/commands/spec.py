@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, assert_never
 import click
 
 from ...mechanisms.errors import FILL_IN, InputRefused
-from ...tasks.request import LARGEST_CODE
 from ..cli import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
@@ -332,6 +331,8 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: Declar
 
 def _of_value_labels(column: NamedColumn) -> Iterator[str]:
     """A column of a statistics package's file by its value labels, with their codes for files like it."""
+    from ...tasks.request import LARGEST_CODE
+
     labels = {label.strip(): code for code, label in reversed(column.labels[:MOST_VALUE_LABELS]) if label.strip()}
     labels = dict(reversed(labels.items()))
     yield "## The file's value labels: leave those that are public, and none that were made from these records."
