@@ -18,7 +18,15 @@ from ..accounting.theory.planning.planner import Plan
 from ..flows.paths import StatePaths, resolve_paths
 from ..flows.prepare import DryRun
 from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
-from ..mechanisms.hierarchies.build import day_rows, interval_rows, outline_rows, parent_rows, prefix_rows, written_day
+from ..mechanisms.hierarchies.build import (
+    DateHierarchy,
+    day_rows,
+    interval_rows,
+    outline_rows,
+    parent_rows,
+    prefix_rows,
+    written_day,
+)
 from ..mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.measures.counting import CountedRecords
 from ..mechanisms.measures.risk import (
@@ -55,6 +63,7 @@ __all__ = [
     "CertificateCheck",
     "CountedRecords",
     "DatasetState",
+    "DateHierarchy",
     "DryRun",
     "EpsilonSafeRelease",
     "Explained",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused, refused_together
-from ..mechanisms.hierarchies.build import labels_beyond
+from ..mechanisms.hierarchies.build import DateHierarchy, labels_beyond
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.map_selection.choice import (
@@ -27,7 +27,7 @@ from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.readers.values import RecordReading
 from ..tasks.request import AlsoFormat
-from .spec_tables import ColumnTable, IntervalTable, SelectionTable, SpecTables
+from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable, SpecTables
 
 if TYPE_CHECKING:
     from ..mechanisms.contributions import ContributionLimit
@@ -345,25 +345,27 @@ def _require_codes(hierarchy: Hierarchy, codes: Mapping[str, int], *, where: str
 
 
 def _hierarchy(where: str, name: str, column: ColumnTable, base: Path) -> Hierarchy:
-    """The column's declared hierarchy: exactly one of a file, values or intervals."""
+    """The column's declared hierarchy: exactly one of a file, values, intervals or dates."""
     if name == "count":
         raise InputRefused("a released column can't be called count.", where=where, remedy="Rename it.")
-    if column.fold_case and column.interval is not None:
-        raise InputRefused("numbers have no case.", where=f"{where}.fold_case", remedy="Remove it.")
+    if column.fold_case and (column.interval is not None or column.dates is not None):
+        raise InputRefused("numbers and days have no case.", where=f"{where}.fold_case", remedy="Remove it.")
     try:
         if column.bounds is not None:
             raise InputRefused("bounds are of a column of [points].", where=f"{where}.bounds")
-        match (column.hierarchy, column.values, column.interval):
-            case (str() as location, None, None):
+        match (column.hierarchy, column.values, column.interval, column.dates):
+            case (str() as location, None, None, None):
                 read = read_hierarchy(location if "://" in location else str(base / location))
                 return read.folded() if column.fold_case else read
-            case (None, list() as values, None):
+            case (None, list() as values, None, None):
                 declared = ValueHierarchy.from_values(values)
                 return declared.folded() if column.fold_case else declared
-            case (None, None, IntervalTable() as interval):
+            case (None, None, IntervalTable() as interval, None):
                 return _intervals(interval)
+            case (None, None, None, DatesTable() as dates):
+                return DateHierarchy.of(first=dates.first, last=dates.last, merged=dates.levels)
             case _:
-                raise InputRefused("name exactly one of hierarchy, values and interval.", where=where)
+                raise InputRefused("name exactly one of hierarchy, values, interval and dates.", where=where)
     except ValueError as error:
         raise InputRefused(f"{error}.", where=where) from None
 

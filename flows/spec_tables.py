@@ -36,6 +36,7 @@ __all__ = [
     "BoundsTable",
     "ClusterTable",
     "ColumnTable",
+    "DatesTable",
     "DesignTable",
     "Exact",
     "ExistingCluster",
@@ -362,6 +363,14 @@ class IntervalTable(SpecTable):
     widths: list[Exact]
 
 
+class DatesTable(SpecTable):
+    """Days by their bounds, and what they are merged into."""
+
+    first: str = Field(alias="from")
+    last: str = Field(alias="to")
+    levels: list[Literal["month", "quarter", "year", "decade"]]
+
+
 class BoundsTable(SpecTable):
     """The bounds of a column of numbers that is an axis of a grid."""
 
@@ -376,6 +385,7 @@ class ColumnTable(SpecTable):
     hierarchy: str | None = None
     values: list[str] | None = None
     interval: IntervalTable | None = None
+    dates: DatesTable | None = None
     bounds: BoundsTable | None = None
     fold_case: bool = False
     codes: dict[str, Annotated[int, Field(ge=-LARGEST_CODE, le=LARGEST_CODE)]] | None = Field(

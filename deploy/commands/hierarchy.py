@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "hierarchy"]
 
-MOST_DAYS = 200_000
 OUTPUT = click.option("--output", type=FILE, required=True, help="The hierarchy's file.")
 ENCODING = click.option("--encoding", default="utf-8-sig", help="Of the file, as cp1252 or latin-1; default: UTF-8.")
 SEPARATOR = click.option(
@@ -71,7 +70,7 @@ def intervals(lower: int, upper: int, cuts: tuple[str, ...], output: Path) -> No
 @OUTPUT
 def dates(first: str, last: str, form: str, levels: str, output: Path) -> None:
     """Days, their months, quarters, years and decades."""
-    from ...mechanisms.hierarchies.build import day_rows, written_day
+    from ...mechanisms.hierarchies.build import MOST_DAYS, day_rows, written_day
     from ...mechanisms.hierarchies.declare import HierarchyError
 
     start, end = _day(first, "--first"), _day(last, "--last")

@@ -223,6 +223,7 @@ COLUMNS = """\
 ## the others: names, numbers and addresses of people are never needed. Each has one of
 ##   values = ["…", "…"]         the values that there are; everything else is published as *
 ##   interval = { lower = …, upper = …, widths = [5, 20] }         whole numbers, 5 and 20 wide
+##   dates = { from = "…", to = "…", levels = ["month", "year"] }  days such as 2026-03-31, by month and year
 ##   hierarchy = "file.csv"      labels level by level; `crowdblend hierarchy build` makes the file
 ## and a level, 0 being the value itself. Rows can't be filtered nor columns computed here:
 ## docs/starting-from-a-file.md. All keys are in docs/specification.md.
@@ -317,7 +318,7 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: Declar
         case "integer":
             yield f'interval = {{ lower = "{FILL_IN}", upper = "{FILL_IN}", widths = [] }}'
         case "date":
-            yield f"hierarchy = {_text(file)}            # {FILL_IN}: crowdblend hierarchy build dates"
+            yield f'dates = {{ from = "{FILL_IN}", to = "{FILL_IN}", levels = ["month", "quarter", "year", "decade"] }}'
         case "number":
             yield f'interval = {{ lower = "{FILL_IN}", upper = "{FILL_IN}", widths = [] }}            # {FLOATS}'
         case "unmapped":

@@ -268,7 +268,7 @@ def _domain(column: _Column) -> str | None:
     if column.kind in ("integer", "number"):
         return _interval(column)
     if column.kind == "date" and _bounds(column) != (None, None):
-        column.remarks.append("Its bounds are for: crowdblend hierarchy build dates.")
+        column.remarks.append("Its bounds, where they are public, are those of `dates`.")
     return None
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .decimals import DecimalIntervals, NumberSteps
 from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, ValueHierarchy
 
 __all__ = [
+    "DAY_LEVELS",
+    "MOST_DAYS",
+    "DateHierarchy",
     "day_rows",
     "described_hierarchy",
     "interval_rows",
@@ -24,6 +30,8 @@ __all__ = [
 ]
 
 MOST_ROWS = 1_000_000
+MOST_DAYS = 200_000
+"""More than five centuries."""
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
@@ -120,6 +128,94 @@ def _part_of_day(day: str, level: str) -> str:
             return year
         case _:
             return f"{year[:3]}0s"
+
+
+TIMESTAMP = re.compile(rb"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class DateHierarchy(ValueHierarchy):
+    """The days from the first to the last, at levels: the day, each of `merged` in turn, `*`; build it with `of`.
+
+    It differs from the same days in a file in two things. It is described by its bounds, however many days there are.
+    And a time of day without a zone counts as its day, since tables often store days so; with a zone it depends on
+    the reader which day it is, and it is `*`, as every other text and every day outside the bounds.
+
+    Args:
+        first: in the form 2026-03-31.
+        last: likewise, none before the first.
+        merged: some of DAY_LEVELS, in their order.
+    """
+
+    first: str
+    last: str
+    merged: tuple[str, ...]
+
+    @staticmethod
+    def of(*, first: str, last: str, merged: Sequence[str]) -> DateHierarchy:
+        """Declare the days and what they are merged into.
+
+        Raises:
+            ValueError: a bound is no day, the last comes before the first, there are more than MOST_DAYS, or there are
+                no such levels.
+        """
+        start, end = (_ordinal(day) for day in (first, last))
+        if start > end:
+            raise ValueError(f"the days would run from {first} to {last}, which comes before it")
+        if end - start >= MOST_DAYS:
+            raise ValueError(f"{end - start + 1} days are more than the {MOST_DAYS} that are declared by their bounds")
+        days = [date.fromordinal(number).isoformat() for number in range(start, end + 1)]
+        listed = ValueHierarchy.from_rows(day_rows(days, merged))
+        return DateHierarchy(
+            level_labels=listed.level_labels,
+            level_codes=listed.level_codes,
+            leaf_of_text=listed.leaf_of_text,
+            leaf_of_integer=listed.leaf_of_integer,
+            first=first,
+            last=last,
+            merged=tuple(merged),
+        )
+
+    @staticmethod
+    def described(description: Mapping[str, Any]) -> DateHierarchy:
+        """The days that were described.
+
+        Raises:
+            KeyError, TypeError, ValueError: it describes none.
+        """
+        first, last, merged = (description[name] for name in ("from", "to", "levels"))
+        if not isinstance(merged, list) or not all(isinstance(text, str) for text in (first, last, *merged)):
+            raise TypeError("the bounds of days and the names of levels are texts")
+        return DateHierarchy.of(first=first, last=last, merged=merged)
+
+    def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
+        """Code of each text at a level; None and what is no day within the bounds have the bucket's; shape (n,)."""
+        days = [text if text is None or text in self.leaf_of_text else _day_of_timestamp(text) for text in texts]
+        return ValueHierarchy.codes_of_texts(self, days, level)
+
+    def description(self) -> dict[str, object]:
+        """The bounds and the levels between the day and `*`."""
+        return {"kind": "dates/1", "from": self.first, "to": self.last, "levels": list(self.merged)}
+
+    def __repr__(self) -> str:
+        """A short form."""
+        return f"DateHierarchy(first={self.first!r}, last={self.last!r}, merged={self.merged!r})"
+
+
+def _ordinal(day: str) -> int:
+    """The number of a day from 0001-01-01 on, which is 1."""
+    try:
+        parsed = date.fromisoformat(day)
+    except ValueError:
+        raise ValueError(f"{day!r} is no day such as 2026-03-31") from None
+    if parsed.isoformat() != day:
+        raise ValueError(f"{day!r} is no day such as 2026-03-31")
+    return parsed.toordinal()
+
+
+def _day_of_timestamp(text: bytes) -> bytes | None:
+    timestamp = TIMESTAMP.fullmatch(text)
+    return None if timestamp is None else timestamp[1]
 
 
 def prefix_rows(values: Sequence[str], lengths: Sequence[int], *, mark: str) -> Rows:
@@ -243,6 +339,8 @@ def described_hierarchy(description: Mapping[str, Any]) -> Hierarchy:
             if any(type(number) is not int for number in (lower, upper, *widths)):
                 raise TypeError("an interval has whole numbers")
             return IntervalHierarchy(lower=lower, upper=upper, widths=tuple(widths))
+        case "dates/1":
+            return DateHierarchy.described(description)
         case "decimal-interval/1":
             return DecimalIntervals.described(description)
         case "number-steps/1":

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..amounts import grouped
-from .build import described_hierarchy
+from .build import DateHierarchy, described_hierarchy
 from .decimals import DecimalIntervals
 from .declare import BUCKET_LABEL, Hierarchy, IntervalHierarchy, ValueHierarchy
 
@@ -111,8 +111,8 @@ def _column(column: Mapping[str, Any], *, level: int, stages: tuple[int, ...]) -
     else:
         hierarchy = described_hierarchy(description)
         rule = _rule(hierarchy, level)
-        if isinstance(hierarchy, ValueHierarchy) and hierarchy.size(level) > 1 and not _is_identity(hierarchy, level):
-            labels = _labels(hierarchy, level)
+        if isinstance(hierarchy, ValueHierarchy) and not isinstance(hierarchy, DateHierarchy):  # their rule says it all
+            labels = [] if hierarchy.size(level) == 1 or _is_identity(hierarchy, level) else _labels(hierarchy, level)
     return ColumnCodebook(
         name=column["column"],
         level=level,
@@ -128,6 +128,9 @@ def _rule(hierarchy: Hierarchy, level: int) -> str:  # noqa: PLR0911 - a sentenc
     if hierarchy.size(level) == 1:
         return "Every value is *."
     match hierarchy:
+        case DateHierarchy(first=first, last=last, merged=merged):
+            part = ("day", *merged)[level]
+            return f"The {part} of each day from {first} to {last}; all else is *."
         case ValueHierarchy():
             values = [row[0] for row in hierarchy.rows()]
             case = " Upper and lower case are read alike." if hierarchy.fold_case else ""
@@ -235,6 +238,8 @@ def _of_stage(
         return
     if hierarchy.size(level) <= MOST_LISTED:
         codes = np.arange(hierarchy.size(level), dtype=np.int64)
+    elif isinstance(hierarchy, ValueHierarchy):  # only the values themselves are so many
+        codes = np.unique([0, *hierarchy.codes_of_texts([label.encode() for label in shown], level).tolist()])
     else:
         bounds = [label_bounds(label) for label in shown if label != BUCKET_LABEL]
         numbers = [lower or format(Decimal(upper) - 1, "f") for lower, upper in bounds]

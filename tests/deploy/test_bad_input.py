@@ -14,6 +14,9 @@ import pytest
 Fault = Callable[..., None]
 
 
+INTERVAL = "interval = { lower = 0, upper = 100, widths = [10, 50] }"
+
+
 def replaced(old: str, new: str) -> Fault:
     """A specification in which one piece of text is another."""
 
@@ -149,6 +152,38 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
     "value declared twice": (replaced('"green"', '"red"'), ["[columns.colour]"]),
     "widths not nested": (replaced("[10, 50]", "[10, 25]"), ["[columns.age]"]),
     "interval upside down": (replaced("upper = 100", "upper = -5"), ["[columns.age]"]),
+    "days upside down": (
+        replaced(INTERVAL, 'dates = { from = "2000-01-02", to = "2000-01-01", levels = [] }'),
+        ["[columns.age]", "comes before it"],
+    ),
+    "a bound that is no day": (
+        replaced(INTERVAL, 'dates = { from = "1900-02-29", to = "2000-01-01", levels = [] }'),
+        ["[columns.age]", "'1900-02-29' is no day"],
+    ),
+    "a day of another form": (
+        replaced(INTERVAL, 'dates = { from = "19000101", to = "2000-01-01", levels = [] }'),
+        ["[columns.age]", "is no day"],
+    ),
+    "too many days": (
+        replaced(INTERVAL, 'dates = { from = "1000-01-01", to = "2000-01-01", levels = [] }'),
+        ["[columns.age]", "more than the 200000"],
+    ),
+    "days merged into weeks": (
+        replaced(INTERVAL, 'dates = { from = "1900-01-01", to = "2000-01-01", levels = ["week"] }'),
+        ["[columns.age.dates].levels"],
+    ),
+    "levels of days in another order": (
+        replaced(INTERVAL, 'dates = { from = "1900-01-01", to = "2000-01-01", levels = ["year", "month"] }'),
+        ["[columns.age]", "from fine to coarse"],
+    ),
+    "days and an interval": (
+        replaced(INTERVAL, INTERVAL + '\ndates = { from = "1900-01-01", to = "2000-01-01", levels = [] }'),
+        ["[columns.age]", "exactly one"],
+    ),
+    "days without regard to case": (
+        replaced(INTERVAL, 'fold_case = true\ndates = { from = "1900-01-01", to = "2000-01-01", levels = [] }'),
+        ["[columns.age].fold_case"],
+    ),
     "column called count": (replaced("[columns.colour]", "[columns.count]"), ["[columns.count]"]),
     "no record a person": (
         replaced('separator = ";"', 'separator = ";"\nrows_per_person = 0'),

@@ -97,7 +97,7 @@ def test_a_table_schema_begins_a_specification(desk) -> None:
     assert "primary key names records" in text
     assert 'Not taken of the schema: "pattern", "unique".' in text
     assert "has one bound, and an interval needs both" in text
-    assert "crowdblend hierarchy build dates" in text
+    assert "are those of `dates`" in text
     assert "one is empty, twice there or not printable" in text
     assert "columns" not in tomllib.loads(text), "nothing is released by itself"
 

@@ -97,6 +97,18 @@ def test_hierarchies_are_named_as_the_specification_sees_them_and_found_faultles
     assert not (desk.folder / "q.toml").exists()
 
 
+def test_a_column_of_dates_is_proposed_by_its_bounds(desk) -> None:
+    pq.write_table(pa.table({"born": pa.array([1], type=pa.date32())}), desk.folder / "born.parquet")
+    desk.succeed("spec", "new", "--from", "born.parquet", "--columns", "born", "--dataset", "d")
+    text = (desk.folder / "born.toml").read_text()
+    born = tomllib.loads(text)["columns"]["born"]
+    assert born["dates"] == {"from": "FILL IN", "to": "FILL IN", "levels": ["month", "quarter", "year", "decade"]}
+    assert "[columns.born.dates].from" in desk("explain", "born.toml").err
+    filled = text.replace('from = "FILL IN"', 'from = "1900-01-01"').replace('to = "FILL IN"', 'to = "1999-12-31"')
+    (desk.folder / "born.toml").write_text(filled.replace('level = "FILL IN"', "level = 2"))
+    assert desk.succeed("explain", "born.toml", "--json").json["columns"][0]["column"] == "born"
+
+
 def test_nothing_else_is_written_and_nothing_charged(desk) -> None:
     before = set(desk.folder.rglob("*"))
     desk.succeed("spec", "new", "--from", "people.csv")

@@ -18,7 +18,7 @@ SUMS_OF_A_WALK = {"Replay", "_Differences", "_Gap"}
 WITH_CACHED_PROPERTIES = {"FiniteLosses", "MapWeights"}
 BY_PLACE = {"_Form", "_Group"}
 WITH_ARRAYS = {"IntegerIndex", "LogisticModel", "PrefixKeys", "SketchReports", "SketchSums", "ValueHierarchy", "_Paths"}
-WITH_ARRAYS |= {"CountedRecords", "Estimates", "LossDistribution", "Tally", "_Piece"}
+WITH_ARRAYS |= {"CountedRecords", "DateHierarchy", "Estimates", "LossDistribution", "Tally", "_Piece"}
 """Two of them are never compared: comparing arrays has no single answer."""
 
 

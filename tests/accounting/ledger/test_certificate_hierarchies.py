@@ -21,7 +21,7 @@ from crowdblend.accounting.ledger.certificate.write import (
 )
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
-from crowdblend.mechanisms.hierarchies.build import described_hierarchy, labels_beyond
+from crowdblend.mechanisms.hierarchies.build import DateHierarchy, described_hierarchy, labels_beyond
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -35,6 +35,8 @@ EACH: dict[str, Hierarchy] = {
     "intervals": IntervalHierarchy(lower=-5, upper=98, widths=(10, 50)),
     "no widths": IntervalHierarchy(lower=0, upper=(1 << 53) - 1, widths=()),
     "decimals": DecimalIntervals.of(lower=Decimal("-0.5"), upper=Decimal("2.25"), widths=[Decimal("0.5")]),
+    "days": DateHierarchy.of(first="1900-02-28", last="1904-03-01", merged=["quarter", "year"]),
+    "days alone": DateHierarchy.of(first="2000-02-29", last="2000-02-29", merged=[]),
     "steps": NumberSteps(cuts=(0.1, 0.25, 7.0)),
     "no cuts": NumberSteps(cuts=()),
 }
@@ -129,6 +131,15 @@ def test_a_forged_hierarchy_is_found(sqlite_books, change) -> None:
         ({"kind": "interval/1", "lower": "0", "upper": 9, "widths": []}, 0),
         ({"kind": "interval/1", "lower": False, "upper": 9, "widths": []}, 0),
         ({"kind": "interval/1", "lower": 9, "upper": 0, "widths": []}, 0),
+        ({"kind": "dates/1", "from": "2000-01-02", "to": "2000-01-01", "levels": []}, 0),
+        ({"kind": "dates/1", "from": "1900-02-29", "to": "2000-01-01", "levels": []}, 0),
+        ({"kind": "dates/1", "from": "20000101", "to": "2000-01-02", "levels": []}, 0),
+        ({"kind": "dates/1", "from": 20000101, "to": 20000102, "levels": []}, 0),
+        ({"kind": "dates/1", "from": "0001-01-01", "to": "9999-12-31", "levels": []}, 0),
+        ({"kind": "dates/1", "from": "2000-01-01", "to": "2000-01-02", "levels": "month"}, 0),
+        ({"kind": "dates/1", "from": "2000-01-01", "to": "2000-01-02", "levels": ["week"]}, 0),
+        ({"kind": "dates/1", "from": "2000-01-01", "to": "2000-01-02", "levels": ["year", "month"]}, 0),
+        ({"kind": "dates/1", "from": "2000-01-01", "to": "2000-01-02", "levels": [], "more": 1}, 0),
         ({"kind": "decimal-interval/1", "lower": "0.00", "upper": "2.5", "widths": []}, 0),
         ({"kind": "decimal-interval/1", "lower": 0.0, "upper": 2.5, "widths": []}, 0),
         ({"kind": "number-steps/1", "cuts": ["0x1p+99999"]}, 0),

@@ -201,6 +201,15 @@ def check_price(found: dict[str, Any]) -> None:
     need(is_least(amount(paper), delta, lambda at: bound(k, rate, at)), "the published bound's ε is another one")
 
 
+MOST_DAYS = 200_000
+DATE_PARTS: dict[str, Callable[[date], str]] = {
+    "month": lambda day: f"{day.year:04}-{day.month:02}",
+    "quarter": lambda day: f"{day.year:04}-Q{(day.month + 2) // 3}",
+    "year": lambda day: f"{day.year:04}",
+    "decade": lambda day: f"{day.year // 10:03}0s",
+}
+
+
 def labels(hierarchy: dict[str, Any], level: object) -> Callable[[str], bool]:
     """Which texts are labels of a level of a hierarchy, which is checked."""
     if hierarchy.get("kind") == "values/1":
@@ -222,6 +231,17 @@ def labels(hierarchy: dict[str, Any], level: object) -> Callable[[str], bool]:
         width, ends = [1, *widths][at], {f"< {lower}", f">= {upper}"}
         starts = range(lower, upper, width)
         return (ends | {str(a) if at == 0 else f"[{a}, {min(a + width, upper)})" for a in starts}).__contains__
+    if hierarchy.get("kind") == "dates/1":
+        need(hierarchy.keys() == {"kind", "from", "to", "levels"}, "the hierarchy's fields")
+        need(is_day(hierarchy["from"]) and is_day(hierarchy["to"]), "a bound of days")
+        start, end = (date.fromisoformat(hierarchy[name]).toordinal() for name in ("from", "to"))
+        merged = hierarchy["levels"]
+        need(
+            0 <= end - start < MOST_DAYS and merged == [name for name in DATE_PARTS if name in merged], "days or levels"
+        )
+        need(type(level) is int and 0 <= level < len(merged) + 2, "there is no such level")
+        part = [date.isoformat, *(DATE_PARTS[name] for name in merged), lambda _: "*"][int(str(level))]
+        return {part(date.fromordinal(number)) for number in range(start, end + 1)}.__contains__
     if hierarchy.get("kind") in ("decimal-interval/1", "number-steps/1"):
         raise UndecidedError("labels of decimals")
     raise RefusedError("the hierarchy is of an unknown kind")

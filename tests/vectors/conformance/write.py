@@ -56,6 +56,7 @@ from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.contributions import LAYOUTS
+from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.mechanism import Mechanism
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -287,6 +288,10 @@ SIGNED: Mapping[str, tuple[str, Change]] = {
     "map-hierarchy-parts-again": ("Equal labels of a level stay equal at the levels above it.", with_hierarchy({"kind": "values/1", "levels": 3, "rows": [["Female", "adult", "a"], ["Male", "adult", "b"]]})),
     "map-hierarchy-value-twice": ("A value is declared once.", with_hierarchy({"kind": "values/1", "levels": 2, "rows": [["Female", "*"], ["Female", "*"]]})),
     "map-hierarchy-unknown": ("The hierarchy is of a kind that is not known.", with_hierarchy({"kind": "guess/1", "levels": 2})),
+    "map-dates-upside-down": ("The first day of a hierarchy is not after its last.", with_hierarchy({"kind": "dates/1", "from": "2000-01-02", "to": "2000-01-01", "levels": []})),
+    "map-dates-impossible": ("A hierarchy's bounds are days.", with_hierarchy({"kind": "dates/1", "from": "1999-02-29", "to": "2000-01-01", "levels": []})),
+    "map-dates-coarse-first": ("Levels of days go from fine to coarse.", with_hierarchy({"kind": "dates/1", "from": "2000-01-01", "to": "2000-12-31", "levels": ["year", "month"]})),
+    "map-dates-too-many": ("A hierarchy has at most 200,000 days.", with_hierarchy({"kind": "dates/1", "from": "0001-01-01", "to": "9999-12-31", "levels": []})),
     "map-column-field-unknown": ("A column of the map has a field that the format doesn't have.", lambda document: document["map"]["columns"][0].update(rows=2)),
     "map-selection-invented": ("A choice of the map is named, and the mechanism pays for none.", put("map", "selection", to={"epsilon": "0.1"})),
     "files-none": ("The certificate names no files.", put("files", to={})),
@@ -327,6 +332,19 @@ def certificates() -> Iterator[tuple[str, str, bool, Release, tuple[SigningKey, 
         ),
     ):
         yield name, why, holds, sound(generalization=AGES, table=table), own
+    quarters = b"born,count\n1999-Q4,25\n2000-Q1,31\n2010-Q2,40\n*,23\n"
+    for name, why, holds, table in (
+        (
+            "sound-dates",
+            "Quarters of days by their bounds, the first and the last cut off, and others.",
+            True,
+            quarters,
+        ),
+        ("label-of-days-outside", "A quarter after the last day.", False, quarters.replace(b"2010-Q2", b"2010-Q3")),
+        ("label-of-no-quarter", "A fifth quarter.", False, quarters.replace(b"2000-Q1", b"2000-Q5")),
+        ("label-of-a-finer-part-of-days", "A month at the level of quarters.", False, quarters.replace(b"-Q1", b"-01")),
+    ):
+        yield name, why, holds, sound(generalization=BORN, table=table), own
     described = {"data.csv": TABLE, "metadata/README.md": b"# census\n"}
     for name, why, holds, files in (
         ("sound-with-a-folder", "Metadata lie in a folder of the release, and are certified.", True, described),
@@ -436,6 +454,15 @@ def certificates() -> Iterator[tuple[str, str, bool, Release, tuple[SigningKey, 
 
 AGES = GeneralizationMap(
     columns=(MappedColumn(name="age", hierarchy=IntervalHierarchy(lower=0, upper=100, widths=(10, 50)), level=2),)
+)
+BORN = GeneralizationMap(
+    columns=(
+        MappedColumn(
+            name="born",
+            hierarchy=DateHierarchy.of(first="1999-11-30", last="2010-04-01", merged=["month", "quarter", "decade"]),
+            level=2,
+        ),
+    )
 )
 LARGE = ValueHierarchy.from_values(["Female", "Male", "Not said"])
 
