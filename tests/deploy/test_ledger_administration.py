@@ -28,6 +28,10 @@ def addresses(postgresql_server: str) -> Iterator[Addresses]:
             connection.execute(text(f"CREATE ROLE {name} LOGIN"))
         connection.execute(text("CREATE DATABASE lm_ledger OWNER lm_owner"))
         connection.execute(text("ALTER DATABASE lm_ledger SET client_min_messages = warning"))
+    ledger = create_engine(postgresql_server.replace("/postgres?", "/lm_ledger?"), poolclass=NullPool)
+    with ledger.begin() as connection:
+        functions = "lo_creat(integer), lo_create(oid), lo_from_bytea(oid, bytea)"
+        connection.execute(text(f"REVOKE EXECUTE ON FUNCTION {functions} FROM PUBLIC"))
     of = {name: postgresql_server.replace("postgres@/postgres?", f"{name}@/lm_ledger?") for name in names}
     yield Addresses(owner=of["lm_owner"], writer=of["lm_writer"], auditor=of["lm_auditor"])
     with engine.connect() as connection:
@@ -68,7 +72,7 @@ def test_a_release_runs_as_the_writer_and_the_auditor_sees_it(desk, addresses, m
         ("dataset", "raise", "people", "--epsilon", "99", "--delta", "0.5", "--reason", "none"),
     ):
         answer = desk(*command)
-        assert answer.code == 1, (command, answer.err)
+        assert answer.code == 2, (command, answer.err)
         assert "InsufficientPrivilege" in answer.err
     assert desk("ledger", "show", "--json").json == shown
     assert not (desk.folder / "again").exists()

@@ -111,7 +111,7 @@ def test_a_file_that_goes_while_records_are_read_fails_cleanly(desk, table, monk
         patched.setattr(release, "_run_count", vacuumed)
         failed = desk("run", spec, "--release-id", "one")
     assert failed.code == 1
-    assert "cannot be read" in failed.err
+    assert "it is gone" in failed.err
     assert "Traceback" not in failed.err
     assert not (desk.folder / "out").exists()
     os.rename(away, file)

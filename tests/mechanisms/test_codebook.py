@@ -103,5 +103,6 @@ def test_a_hierarchy_that_the_certificate_does_not_carry_is_told_by_its_digest()
     stated = certificate(TOWNS, 1)
     del stated["map"]["columns"][0]["hierarchy"]
     [column] = codebook(stated, names=["one"])
-    assert column.rule == "The certificate doesn't carry this hierarchy, only its SHA-256: ask the publisher for it."
+    carried = f"only its SHA-256, {TOWNS.digest()}: ask the publisher for it."
+    assert column.rule == f"The certificate doesn't carry this hierarchy, {carried}"
     assert (column.labels, column.more, column.digest) == ((), 0, TOWNS.digest())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -273,9 +274,10 @@ def test_a_missing_or_foreign_key_is_refused_before_anything_is_read(tmp_path, k
 def test_a_page_that_cannot_be_read_fails_the_release(tmp_path, key, executor):
     chunks = chunks_of(tmp_path / "in")
     path = tmp_path / "in" / "b.parquet"
-    content = bytearray(path.read_bytes())
+    content, listed = bytearray(path.read_bytes()), path.stat().st_mtime_ns
     content[4:2000] = b"\x55" * 1996
     path.write_bytes(content)
+    os.utime(path, ns=(listed, listed))  # else it is not the file that was listed
     with pytest.raises(ReleaseFailed, match="cannot be read") as failure:
         group_counts(chunks, job=job_of(key), executor=executor)
     assert type(failure.value) is ReleaseFailed
