@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..accounting.theory.kinds.registry import kind_of
 from ..mechanisms.amounts import counted
 from ..mechanisms.errors import InputRefused, refused_together
 from ..mechanisms.hierarchies.build import DateHierarchy, labels_beyond
@@ -31,6 +32,7 @@ from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable,
 
 if TYPE_CHECKING:
     from ..mechanisms.contributions import ContributionLimit
+    from ..mechanisms.mechanism import Mechanism
     from ..tasks.inputs.database_query import DatabaseQuery
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "declared_choice",
     "declared_map",
     "exponential_draws",
+    "pays_for_any_draw",
     "read_query",
     "record_reading",
     "require_cells",
@@ -49,6 +52,8 @@ __all__ = [
 MOST_CELLS = 1_000_000
 DEFAULT_DRAW: Draw = "exponential"
 """Its losses have a bounded range, so that it costs less wherever several things are composed."""
+EARLIER_DEFAULT: Draw = "permute-and-flip"
+"""What earlier versions drew by where a specification doesn't say: of releases and series that they recorded."""
 ONLY_WITH_SELECTION = ("min_level", "max_level", "weight")
 
 
@@ -160,6 +165,7 @@ def declared_choice(
     base: Path,
     refused: Sequence[str] = (),
     chains: bool = False,
+    recorded: Mechanism | None = None,
 ) -> MapChoice:
     """The candidates of a specification with [selection], and how one of them is drawn.
 
@@ -170,6 +176,7 @@ def declared_choice(
         base: folder that relative paths start from.
         refused: names that no column may have.
         chains: whether a candidate may be a chain of maps.
+        recorded: what the ledger has of the release or its series, as `GivenSpec`.
 
     Raises:
         InputRefused: bounds that leave no candidate, a level beside them, candidates that are none, or more maps
@@ -220,17 +227,36 @@ def declared_choice(
             where=f"{path}: [selection].steps",
             remedy="Bound the columns' levels, list the candidates, or give the number of steps of a walk.",
         )
-    return MapChoice(lattice=lattice, draw=selection.draw or DEFAULT_DRAW, steps=None)
+    return MapChoice(lattice=lattice, draw=_draw(selection, recorded), steps=None)
 
 
-def exponential_draws(selection: SelectionTable) -> int | None:
+def _draw(selection: SelectionTable, recorded: Mechanism | None) -> Draw:
+    return selection.draw or (EARLIER_DEFAULT if pays_for_any_draw(recorded) else DEFAULT_DRAW)
+
+
+def pays_for_any_draw(recorded: Mechanism | None) -> bool:
+    """Whether a recorded mechanism is one whose map may be drawn by any ε₁-private choice."""
+    if recorded is None:
+        return False
+    selection = kind_of(recorded).selection
+    return selection is not None and selection(recorded).draws is None
+
+
+def exponential_draws(selection: SelectionTable, recorded: Mechanism | None) -> int | None:
     """How many draws of the exponential mechanism share ε₁; None where the choice has no bounded range.
 
-    A walk on a fresh sample has none: its draws are all from one sample, which the person is in or not.
+    A walk on a fresh sample has none: its draws are all from one sample, which the person is in or not. What was
+    recorded without a bounded range keeps its record and its price, whatever it draws by.
+
+    Args:
+        selection: [selection].
+        recorded: what the ledger has of the release or its series, as `GivenSpec`.
     """
+    if pays_for_any_draw(recorded):
+        return None
     if selection.steps is not None:
         return selection.steps if selection.rate is None else None
-    return 1 if (selection.draw or DEFAULT_DRAW) == "exponential" else None
+    return 1 if _draw(selection, recorded) == "exponential" else None
 
 
 def _walk(path: Path, lattice: Lattice, selection: SelectionTable, steps: int) -> MapChoice:

@@ -12,7 +12,7 @@ import os
 import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -38,9 +38,11 @@ from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
 from ..mechanisms.amounts import amount_exact, amount_shown
 from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
+from ..mechanisms.map_selection.choice import MapChoice
 from ..tasks.inputs.files import is_url
 from ..tasks.request import ObjectPrefix, Output, Request, digest_of_mixed
 from ..tasks.stages.publish import INSIDE_RELEASE, require_free, try_staging
+from .columns import pays_for_any_draw
 from .paths import StatePaths
 from .releases.kind import release_kind
 from .spec import read_spec
@@ -205,7 +207,11 @@ def prepared_release(
     state_paths.anchoring.keys.current()
     reader.require_anchored(state_paths.anchoring)
     _destroy_what_is_left(reader, state_paths)
-    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
+    if ad_hoc is None:
+        own = reader.series(str(series))
+        request = request_of_series(spec, output=output, series=own, part=part, state=_known(reader, release_id))
+    else:
+        request = _as_charged(ad_hoc, _known(reader, release_id), spec=spec, output=output)
     _require_plain_name(request.output)
     request = _of_its_day(request, release_id, reader=reader, home=state_paths.home, scheduled=scheduled)
     require_apart(request)
@@ -270,6 +276,23 @@ def _of_its_day(
     return dated if charged is None else request.on_day(date.fromisoformat(charged))
 
 
+def _known(reader: LedgerReader, release_id: str | None) -> ReleaseState | None:
+    return None if release_id is None else reader.release(release_id)
+
+
+def _as_charged(request: Request, state: ReleaseState | None, *, spec: Path, output: Output | None) -> Request:
+    """The request as it was charged, where the record of its draw is another than a new release's would be.
+
+    Earlier versions drew maps by another mechanism where the specification doesn't say by which, and recorded walks
+    and exponential draws without their bounded range.
+    """
+    recorded = None if state is None else mechanism_of_record(dict(state.charge.mechanism))
+    if pays_for_any_draw(recorded) and isinstance(request.recoding, MapChoice):
+        with suppress(InputRefused):  # it is another specification's, as its digest will tell
+            return read_spec(spec, output=output, rehearse=request.rehearsal, recorded=recorded)
+    return request
+
+
 def _require_new_delivery(
     layout: SourceLayout, folder: ReleaseFolder, *, series: str, reader: LedgerReader, home: Path
 ) -> None:
@@ -304,10 +327,17 @@ def _require_none_cut_off(
     state_paths: StatePaths,
 ) -> None:
     """Refuse to begin a release where another one of the same specification was cut off, which can be finished."""
+
+    def digest_as_charged(state: ReleaseState) -> str:
+        if pays_for_any_draw(request.mechanism):
+            return request.digest
+        as_charged = _as_charged(request, state, spec=spec, output=output)
+        return (as_charged if request.source_day is None else as_charged.on_day(request.source_day)).digest
+
     same = [
         state
         for state in reader.open_releases_of_dataset(request.dataset)
-        if state.charge.spec_digest == request.digest and state.release_id != release_id
+        if state.release_id != release_id and state.charge.spec_digest == digest_as_charged(state)
     ]
     if same:
         from .unfinished import require_all_held  # most runs begin where nothing is unfinished
@@ -417,7 +447,14 @@ def series_and_part(series: str | None) -> tuple[str | None, int | None]:
     return name, int(part)
 
 
-def request_of_series(spec: Path, *, output: Output | None, series: SeriesState, part: int | None = None) -> Request:
+def request_of_series(
+    spec: Path,
+    *,
+    output: Output | None,
+    series: SeriesState,
+    part: int | None = None,
+    state: ReleaseState | None = None,
+) -> Request:
     """A release of a series as asked for, with the price that was reserved when the series was registered.
 
     Args:
@@ -425,12 +462,13 @@ def request_of_series(spec: Path, *, output: Output | None, series: SeriesState,
         output: the release's place, instead of the specification's.
         series: the series.
         part: of a series of different mechanisms, from 1; None finds the one that the release is of.
+        state: what the ledger knows of the release; None where it is new.
 
     Raises:
         InputRefused: the specification is wrong, there is no such part, or several would pay for the release.
     """
     if (mixed := series.registered.mixed) is not None:
-        return _request_of_part(spec, output=output, series=series, mixed=mixed, part=part)
+        return _request_of_part(spec, output=output, series=series, mixed=mixed, part=part, state=state)
     if part is not None:
         raise InputRefused(
             "this series is of one mechanism and has no parts.",
@@ -438,9 +476,10 @@ def request_of_series(spec: Path, *, output: Output | None, series: SeriesState,
             remedy=f"Write --series {series.registered.series}.",
         )
     reserved = series.registered.price
-    request = read_spec(spec, output=output, releases=reserved.releases)
+    registered = mechanism_of_record(dict(series.registered.mechanism))
+    recorded = registered if state is None else mechanism_of_record(dict(state.charge.mechanism))
+    request = read_spec(spec, output=output, releases=reserved.releases, recorded=recorded)
     if isinstance(series.registered, FreeSeriesRegistered):
-        registered = mechanism_of_record(dict(series.registered.mechanism))
         request = dataclasses.replace(request, registered=registered)
     if request.price.delta != reserved.delta:
         return request  # refused below, as another specification
@@ -449,10 +488,16 @@ def request_of_series(spec: Path, *, output: Output | None, series: SeriesState,
 
 
 def _request_of_part(
-    spec: Path, *, output: Output | None, series: SeriesState, mixed: MixedSeries, part: int | None
+    spec: Path,
+    *,
+    output: Output | None,
+    series: SeriesState,
+    mixed: MixedSeries,
+    part: int | None,
+    state: ReleaseState | None,
 ) -> Request:
     reserved, where = series.registered.price, f"--series {series.registered.series}"
-    request = read_spec(spec, output=output)
+    request = _as_charged(read_spec(spec, output=output), state, spec=spec, output=output)
     own = request.price
     if own.delta not in (0, reserved.delta):
         raise InputRefused(
@@ -759,7 +804,11 @@ def dry_run(
     keys = state_paths.anchoring.keys
     keys.current()
     reader.require_anchored(state_paths.anchoring)
-    request = ad_hoc or request_of_series(spec, output=output, series=reader.series(str(series)), part=part)
+    if ad_hoc is None:
+        own = reader.series(str(series))
+        request = request_of_series(spec, output=output, series=own, part=part, state=_known(reader, release_id))
+    else:
+        request = _as_charged(ad_hoc, _known(reader, release_id), spec=spec, output=output)
     _require_plain_name(request.output)
     request = _of_its_day(request, release_id, reader=reader, home=state_paths.home, scheduled=None)
     require_apart(request)

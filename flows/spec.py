@@ -16,6 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from ..mechanisms.errors import FILL_IN, InputRefused, refused_together
+from ..mechanisms.mechanism import Mechanism
 from ..tasks.request import Output, Request
 from .columns import check_declared_values
 from .paths import read_toml
@@ -45,7 +46,14 @@ BEFOREHAND = frozenset(
 """Keys by which people look for what isn't done here: choosing rows, computing columns."""
 
 
-def read_spec(path: Path, *, output: Output | None, releases: int = 1, rehearse: bool = False) -> Request:
+def read_spec(
+    path: Path,
+    *,
+    output: Output | None,
+    releases: int = 1,
+    rehearse: bool = False,
+    recorded: Mechanism | None = None,
+) -> Request:
     """Read and check a specification and the hierarchies that it names; no record is touched.
 
     Args:
@@ -53,6 +61,8 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1, rehearse:
         output: replaces [release].output; None keeps the specification's.
         releases: how many releases of it δ and the price are for; more than one fixes both k and rate.
         rehearse: whether to ask for the rehearsal of the release instead.
+        recorded: the mechanism of the release or series that is in the ledger already, whose draw of the map is meant
+            where the specification doesn't say; None for a new one.
 
     Raises:
         InputRefused: anything that is wrong, with file and key or line.
@@ -70,7 +80,15 @@ def read_spec(path: Path, *, output: Output | None, releases: int = 1, rehearse:
             where=f"{path}: [{name}]",
             remedy="Charge each release for itself.",
         )
-    given = GivenSpec(path=path, tables=tables, own=own, base=path.resolve().parent, output=output, releases=releases)
+    given = GivenSpec(
+        path=path,
+        tables=tables,
+        own=own,
+        base=path.resolve().parent,
+        output=output,
+        releases=releases,
+        recorded=recorded,
+    )
     request = kind.request(given)
     check_declared_values(path, request.source_columns, request.reading)
     limit = request.limit

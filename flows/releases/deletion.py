@@ -152,7 +152,15 @@ def _request(given: GivenSpec) -> DeletionRequest:
     shared, selection = given.shared, given.tables.selection
     if selection is not None:
         _check_selection(given, selection)
-        choice = declared_choice(given.path, given.columns, selection, base=given.base, refused=FIGURES, chains=True)
+        choice = declared_choice(
+            given.path,
+            given.columns,
+            selection,
+            base=given.base,
+            refused=FIGURES,
+            chains=True,
+            recorded=given.recorded,
+        )
         selected, cost = _priced(given, stages=choice.lattice.stages, margins=0)
         return DeletionRequest(
             **shared,
@@ -258,7 +266,7 @@ def _mechanism(given: GivenSpec, release: DeletionRelease) -> DeletionRelease:
     selection = given.tables.selection
     if selection is None:
         return release
-    draws, own = exponential_draws(selection), release
+    draws, own = exponential_draws(selection, given.recorded), release
     if draws is None:
         return SelectedDeletion(stages=own.stages, k=own.k, noise=own.noise, selection_epsilon=selection.epsilon)
     return ExponentialDeletion(

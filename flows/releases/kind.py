@@ -150,6 +150,7 @@ class GivenSpec:
         base: folder that relative paths start from.
         output: where the release will be published, instead of the place that the specification names.
         releases: how many releases of it δ and the price are for.
+        recorded: the mechanism of the release or series that is in the ledger already; None for a new one.
     """
 
     path: Path
@@ -158,6 +159,7 @@ class GivenSpec:
     base: Path
     output: Output | None
     releases: int
+    recorded: Mechanism | None
 
     @property
     def privacy(self) -> PrivacyTable:

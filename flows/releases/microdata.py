@@ -109,7 +109,7 @@ def _request(given: GivenSpec) -> MicrodataRequest:
         price=charged,
         recoding=declared_map(path, columns, base=given.base)
         if spec.selection is None
-        else declared_choice(path, columns, spec.selection, base=given.base),
+        else declared_choice(path, columns, spec.selection, base=given.base, recorded=given.recorded),
     )
 
 
@@ -134,7 +134,7 @@ def _mechanism(given: GivenSpec) -> Microdata:
     epsilon, delta, chosen = given.privacy.epsilon, given.privacy.delta, spec.selection
     k = None if spec.suppression is None else spec.suppression.k
     selection_epsilon, selection_rate = (None, None) if chosen is None else (chosen.epsilon, chosen.rate)
-    draws = None if chosen is None else exponential_draws(chosen)
+    draws = None if chosen is None else exponential_draws(chosen, given.recorded)
     if (k is None or rate is None) and (epsilon is None or (k is None and rate is None)):
         missing = "[suppression].k" if k is None else "[sampling].rate"
         raise InputRefused(
