@@ -37,6 +37,7 @@ from ..accounting.ledger.rules.rule import Violation
 from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
 from ..mechanisms.amounts import amount_exact, amount_shown
 from ..mechanisms.errors import InputRefused
+from ..mechanisms.hierarchies.build import DateHierarchy
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.map_selection.choice import MapChoice
 from ..tasks.inputs.files import is_url
@@ -651,6 +652,7 @@ def _place_of(output: Output) -> str:
 
 
 _DAY = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_TIME = re.compile(_DAY.pattern + rb" [0-9:.]+")
 _TRUTHS = (b"true", b"false")
 
 
@@ -725,8 +727,9 @@ def _unseen(type_: pa.DataType, hierarchy: Hierarchy) -> bool:
         return True
     if pa.types.is_boolean(type_):
         return bool((hierarchy.codes_of_texts(_TRUTHS, 0) == BUCKET_CODE).all())
-    if pa.types.is_date(type_):
-        return not isinstance(hierarchy, ValueHierarchy) or not any(map(_DAY.fullmatch, hierarchy.leaf_of_text))
+    if pa.types.is_date(type_) or (pa.types.is_timestamp(type_) and not isinstance(hierarchy, DateHierarchy)):
+        form = _DAY if pa.types.is_date(type_) else _TIME
+        return not isinstance(hierarchy, ValueHierarchy) or not any(map(form.fullmatch, hierarchy.leaf_of_text))
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         return isinstance(hierarchy, ValueHierarchy) and hierarchy.leaf_of_integer.numbers.size == 0
     return False

@@ -73,8 +73,8 @@ def read_parquet_layout(
 ) -> ParquetLayout:
     """Check the released columns of one file against its footer; no page is read.
 
-    Texts, integers, Booleans, dates, decimals and floating-point numbers map, and dictionaries of these. Where whole
-    numbers are declared, others have the bucket's code, and so have all decimals with places.
+    Texts, integers, Booleans, dates, times without a zone, decimals and floating-point numbers map, and dictionaries
+    of these. Where whole numbers are declared, others have the bucket's code, and so have all decimals with places.
 
     Args:
         location: the file.
@@ -186,7 +186,8 @@ def _maps(type_: pa.DataType) -> bool:
         pa.types.is_floating,
         pa.types.is_null,
     )
-    return any(test(type_) for test in tests)
+    # With a zone, its readers would be told another time than those who wrote it.
+    return any(test(type_) for test in tests) or (pa.types.is_timestamp(type_) and type_.tz is None)
 
 
 def _check_records(footer: pq.FileMetaData) -> None:

@@ -130,6 +130,8 @@ def _kind(type_: pa.DataType) -> ColumnKind:
         ("date", (pa.types.is_date,)),
         ("number", (pa.types.is_floating,)),
     )
+    if pa.types.is_timestamp(type_) and type_.tz is None:
+        return "date"
     for kind, tests in kinds:
         if any(test(type_) for test in tests):
             return kind

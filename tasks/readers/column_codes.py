@@ -331,6 +331,8 @@ class UndeclaredValues(ColumnCoder):
 
     def _codes(self, values: pa.Array) -> NDArray[np.int64]:
         codes = super()._codes(values)
+        if pa.types.is_timestamp(values.type):  # Python has no nanoseconds, and fewer years
+            values = values.cast(pa.string())
         # A dictionary within a dictionary is decoded and comes here again; its own values are met then.
         for place in (
             () if self.complete or pa.types.is_dictionary(values.type) else np.flatnonzero(codes == BUCKET_CODE)

@@ -97,8 +97,9 @@ def test_hierarchies_are_named_as_the_specification_sees_them_and_found_faultles
     assert not (desk.folder / "q.toml").exists()
 
 
-def test_a_column_of_dates_is_proposed_by_its_bounds(desk) -> None:
-    pq.write_table(pa.table({"born": pa.array([1], type=pa.date32())}), desk.folder / "born.parquet")
+@pytest.mark.parametrize("type_", [pa.date32(), pa.timestamp("us")], ids=str)
+def test_a_column_of_dates_is_proposed_by_its_bounds(desk, type_: pa.DataType) -> None:
+    pq.write_table(pa.table({"born": pa.array([1], type=type_)}), desk.folder / "born.parquet")
     desk.succeed("spec", "new", "--from", "born.parquet", "--columns", "born", "--dataset", "d")
     text = (desk.folder / "born.toml").read_text()
     born = tomllib.loads(text)["columns"]["born"]

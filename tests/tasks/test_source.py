@@ -185,11 +185,12 @@ FITTING = {
     "places": pa.array([Decimal("3.5")]),
     "null": pa.nulls(1),
 }
+FITTING["time"] = pa.array([datetime.datetime(2026, 1, 2)])  # noqa: DTZ001 - a type, not a time
 UNFIT = {
     "list": pa.array([["x"]]),
     "struct": pa.array([{"x": "y"}]),
     "binary": pa.array([b"x"]),
-    "time": pa.array([datetime.datetime(2026, 1, 2)]),  # noqa: DTZ001 - a type, not a time
+    "time with a zone": pa.array([datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC)]),
 }
 
 
