@@ -27,6 +27,7 @@ from crowdblend.accounting.ledger.queries import account_of, ledger_id_of
 from crowdblend.accounting.ledger.rules.rule import StoredState
 from crowdblend.mechanisms.errors import AccountantRefused, Refusal
 from sqlalchemy import Connection, create_engine, delete, func, insert, select, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 from support.guards import past_guards
 
@@ -398,13 +399,17 @@ def test_a_new_ledger_of_another_store_is_taken_up_and_a_forged_one_is_not(books
 
 
 def test_what_is_changed_while_a_writer_works_decides_nothing(postgresql_books) -> None:
-    """PostgreSQL lets a writer's next statement see what others have committed since its first one."""
+    """PostgreSQL lets a writer's next statement see what others have committed since its first one.
+
+    What vouches for the rows can't be changed meanwhile: it is what writers lock.
+    """
     books = postgresql_books
     books.add()
     look = DataAccess(dataset="census", what="a table", by="steward", day=DAY)
     store = open_store(books.url, anchoring=books.anchoring)
     with store.writing() as connection:
-        books.sql(f"UPDATE signed_state SET root = '{'e' * 64}'")
+        with pytest.raises(OperationalError, match="lock timeout"):
+            books.sql("SET lock_timeout = '100ms'", f"UPDATE signed_state SET root = '{'e' * 64}'")
         assert account_of(connection, "census").account.epsilon_spent == 0
         append_entry(connection, look, StoredState(connection))
     assert books.findings() == []
