@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -30,6 +30,7 @@ from .loss_distribution import (
 __all__ = [
     "MOST_RELEASES",
     "blocks_of_sizes",
+    "curve_of_drawn_game",
     "delta_of_game",
     "epsilon_of_drawn_game",
     "epsilon_of_game",
@@ -114,19 +115,48 @@ def epsilon_of_drawn_game(
     Raises:
         ValueError: parameters beyond what doubles hold.
     """
+    found = [
+        _epsilon(steps, releases, delta, composed) for steps in _drawn_steps(release, draw, draws, releases, delta)
+    ]
+    finite = [one for one in found if one is not None]
+    return max(finite) if finite and len(finite) == len(found) else None
+
+
+def curve_of_drawn_game(
+    release: StronglySafeRelease, draw: BoundedRange, *, draws: int, reach: float, resolution: float
+) -> Callable[[float], float] | None:
+    """Return an upper bound on δ of one such round, as a function of ε from 0 to `reach`.
+
+    Args:
+        release: the mechanism.
+        draw: each of the draws before it.
+        draws: how many, at least 1.
+        reach: the largest ε that is asked for, above 0.
+        resolution: masses below about a thousandth of it count in full.
+
+    Returns:
+        The function; None where the game would take too long.
+
+    Raises:
+        ValueError: parameters beyond what doubles hold.
+    """
+    tables = [_table(steps, 1, reach) for steps in _drawn_steps(release, draw, draws, 1, resolution)]
+    return (lambda epsilon: max(_delta_there(*table, epsilon) for table in tables)) if tables else None
+
+
+def _drawn_steps(
+    release: StronglySafeRelease, draw: BoundedRange, draws: int, releases: int, delta: float
+) -> list[list[Moves]]:
+    """The steps of one round, of adding and of removing, all on one grid; none where the game would take too long."""
     if releases * (draws + 1) > MOST_RELEASES or release.k > _LARGEST_K:
-        return None
+        return []
     curves, _ = _grid(release, releases, delta)
     range_curves = curves_of_range(draw)
     finest = min(curves.deviation, range_curves.deviation) / _POINTS_PER_DEVIATION
     reach = max(curves.adding_end + curves.removing_end, 2.0 * range_curves.adding_end)
     spacing = few_bits(max(finest, reach / _MOST_POINTS))
     before = moves_of_draw(draw, spacing)
-    found = [
-        _epsilon([*[before] * draws, moves], releases, delta, composed) for moves in moves_of(release, curves, spacing)
-    ]
-    finite = [one for one in found if one is not None]
-    return max(finite) if len(finite) == len(found) else None
+    return [[*[before] * draws, moves] for moves in moves_of(release, curves, spacing)]
 
 
 def moves_of_draw(draw: BoundedRange, spacing: float) -> Moves:
@@ -230,7 +260,11 @@ def _epsilon(steps: Sequence[Moves], releases: int, delta: float, composed: floa
 
 def _delta(steps: Sequence[Moves], releases: int, epsilon: float) -> float:
     """The δ of one direction at ε above 0."""
-    states, values = _table(steps, releases, epsilon)
+    return _delta_there(*_table(steps, releases, epsilon), epsilon)
+
+
+def _delta_there(states: Array, values: Array, epsilon: float) -> float:
+    """The δ at ε of a table that reaches it."""
     there = int(np.searchsorted(states, -epsilon, side="right"))
     return _chord(states, values, there - 1, -epsilon)
 

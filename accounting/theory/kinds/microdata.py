@@ -20,7 +20,7 @@ from ..composition.amplification import Guarantee, amplified
 from ..composition.bounded_range import BoundedRange
 from ..composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
 from ..composition.loss_distribution import COMPOSED_FLOOR, Part, epsilon_composed
-from ..composition.series_game import epsilon_of_drawn_game, epsilon_of_game
+from ..composition.series_game import curve_of_drawn_game, epsilon_of_drawn_game, epsilon_of_game
 from ..privacy_profile import (
     check_parameters,
     delta_paper,
@@ -307,6 +307,7 @@ STRONGLY_SAFE: MechanismKind[StronglySafeRelease] = MechanismKind(
 
 _BISECTIONS = 200
 _LOG_SLACK = 1e-13
+_DRAWN_RESOLUTION = 1e-9
 _DRAWN_MAP = (
     "a map that was drawn privately, before they were sampled, from candidates declared before any record was read; "
     "what the draw costs is part of epsilon and delta"
@@ -545,9 +546,21 @@ def _selected_curve(mechanism: EpsilonSafeRelease) -> PrivacyCurve:
     rate, choice = float_up(mechanism.sampling_rate), float_up(_selected_cost(mechanism).epsilon)
 
     def log_delta(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-        return log_profile_selected(k=mechanism.k, sampling_rate=rate, selection_epsilon=choice, epsilons=epsilons)
+        of_any = log_profile_selected(k=mechanism.k, sampling_rate=rate, selection_epsilon=choice, epsilons=epsilons)
+        if played is None:
+            return of_any
+        deltas = np.array([played(min(float(epsilon), farthest)) for epsilon in epsilons], dtype=np.float64)
+        return np.minimum(of_any, np.log(deltas) + _LOG_SLACK)
 
-    return release_curve(mechanism.release, log_delta=log_delta, choice=choice)
+    curve = release_curve(mechanism.release, log_delta=log_delta, choice=choice)
+    farthest, played, draws = curve.farthest, None, _draws(mechanism)
+    if draws is not None:
+        draw = range_of_draw(_selected_cost(mechanism).epsilon, draws=draws)
+        with suppress(ValueError):  # what no grid can hold has the curve of any choice
+            played = curve_of_drawn_game(
+                mechanism.release, draw, draws=draws, reach=farthest, resolution=_DRAWN_RESOLUTION
+            )
+    return curve
 
 
 EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(

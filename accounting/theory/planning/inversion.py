@@ -142,12 +142,19 @@ def price_of(mechanism: StronglySafeRelease, target: Target, *, games: bool = Tr
 
 
 def _may_be_played(target: Target) -> bool:
-    """Whether a search plays games, which take up to seconds where a composed price takes milliseconds.
+    """Whether a search goes by the price of a game, which takes seconds where a composed price takes milliseconds.
 
-    Games with draws of the map are the longest, and what they save is least where a search matters, for few releases:
-    there it goes by composed prices, and what is found is charged somewhat less than was asked for.
+    Games with draws of the map have the most moves: beyond `_LONG_GAME` draws and releases a search goes by composed
+    prices, and what it finds is charged less than was asked for.
     """
-    return target.selection_epsilon is None and 1 < target.releases <= MOST_PLAYED
+    if target.draw is None or target.selection_draws is None:
+        return target.choice is None and 1 < target.releases <= MOST_PLAYED
+    return target.releases * (target.selection_draws + 1) <= _LONG_GAME
+
+
+def _usual_share(target: Target) -> float:
+    """The share to begin a search with: one release after draws of its map is charged nearly the composed price."""
+    return 1.0 if target.releases == 1 else _USUAL_SHARE
 
 
 def _charged_share(mechanism: StronglySafeRelease, target: Target) -> float:
@@ -219,7 +226,7 @@ def least_k(sampling_rate: Decimal, target: Target, *, near: int | None = None) 
             lambda k: _cost(_mechanism(k, sampling_rate), target, share), _hard(target), largest=LARGEST_K, guess=guess
         ),
         lambda k: (_mechanism(k, sampling_rate), target),
-        _USUAL_SHARE if near is None else _charged_share(_mechanism(near, sampling_rate), target),
+        _usual_share(target) if near is None else _charged_share(_mechanism(near, sampling_rate), target),
     )
     while found is not None and found <= LARGEST_K and not _within(_mechanism(found, sampling_rate), target):
         found += 1
@@ -250,7 +257,7 @@ def largest_sampling_rate(k: int, target: Target) -> Decimal:
         )
 
     rate = _found_at_charged_share(
-        lambda share: _largest_rate(k, target, share), lambda rate: (_mechanism(k, rate), target), _USUAL_SHARE
+        lambda share: _largest_rate(k, target, share), lambda rate: (_mechanism(k, rate), target), _usual_share(target)
     )
     rate = _LOWEST_RATE if rate is None else rate
     unit = _unit(rate)
@@ -380,11 +387,10 @@ def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:
 def _priced(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
     """The charged ε, or a share of the composed one where a game may be played; infinite where there is none."""
     try:
-        if _may_be_played(target):
-            return share * float(price_of(mechanism, target, games=False).epsilon)
-        return float(price_of(mechanism, target, games=False).epsilon)
+        composed = float(price_of(mechanism, target, games=False).epsilon)
     except InputRefused:
         return math.inf
+    return share * composed if _may_be_played(target) else composed
 
 
 def _cost(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
@@ -425,7 +431,7 @@ def _soft(target: Target) -> float:
 def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
     """INVARIANT: what a search returns is charged at most what was compared, as exact decimals, with the target."""
     try:
-        return price_of(mechanism, target, games=target.choice is None).epsilon <= target.epsilon
+        return price_of(mechanism, target, games=_may_be_played(target)).epsilon <= target.epsilon
     except InputRefused:
         return False
 
@@ -440,7 +446,7 @@ def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
         best = _sum_of_single(mechanism, target)
         if target.releases > 1 or target.draw is not None:
             best = min(best, _composed(mechanism, target))
-        if _may_be_played(target) and target.releases <= _LONG_GAME and target.epsilon > 0:
+        if target.choice is None and _may_be_played(target) and target.releases <= _LONG_GAME and target.epsilon > 0:
             best = min(best, _played(mechanism, target, composed=best))
     except ValueError as fault:
         raise InputRefused(f"this release has no price: {fault}.") from fault

@@ -168,7 +168,8 @@ def test_a_price_is_computed_again_or_said_not_to_be(page) -> None:
     for mechanism in [one for examples in contract.EXAMPLES.values() for one in examples]:
         record, kind = mechanism_record(mechanism), kind_of(mechanism)
         kinds.append(record["kind"])
-        if record["kind"] in PRICED_KINDS:
+        # The page checks the published bound of a map drawn by an exponential mechanism, though it leaves ε open.
+        if record["kind"] in PRICED_KINDS | {"epsilon-safe-release/2"}:
             row = row_of(mechanism, delta=Decimal(0) if kind.pure else contract.DELTA)
         else:  # what the page doesn't compute needs no price that takes seconds
             stated = {"delta": "0.0001", "epsilon": "0.5", "epsilon_paper": None, "rows_per_person": 1}

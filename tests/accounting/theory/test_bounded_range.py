@@ -20,6 +20,7 @@ from crowdblend.accounting.theory.composition.loss_distribution import delta_com
 from crowdblend.accounting.theory.composition.renyi import RULE, RULE_WITHOUT_LOSSES, filter_cost
 from crowdblend.accounting.theory.composition.series_game import epsilon_of_drawn_game, moves_of_draw
 from crowdblend.accounting.theory.kinds.registry import (
+    kind_of,
     mechanism_of_record,
     mechanism_record,
     not_covered,
@@ -356,3 +357,20 @@ def test_a_series_of_any_draws_pays_for_exponential_ones_and_not_the_other_way_r
     plain = DeletionRelease(stages=1, k=2, noise=NOISE)
     beside = CalibratedDeletion(stages=1, k=2, noise=NOISE, margins=1, margin_scale=Decimal("15.6"), margin_width=80)
     assert not_covered(beside, plain) == "another kind of mechanism"
+
+
+@pytest.mark.parametrize("rate", [None, Decimal("0.05")])
+def test_the_pictured_curve_is_that_of_what_is_charged(rate):
+    one = ExponentialSafeRelease(
+        k=20,
+        sampling_rate=Decimal("0.1"),
+        selection_epsilon=Decimal("0.1"),
+        selection_rate=rate,
+        selection_draws=1,
+    )
+    curves = kind_of(one).curves
+    assert curves is not None
+    for delta in ("1e-4", "1e-6", "1e-8"):
+        charged = float(price(one, delta=Decimal(delta)).epsilon)
+        [value] = curves.of(one).log_delta(np.array([charged]))
+        assert value == pytest.approx(math.log(float(delta)), abs=0.01)

@@ -10,10 +10,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.arithmetic import first_whole, last_real
-from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning import planner
-from crowdblend.accounting.theory.planning.inversion import Target, frontier
+from crowdblend.accounting.theory.planning.inversion import Target, frontier, price_of
 from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan, plan_for_groups
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -61,11 +60,9 @@ def test_each_filled_parameter_is_charged_within_the_target_and_the_next_one_is_
     assert charged(delta=delta * Decimal("1.01")) <= FULL["epsilon"] * Decimal("1.0001")
     # The least delta of a series is that of the composed price, which is above the charged one.
     less = delta * Decimal("0.97")
-    if releases > 1 and selection is None:
-        one = StronglySafeRelease(k=FULL["k"], sampling_rate=FULL["sampling_rate"])
-        dearer = composed_price_fixed(one, delta=less, releases=releases).epsilon
-    else:
-        dearer = charged(delta=less)
+    one = StronglySafeRelease(k=FULL["k"], sampling_rate=FULL["sampling_rate"])
+    asked = Target(epsilon=FULL["epsilon"], delta=less, releases=releases, selection_epsilon=selection)
+    dearer = price_of(one, asked, games=False).epsilon
     assert dearer > FULL["epsilon"] * Decimal("0.9999")
     most = without("releases", **(changes | {"releases": None})).releases
     assert charged(releases=most) <= FULL["epsilon"] < charged(releases=most + 1)
@@ -312,12 +309,12 @@ POINTS = [  # as asked: k, β, ε, δ, T, ε₁ and its rate; k, β, ε, δ, T; 
      (0.267738346818, 0.0340606426427, 0.0499977951393, N, 1.75871072077e-3, N, 20, "delta")),
     ((20, 0.1, 0.25, 1e-6, N, N, N), (20, 0.1, 0.243568108826, 1e-6, 4),
      (1.30709135814, 0.182988609920, 0.243568108826, N, 7.49633487174e-7, N, 20, "releases")),
-    ((20, 0.1, N, 1e-6, 1, 0.05, 0.1), (20, 0.1, 0.183614761857, 1e-6, 1),
-     (0.297055292577, 0.182988609920, 0.183614761857, N, N, N, N, "epsilon")),
-    ((20, 0.1, 0.3, 1e-6, 1, 0.05, N), (20, 0.1, 0.218442602452, 1e-6, 1),
-     (0.341941281812, 0.182988609920, 0.218442602452, 4.19477390218e-6, 3.3243481629e-8, 23, 15, N)),
-    ((20, 0.1, N, 1e-6, 2, 0.05, 0.1), (20, 0.1, 0.221861308764, 1e-6, 2),
-     (0.627458585768, 0.182988609920, 0.221861308764, N, N, N, N, "epsilon")),
+    ((20, 0.1, N, 1e-6, 1, 0.05, 0.1), (20, 0.1, 0.183192019234, 1e-6, 1),
+     (0.297055292577, 0.182988609920, 0.183192019234, N, N, N, N, "epsilon")),
+    ((20, 0.1, 0.3, 1e-6, 1, 0.05, N), (20, 0.1, 0.197257548832, 1e-6, 1),
+     (0.341941281812, 0.182988609920, 0.197257548832, 4.19477390218e-6, 1.67882697664e-8, 23, 14, N)),
+    ((20, 0.1, N, 1e-6, 2, 0.05, 0.1), (20, 0.1, 0.208453695824, 1e-6, 2),
+     (0.627458585768, 0.182988609920, 0.208453695824, N, N, N, N, "epsilon")),
     ((30, 0.5, 0.1, 1e-6, 1, N, N), (30, 0.5, 1.19477661983, 1e-6, 1),
      (1.47590651982, 1.19477661983, 1.19477661983, N, 0.0217312629102, N, 797, N)),
 ]  # fmt: skip

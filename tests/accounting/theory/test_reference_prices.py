@@ -154,7 +154,7 @@ MARGINS = [
     (renyi, lambda: divergence(part_of(NOISY), 20.0, 1e-4), 184.041781),
     (renyi, lambda: divergence(SMALL, 5.0, 1e-2), 16284.9286),
     (renyi, lambda: divergence(USUAL, 20.0, 1e-8), 17057.1341),
-    (series_game, lambda: series_game._table([FEW], 1, 0.3)[1][5], 21.7644697),
+    (series_game, lambda: series_game._table([[FEW]], 1, 0.3)[1][5], 21.7644697),
     (series_game, lambda: delta_of_game(SMALL, releases=2, epsilon=0.4, resolution=0.01), 330.162835),
     (
         finite_losses,
@@ -198,7 +198,7 @@ PLANS = [
     (lambda: least_k(Decimal("0.5"), ONE), 28),
     (lambda: least_k(Decimal("0.9"), ONE), 235),
     (lambda: least_k(Decimal("0.9"), TWO), 333),
-    (lambda: least_k(Decimal("0.9"), CHOSEN), 448),
+    (lambda: least_k(Decimal("0.9"), CHOSEN), 438),
     (lambda: largest_sampling_rate(2, ONE), Decimal("0.0031622")),
     (lambda: largest_sampling_rate(9, ONE), Decimal("0.19815")),
     (lambda: largest_sampling_rate(50, ONE), Decimal("0.65508")),
