@@ -144,7 +144,7 @@ def stages_of(content: bytes) -> tuple[CertificateStage, ...]:
 
 
 def told_of(content: bytes) -> tuple[str, ...]:
-    """How much the published records tell, by a certificate, in sentences; none where it doesn't say it."""
+    """Return how much the published records tell by a certificate, in sentences; none where it doesn't say it."""
     try:
         certificate = json.loads(content)
         columns = certificate["map"]["columns"]

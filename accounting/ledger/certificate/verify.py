@@ -141,7 +141,7 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
 
 
 def _remarks(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the words of an earlier version claim too much, of a certificate that holds."""
+    """Return what the words of an earlier version claim beyond what was priced, of a certificate that holds."""
     guarantee, remarks = certificate["guarantee"], []
     if "filter_budget" in certificate and guarantee["unit"] not in str(certificate["filter_budget"]["in_words"]):
         remarks.append(

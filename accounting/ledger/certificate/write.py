@@ -399,7 +399,7 @@ def _findings(stated: Mapping[str, Any], record: Mapping[str, object], published
 
 
 def _pays_for(draws: int | None, draw: str, steps: int | None) -> bool:
-    """Whether a mechanism that is priced for so many exponential draws, or for any private one, pays for a draw."""
+    """Return whether a mechanism that is priced for so many exponential draws, or for any private one, pays for it."""
     return draws is None or (draw != "permute-and-flip" and draws == (1 if steps is None else steps))
 
 

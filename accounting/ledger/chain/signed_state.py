@@ -215,7 +215,7 @@ class SignedState:
             raise ForgedState(f"the table {table.name} has {number} rows, and {expected} follow from the signed chain")
 
     def entries_of_other_kinds(self, known: Collection[str]) -> int:
-        """How many entries are of none of some kinds: the signed state counts those of each kind.
+        """Return how many entries are of none of some kinds: the signed state counts those of each kind.
 
         Args:
             known: names of kinds.

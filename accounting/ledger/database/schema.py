@@ -273,7 +273,7 @@ SELECT 'policy ' || relname || '.' || polname, polcmd::text FROM own JOIN pg_pol
 
 
 def database_objects(connection: Connection) -> dict[str, str]:
-    """What there is in a ledger's database, and how each is defined, in words that are the same wherever it is sound.
+    """Return what a ledger's database holds and how each object is defined, in the same words wherever it is sound.
 
     Args:
         connection: a connection in a transaction.

@@ -400,7 +400,7 @@ def open_store(url: str, *, anchoring: Anchoring | None) -> Store:
 
 
 def remedy_for_unknown(revision: str) -> str:
-    """What to do with a ledger of a schema revision that no migration begins at."""
+    """Return what to do with a ledger of a schema revision that no migration begins at."""
     if (commit := UNSIGNED_REVISIONS.get(revision)) is None:
         return "Use the version of crowdblend that wrote it, or a later one."
     return (

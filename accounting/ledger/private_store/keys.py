@@ -188,7 +188,7 @@ def _written_draft(path: Path, content: bytes) -> Iterator[Path]:
                 view = view[os.write(handle, view) :]
             os.fsync(handle)
             yield draft
-        except BaseException:
+        except BaseException:  # an interruption too: no draft of a key may stay; it is raised again
             with suppress(OSError):
                 _destroy_draft(draft)
             raise
