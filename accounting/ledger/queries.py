@@ -508,7 +508,7 @@ def last_published_of_series(connection: Connection, name: str) -> str | None:
 
 
 def _ended(table: Table) -> ColumnElement[bool]:
-    """Whether the release of a table's row is published or abandoned."""
+    """Return whether the release of a table's row is published or abandoned."""
     passed = release_stage.c.release_id == table.c.release_id, release_stage.c.stage == "closed"
     return select(release_stage.c.release_id).where(*passed).exists()
 

@@ -222,7 +222,7 @@ class LedgerWriter(OpenedLedger):
             return _paid_release(StoredState(connection), receipt).charge
 
     def has_release(self, release_id: str) -> bool:
-        """Whether a release of this id was charged."""
+        """Return whether a release of this id was charged."""
         with self._store.looking() as connection:
             return StoredState(connection).release(release_id) is not None
 

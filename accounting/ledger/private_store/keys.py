@@ -202,7 +202,7 @@ DRAFT = ".draft"
 PLACES_OF_DRAFTS = (".", "signing", "signing/public", "outputs", "cache", "sources/*", "jobs/*")
 """Folders of the store in which files are written that no lock of a release guards."""
 PREFECT = "prefect-"
-"""How the name of a folder begins that a process has for Prefect, locked while it lives."""
+"""The prefix of the folder that a process has for Prefect, locked while it lives."""
 
 
 def try_lock(handle: int) -> bool:

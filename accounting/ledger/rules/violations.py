@@ -289,7 +289,7 @@ def _other_unit(dataset: str, *, asked: str, known: str, remedy: str) -> Violati
 
 
 def _unit_remedy(fixed: DatasetUnit) -> str:
-    """What makes a specification one of a data set's unit."""
+    """Return what makes a specification one of a data set's unit."""
     if fixed.column is not None:
         return f'Write {fixed.name} = "{fixed.column}" below [data].'
     return (
