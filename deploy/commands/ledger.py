@@ -19,10 +19,13 @@ from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
     from ...accounting.ledger.chain.check import Reached
     from ...accounting.ledger.private_store.signing import PublicKey
     from ...accounting.ledger.reader import LedgerReader
-    from ...accounting.ledger.witnessed import CertifiedCharge, Cosigner, WitnessCheck
+    from ...accounting.ledger.witnessed import CertifiedCharge, WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
 
 __all__ = ["dataset", "ledger", "migrate", "roles"]
@@ -285,7 +288,7 @@ def prove(
     if [since, entry, certificate].count(None) != 2:
         raise InputRefused("a proof is --since an earlier checkpoint, of one --entry or of a --certificate.", where="")
     if certificate is not None:
-        entry = _charge_of(certificate).place.position
+        entry = _charge_of(certificate).position
     state_paths = resolve_paths(ledger_url=ledger_url)
     if checkpoint is None:
         with open_reader(state_paths.ledger_url) as reader:
@@ -613,14 +616,13 @@ def _missing_beside(anchor: Path) -> tuple[str, ...]:
 def _charge_of(certificate: Path) -> CertifiedCharge:
     """Which charge a certificate names; what else it says is not checked here."""
     from ...accounting.ledger.certificate.verify import read_certificate
-    from ...accounting.ledger.chain.signed_state import Place
     from ...accounting.ledger.witnessed import CertifiedCharge
 
     fields = read_certificate(certificate)
     place = fields.get("ledger")
     if isinstance(place, dict) and type(place.get("position")) is int and place["position"] >= 0:
-        named = Place(position=place["position"], hash=str(place.get("hash")))
-        return CertifiedCharge(place=named, release_id=fields.get("release_id"), sample_id=fields.get("sample_id"))
+        of_release = {name: fields.get(name) for name in ("release_id", "sample_id")}
+        return CertifiedCharge(position=place["position"], hash=str(place.get("hash")), **of_release)
     raise InputRefused("this certificate doesn't say where its charge stands.", where=str(certificate))
 
 
@@ -652,11 +654,11 @@ def _witnessed(
     return reader.verify_witnessed(checkpoint, policy=policy_of_file(file), trusted=trusted)
 
 
-def _witnessed_text(size: int, cosigners: tuple[Cosigner, ...]) -> str:
+def _witnessed_text(size: int, cosigners: Mapping[str, datetime]) -> str:
     """How many entries which witnesses have seen, and when."""
     from ...mechanisms.amounts import counted
 
-    by = ", ".join(f"{one.name} ({one.time:%Y-%m-%d %H:%M} UTC)" for one in cosigners)
+    by = ", ".join(f"{name} ({time:%Y-%m-%d %H:%M} UTC)" for name, time in cosigners.items())
     return f"Witnessed: {counted(size, 'entry', 'entries')}, by {by or 'nobody, as the policy asks for'}."
 
 

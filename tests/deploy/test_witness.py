@@ -61,7 +61,7 @@ def request(word: str, old: int = 0, *, origin: str = ORIGIN, key: SigningKey = 
     signed = checkpoint_text(origin=origin, size=tree.size, root=tree.root())
     content = note(signed, [NoteKey(name=origin, kind=PLAIN, public=key.public).sign(signed, key)])
     proof = tree.consistency(old, tree.size) if old <= tree.size else ()
-    return CheckpointRequest(old=old, proof=proof, checkpoint=read_checkpoint(content), content=content).written
+    return CheckpointRequest(old=old, proof=proof, checkpoint=read_checkpoint(content)).written
 
 
 @pytest.fixture
@@ -534,7 +534,6 @@ def test_a_release_is_held_against_the_proof_of_its_charge(desk) -> None:
         index=index,
         proof=MerkleTree([bytes.fromhex(link["hash"]) for link in links]).inclusion(index, len(links)),
         checkpoint=read_checkpoint(content),
-        content=content,
     )
     (desk.folder / "proof").write_bytes(proof.written)
     sound = json.loads((CONFORMANCE / "certificate" / "sound" / "release" / "certificate.json").read_bytes())

@@ -11,7 +11,7 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..private_store.signing import PublicKey, SigningKey
 
@@ -23,14 +23,9 @@ __all__ = [
     "MerkleTree",
     "NamedWitness",
     "NoteKey",
-    "NoteSignature",
-    "Policy",
-    "checkpoint_text",
-    "consistent",
-    "included",
-    "leaf_hash",
-    "note",
-    "origin_of",
+]
+__all__ += ["NoteSignature", "Policy", "checkpoint_text", "consistent", "included", "leaf_hash", "note", "origin_of"]
+__all__ += [
     "read_checkpoint",
     "read_inclusion_proof",
     "read_note_key",
@@ -55,11 +50,7 @@ def _node(left: Digest, right: Digest) -> Digest:
 
 
 class MerkleTree:
-    """The tree over some leaves, and over each beginning of them; 64 bytes are kept for each leaf.
-
-    Args:
-        leaves: what the leaves hold, in their order.
-    """
+    """The tree over some leaves, and over each beginning of them; 64 bytes are kept for each leaf."""
 
     def __init__(self, leaves: Iterable[bytes]) -> None:
         sha256 = hashlib.sha256
@@ -72,22 +63,25 @@ class MerkleTree:
             level = b"".join([sha256(NODE + level[at : at + 2 * DIGEST]).digest() for at in pairs])
 
     def root(self, size: int | None = None) -> Digest:
-        """The root over the first leaves.
-
-        Args:
-            size: how many, of those that there are; None for all.
-        """
+        """The root over the first `size` leaves; over all where none is given."""
         return self._root(0, self.size if size is None else size)
 
     def inclusion(self, index: int, size: int) -> tuple[Digest, ...]:
-        """What shows that a leaf is among the first ones: the path of RFC 6962, section 2.1.1, from the leaf up.
+        """The path from a leaf, by its index from 0, to the root over the first `size`: RFC 6962, section 2.1.1."""
+        path, _, _ = self._siblings(index, 0, size)
+        return tuple(reversed(path))
 
-        Args:
-            index: the leaf's place, from 0.
-            size: how many leaves, more than that.
-        """
+    def consistency(self, old: int, size: int) -> tuple[Digest, ...]:
+        """The proof that the tree over the first `size` leaves begins with that over the first `old`: section 2.1.2."""
+        if old in (0, size):
+            return ()
+        path, begin, end = self._siblings(old - 1, old, size)
+        return tuple(reversed([*path, self._root(begin, end)] if begin else path))
+
+    def _siblings(self, index: int, stop: int, size: int) -> tuple[list[Digest], int, int]:
+        """The roots beside the way down to a leaf, or to the subtree on it that ends at `stop`; and where that lies."""
         path, begin, end = [], 0, size
-        while end - begin > 1:
+        while end - begin > 1 and end != stop:
             middle = begin + _split(end - begin)
             if index < middle:
                 path.append(self._root(middle, end))
@@ -95,29 +89,7 @@ class MerkleTree:
             else:
                 path.append(self._root(begin, middle))
                 begin = middle
-        return tuple(reversed(path))
-
-    def consistency(self, old: int, size: int) -> tuple[Digest, ...]:
-        """What shows that the tree over the first `size` leaves begins with that over the first `old`: section 2.1.2.
-
-        Args:
-            old: how many the earlier tree has.
-            size: how many the later one has, at least as many.
-        """
-        if old in (0, size):
-            return ()
-        path, begin, end, whole = [], 0, size, True
-        while end != old:
-            middle = begin + _split(end - begin)
-            if old <= middle:
-                path.append(self._root(middle, end))
-                end = middle
-            else:
-                path.append(self._root(begin, middle))
-                begin, whole = middle, False
-        if not whole:
-            path.append(self._root(begin, end))
-        return tuple(reversed(path))
+        return path, begin, end
 
     def _root(self, begin: int, end: int) -> Digest:
         """The root over leaves whose first place is a multiple of the largest power of two among their number."""
@@ -138,40 +110,17 @@ def _split(count: int) -> int:
 
 
 def included(leaf: Digest, *, index: int, size: int, proof: Sequence[Digest], root: Digest) -> bool:
-    """Whether a proof shows that a leaf is among those of a root; the algorithm of RFC 9162, section 2.1.3.2.
-
-    Args:
-        leaf: its `leaf_hash`.
-        index: its place, from 0.
-        size: how many leaves the root is over.
-        proof: the path.
-        root: over all leaves.
-    """
+    """Whether a path shows that a leaf hash is among those of a root; the algorithm of RFC 9162, section 2.1.3.2."""
     if not 0 <= index < size:
         return False
-    place, last, hashed = index, size - 1, leaf
-    for other in proof:
-        if last == 0:
-            return False
-        if place & 1 or place == last:
-            hashed = _node(other, hashed)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
-        else:
-            hashed = _node(hashed, other)
-        place, last = place >> 1, last >> 1
-    return last == 0 and hashed == root
+    climbed = _climb(index, size - 1, leaf, proof)
+    return climbed is not None and climbed[1] == root
 
 
 def consistent(*, old: int, old_root: Digest, size: int, root: Digest, proof: Sequence[Digest]) -> bool:
     """Whether a proof shows that a tree continues an earlier one; the algorithm of RFC 9162, section 2.1.4.2.
 
-    Args:
-        old: leaves of the earlier one.
-        old_root: its root.
-        size: leaves of the later one.
-        root: its root.
-        proof: the hashes between the two; there is none from nothing, or to the same tree.
+    From an empty tree, or to the same one, the proof has no hashes.
     """
     if not 0 <= old <= size:
         return False
@@ -185,10 +134,15 @@ def consistent(*, old: int, old_root: Digest, size: int, root: Digest, proof: Se
     place, last = old - 1, size - 1
     while place & 1:
         place, last = place >> 1, last >> 1
-    first = second = path[0]
-    for other in path[1:]:
+    return _climb(place, last, path[0], path[1:]) == (old_root, root)
+
+
+def _climb(place: int, last: int, start: Digest, path: Sequence[Digest]) -> tuple[Digest, Digest] | None:
+    """The root over the leaves up to those below a node, and that over all; None where the path has another length."""
+    first = second = start
+    for other in path:
         if last == 0:
-            return False
+            return None
         if place & 1 or place == last:
             first, second = _node(other, first), _node(other, second)
             while place and not place & 1:
@@ -196,7 +150,7 @@ def consistent(*, old: int, old_root: Digest, size: int, root: Digest, proof: Se
         else:
             second = _node(second, other)
         place, last = place >> 1, last >> 1
-    return last == 0 and first == old_root and second == root
+    return (first, second) if last == 0 else None
 
 
 PLAIN, TIMED = 0x01, 0x04
@@ -228,32 +182,26 @@ class NoteKey:
     @property
     def key_id(self) -> bytes:
         """The 4 bytes that a signature begins with."""
-        return hashlib.sha256(self.name.encode() + b"\n" + bytes([self.kind]) + self.public.raw).digest()[:KEY_ID]
+        return hashlib.sha256(self.name.encode() + b"\n" + self._encoded).digest()[:KEY_ID]
 
     @property
     def text(self) -> str:
         """The key on one line, as signed-note has it: name, id and key."""
-        return f"{self.name}+{self.key_id.hex()}+{b64encode(bytes([self.kind]) + self.public.raw).decode()}"
+        return f"{self.name}+{self.key_id.hex()}+{b64encode(self._encoded).decode()}"
+
+    @property
+    def _encoded(self) -> bytes:
+        return bytes([self.kind]) + self.public.raw
 
     def sign(self, text: bytes, key: SigningKey, *, seconds: int = 0) -> NoteSignature:
-        """A note's signature.
-
-        Args:
-            text: what is signed, with its last line feed.
-            key: the private key to this one.
-            seconds: since 1970, for a signature with its time.
-        """
+        """A note's signature by this key's private one; `seconds` since 1970 where the kind states its time."""
         time = seconds.to_bytes(TIME, "big") if self.kind == TIMED else b""
         signature = key.sign(domain=_domain(time), message=text)
         return NoteSignature(name=self.name, key_id=self.key_id, content=time + signature)
 
 
 def read_note_key(text: str) -> NoteKey:
-    """Read a key's one line back.
-
-    Raises:
-        ValueError: it has another form, or its id isn't that of the key.
-    """
+    """Read a key's one line back; ValueError where it has another form, or its id isn't that of the key."""
     name, _, rest = text.partition("+")
     shown, _, encoded = rest.partition("+")
     content = _decoded(encoded)
@@ -290,14 +238,10 @@ class NoteSignature:
         return f"{DASH}{self.name} {b64encode(self.key_id + self.content).decode()}\n"
 
 
-def read_signatures(lines: Iterable[str]) -> tuple[NoteSignature, ...]:
-    """Read lines of signatures, without their line feeds.
-
-    Raises:
-        ValueError: one has another form.
-    """
+def read_signatures(lines: str) -> tuple[NoteSignature, ...]:
+    """Read lines of signatures; ValueError where one has another form."""
     found = []
-    for line in lines:
+    for line in lines.removesuffix("\n").split("\n"):
         name, _, encoded = line.removeprefix(DASH).partition(" ")
         content = _decoded(encoded)
         if not line.startswith(DASH) or NAME.fullmatch(name) is None or len(content) <= KEY_ID:
@@ -324,12 +268,13 @@ class Checkpoint:
     root: Digest
     signatures: tuple[NoteSignature, ...]
 
-    def signed_by(self, key: NoteKey) -> NoteSignature | None:
-        """A key's signature, the latest where it has several; None where it has none.
+    @property
+    def written(self) -> bytes:
+        """The checkpoint's own bytes: each part has one form, so that those are the ones that were read."""
+        return note(self.text, self.signatures)
 
-        Raises:
-            ValueError: one that names this key doesn't hold.
-        """
+    def signed_by(self, key: NoteKey) -> NoteSignature | None:
+        """A key's latest signature, None without any; ValueError where one that names this key doesn't hold."""
         found = [one for one in self.signatures if (one.name, one.key_id) == (key.name, key.key_id)]
         for one in found:
             time = one.content[:TIME] if key.kind == TIMED else b""
@@ -366,11 +311,7 @@ SIZE = re.compile("0|[1-9][0-9]{0,18}")
 
 
 def read_checkpoint(content: bytes) -> Checkpoint:
-    """Read a signed checkpoint; whose signatures hold isn't asked here.
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """Read a signed checkpoint, ValueError where it has another form; whose signatures hold isn't asked here."""
     if len(content) > LONGEST_NOTE:
         raise ValueError("the checkpoint is too long")
     whole = _lines(content)
@@ -383,16 +324,12 @@ def read_checkpoint(content: bytes) -> Checkpoint:
         origin=lines[0],
         size=_number(lines[1]),
         root=_digest(lines[2]),
-        signatures=read_signatures(below.removesuffix("\n").split("\n")),
+        signatures=read_signatures(below),
     )
 
 
 def _lines(content: bytes) -> str:
-    """The text of whole lines.
-
-    Raises:
-        ValueError: it isn't UTF-8, has other control characters, or its last line has no end.
-    """
+    """The text of whole lines; ValueError where it isn't UTF-8, has other control characters, or breaks off."""
     text = content.decode("utf-8")
     if not text.endswith("\n") or any(ord(one) < 0x20 and one != "\n" for one in text):
         raise ValueError("this is no text of whole lines")
@@ -432,33 +369,24 @@ class CheckpointRequest:
         old: leaves of the earlier tree.
         proof: that the checkpoint continues it.
         checkpoint: the later head.
-        content: the checkpoint's own bytes.
     """
 
     old: int
     proof: tuple[Digest, ...]
     checkpoint: Checkpoint
-    content: bytes
 
     @property
     def written(self) -> bytes:
         """The body of a request to add a checkpoint."""
-        return _before(f"old {self.old}", self.proof) + self.content
+        return _with_proof(f"old {self.old}", self.proof, self.checkpoint)
 
 
 def read_request(body: bytes) -> CheckpointRequest:
-    """Read the body of a request to add a checkpoint.
-
-    Raises:
-        ValueError: it has another form.
-    """
-    (first,), hashes, content = _proof_parts(body, 1)
+    """Read the body of a request to add a checkpoint; ValueError where it has another form."""
+    (first,), proof, checkpoint = _proof_parts(body, 1)
     if not first.startswith("old "):
         raise ValueError("the first line states no old size")
-    proof = tuple(_digest(line) for line in hashes)
-    return CheckpointRequest(
-        old=_number(first.removeprefix("old ")), proof=proof, checkpoint=read_checkpoint(content), content=content
-    )
+    return CheckpointRequest(old=_number(first.removeprefix("old ")), proof=proof, checkpoint=checkpoint)
 
 
 PROOF = "c2sp.org/tlog-proof@v1"
@@ -474,7 +402,6 @@ class InclusionProof:
         index: its place.
         proof: the path.
         checkpoint: the head.
-        content: the checkpoint's own bytes.
     """
 
     previous: bytes
@@ -482,50 +409,38 @@ class InclusionProof:
     index: int
     proof: tuple[Digest, ...]
     checkpoint: Checkpoint
-    content: bytes
 
     @property
     def written(self) -> bytes:
         """The proof as a file."""
         extra = b64encode(self.previous + self.body).decode()
-        return _before(f"{PROOF}\nextra {extra}\nindex {self.index}", self.proof) + self.content
+        return _with_proof(f"{PROOF}\nextra {extra}\nindex {self.index}", self.proof, self.checkpoint)
 
 
 def read_inclusion_proof(content: bytes) -> InclusionProof:
-    """Read a proof of one entry.
-
-    Raises:
-        ValueError: it has another form.
-    """
-    (first, extra, index), hashes, rest = _proof_parts(content, 3)
+    """Read a proof of one entry; ValueError where it has another form."""
+    (first, extra, index), proof, checkpoint = _proof_parts(content, 3)
     carried = _decoded(extra.removeprefix("extra "))
     if first != PROOF or not extra.startswith("extra ") or not index.startswith("index ") or len(carried) <= DIGEST:
         raise ValueError("this is no proof of an entry")
+    place = _number(index.removeprefix("index "))
     return InclusionProof(
-        previous=carried[:DIGEST],
-        body=carried[DIGEST:],
-        index=_number(index.removeprefix("index ")),
-        proof=tuple(_digest(line) for line in hashes),
-        checkpoint=read_checkpoint(rest),
-        content=rest,
+        previous=carried[:DIGEST], body=carried[DIGEST:], index=place, proof=proof, checkpoint=checkpoint
     )
 
 
-def _before(head: str, proof: Sequence[Digest]) -> bytes:
-    return "".join(f"{line}\n" for line in (head, *(b64encode(one).decode() for one in proof), "")).encode()
+def _with_proof(head: str, proof: Sequence[Digest], checkpoint: Checkpoint) -> bytes:
+    lines = (head, *(b64encode(one).decode() for one in proof), "")
+    return "".join(f"{line}\n" for line in lines).encode() + checkpoint.written
 
 
-def _proof_parts(content: bytes, stated: int) -> tuple[list[str], list[str], bytes]:
-    """The lines before a proof's hashes, the hashes, and the checkpoint after them.
-
-    Raises:
-        ValueError: it has another form.
-    """
+def _proof_parts(content: bytes, stated: int) -> tuple[list[str], tuple[Digest, ...], Checkpoint]:
+    """The lines before a proof's hashes, so many as stated, the hashes, and the checkpoint after them."""
     before, found, rest = content.partition(b"\n\n")
     lines = _lines(before + b"\n").split("\n")[:-1]
     if not found or not stated <= len(lines) <= stated + MOST_HASHES:
         raise ValueError("the lines before the checkpoint have another form")
-    return lines[:stated], lines[stated:], rest
+    return lines[:stated], tuple(_digest(line) for line in lines[stated:]), read_checkpoint(rest)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -571,79 +486,63 @@ class Policy:
 
 
 def read_policy(content: bytes) -> Policy:
-    """Read a policy file.
-
-    Raises:
-        ValueError: a line has another form; its number is told.
-    """
-    read = _PolicyLines()
+    """Read a policy file; ValueError, with its number, where a line has another form or doesn't fit those before it."""
+    policy = Policy(logs=(), witnesses=(), quorum="")
     for number, line in enumerate(content.decode("utf-8").split("\n"), start=1):
         words = [word for word in line.replace("\t", " ").split(" ") if word]
         try:
             if words and not words[0].startswith("#"):
-                read.take(words)
+                policy = _with_line(policy, words)
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
-    if read.quorum is None:
+    if not policy.quorum:
         raise ValueError("there is no quorum line")
-    return Policy(logs=tuple(read.logs), witnesses=tuple(read.witnesses), groups=read.groups, quorum=read.quorum)
+    return policy
 
 
-class _PolicyLines:
-    """What the lines of a policy have said so far."""
+def _with_line(policy: Policy, words: list[str]) -> Policy:
+    """The policy with one more line."""
+    witnesses, groups = policy.witnesses, policy.groups
+    names = {*groups, *(one.name for one in witnesses)}
+    match words:
+        case ["log", text, *url] if len(url) <= 1:
+            return replace(policy, logs=(*policy.logs, _new_key(text, PLAIN, policy.logs)))
+        case ["witness", name, text, *url] if len(url) <= 1:
+            key = _new_key(text, TIMED, [one.key for one in witnesses])
+            named = NamedWitness(name=_new_name(name, names), key=key, url=url[0] if url else None)
+            return replace(policy, witnesses=(*witnesses, named))
+        case ["group", name, needed, *members] if members:
+            count = {"any": 1, "all": len(members)}.get(needed) or _number(needed)
+            if not 1 <= count <= len(members):
+                raise ValueError("a group needs from one to all of its members")
+            grouped = [member for _, earlier in groups.values() for member in earlier]
+            for place, member in enumerate(members):
+                if member in [*grouped, *members[:place]]:
+                    raise ValueError(f"'{member}' is in a group twice")
+                _require_known(member, names)
+            return replace(policy, groups={**groups, _new_name(name, names): (count, tuple(members))})
+        case ["quorum", name] if not policy.quorum:
+            if name != "none":
+                _require_known(name, names)
+            return replace(policy, quorum=name)
+    raise ValueError("this is none of log, witness, group, and one quorum")
 
-    def __init__(self) -> None:
-        self.logs: list[NoteKey] = []
-        self.witnesses: list[NamedWitness] = []
-        self.groups: dict[str, tuple[int, tuple[str, ...]]] = {}
-        self.quorum: str | None = None
-        self._names: set[str] = set()
-        self._members: set[str] = set()
 
-    def take(self, words: list[str]) -> None:
-        """Take one line.
+def _new_key(text: str, kind: int, others: Iterable[NoteKey]) -> NoteKey:
+    key = read_note_key(text)
+    if key.kind != kind:
+        raise ValueError("this key is of the other sort: a log signs, a witness cosigns")
+    if key.public in {other.public for other in others}:
+        raise ValueError("this public key stands there twice")
+    return key
 
-        Raises:
-            ValueError: it has another form, or doesn't fit those before it.
-        """
-        match words:
-            case ["log", text, *url] if len(url) <= 1:
-                self.logs.append(self._key(text, PLAIN, self.logs))
-            case ["witness", name, text, *url] if len(url) <= 1:
-                key = self._key(text, TIMED, [one.key for one in self.witnesses])
-                self.witnesses.append(NamedWitness(name=self._new(name), key=key, url=url[0] if url else None))
-            case ["group", name, needed, *members] if members:
-                count = {"any": 1, "all": len(members)}.get(needed) or _number(needed)
-                if not 1 <= count <= len(members):
-                    raise ValueError("a group needs from one to all of its members")
-                self.groups[name] = (count, tuple(self._member(member) for member in members))
-                self._new(name)
-            case ["quorum", name] if self.quorum is None:
-                self.quorum = name if name == "none" else self._known(name)
-            case _:
-                raise ValueError("this is none of log, witness, group, and one quorum")
 
-    def _key(self, text: str, kind: int, others: Iterable[NoteKey]) -> NoteKey:
-        key = read_note_key(text)
-        if key.kind != kind:
-            raise ValueError("this key is of the other sort: a log signs, a witness cosigns")
-        if key.public in {other.public for other in others}:
-            raise ValueError("this public key stands there twice")
-        return key
+def _new_name(name: str, names: Collection[str]) -> str:
+    if name == "none" or name in names:
+        raise ValueError(f"the name '{name}' is taken")
+    return name
 
-    def _new(self, name: str) -> str:
-        if name == "none" or name in self._names:
-            raise ValueError(f"the name '{name}' is taken")
-        self._names.add(name)
-        return name
 
-    def _known(self, name: str) -> str:
-        if name not in self._names:
-            raise ValueError(f"no line before it defines '{name}'")
-        return name
-
-    def _member(self, name: str) -> str:
-        if name in self._members:
-            raise ValueError(f"'{name}' is in a group twice")
-        self._members.add(self._known(name))
-        return name
+def _require_known(name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise ValueError(f"no line before it defines '{name}'")

@@ -184,7 +184,7 @@ def test_an_auditor_of_a_million_entries_gets_a_kilobyte() -> None:
     made = time.process_time()
     proof = tree.consistency(777_777, 1_000_000)
     content = written(1_000_000, root=tree.root())
-    sent = CheckpointRequest(old=777_777, proof=proof, checkpoint=read_checkpoint(content), content=content).written
+    sent = CheckpointRequest(old=777_777, proof=proof, checkpoint=read_checkpoint(content)).written
     read = read_request(sent)
     assert consistent(
         old=read.old, old_root=tree.root(777_777), size=1_000_000, root=read.checkpoint.root, proof=read.proof
@@ -370,7 +370,7 @@ def test_sizes_have_up_to_19_digits(size) -> None:
 
 def test_requests_and_proofs_have_up_to_63_hashes_and_a_proof_has_an_entry() -> None:
     content = written()
-    given = {"checkpoint": read_checkpoint(content), "content": content}
+    given = {"checkpoint": read_checkpoint(content)}
     for proof in ((), (b"a" * 32,) * 63):
         request = CheckpointRequest(old=0, proof=proof, **given)
         assert read_request(request.written) == request
@@ -392,7 +392,7 @@ def test_requests_and_proofs_have_up_to_63_hashes_and_a_proof_has_an_entry() -> 
 
 def test_requests_and_proofs_are_read_as_they_are_written() -> None:
     content = written()
-    request = CheckpointRequest(old=2, proof=(b"a" * 32,), checkpoint=read_checkpoint(content), content=content)
+    request = CheckpointRequest(old=2, proof=(b"a" * 32,), checkpoint=read_checkpoint(content))
     assert read_request(request.written) == request
     assert request.written.startswith(b"old 2\n" + b64encode(b"a" * 32) + b"\n\ncrowdblend/ledger/1e1e")
     proof = InclusionProof(
@@ -401,7 +401,6 @@ def test_requests_and_proofs_are_read_as_they_are_written() -> None:
         index=1,
         proof=(b"a" * 32, b"b" * 32),
         checkpoint=read_checkpoint(content),
-        content=content,
     )
     assert read_inclusion_proof(proof.written) == proof
     assert proof.written.startswith(b"c2sp.org/tlog-proof@v1\nextra ")
