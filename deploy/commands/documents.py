@@ -80,9 +80,8 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
             not_done="No entry was written.",
             remedy="Run `crowdblend verify` on it.",
         )
-    text = registry_text(
-        read_certificate(certificate), StewardsTexts(**texts | {"curator": texts["curator"] or default_publisher()})
-    )
+    given = {name: text for name, text in {**texts, "curator": texts["curator"] or default_publisher()}.items() if text}
+    text = registry_text(read_certificate(certificate), StewardsTexts(**given))
     if output is None:
         click.echo(text, nl=False)
         return

@@ -15,12 +15,15 @@ import click
 import pytest
 from crowdblend.accounting.ledger.certificate.verify import (
     CHARGE_FIELDS,
+    COLUMN_FIELDS,
     FIELDS,
     FILTER_FIELDS,
+    MAP_FIELDS,
     MAY_HAVE,
+    SELECTION_FIELDS,
     SIGNATURE_FIELDS,
 )
-from crowdblend.accounting.ledger.certificate.write import COLUMN_FIELDS, FORMAT, MAP_FIELDS, SELECTION_FIELDS
+from crowdblend.accounting.ledger.certificate.write import FORMAT
 from crowdblend.accounting.ledger.entries.codec import KINDS
 from crowdblend.deploy.cli import crowdblend
 from crowdblend.deploy.commands.spec import DOCUMENTS, NAMES, schema_text, text_of_schema

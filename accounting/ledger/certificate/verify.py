@@ -2,66 +2,49 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import wraps
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from ....mechanisms.errors import InputRefused
+from ....mechanisms.hierarchies.build import described_hierarchy
 from ...theory.kinds.registry import kind_of, mechanism_of_record, not_covered
 from ..charge import enforced_unit, price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..entries.values import amount_of_text, differ, require_digest, require_name, require_release_id
 from ..given_files import read_given
-from ..private_store.signing import ALGORITHM, PublicKey
-from .write import (
-    DOMAIN,
-    FORMAT,
-    certificate_bytes,
-    has_own_rates,
-    map_findings,
-    output_files,
-    registered_fields,
-    sha256_of_file,
-    signed_bytes,
-)
+from ..private_store.signing import ALGORITHM, PublicKey, canonical_bytes
+from . import write as written
+from .write import ACCOUNTING_AMOUNTS, FORMAT
 
-__all__ = ["CertificateCheck", "check_certificate", "read_certificate", "verify_certificate"]
+__all__ = ["CertificateCheck", "check_certificate", "map_findings", "read_certificate", "verify_certificate"]
 
-FIELDS = frozenset(
-    {
-        "code_sources",
-        "code_version",
-        "dataset",
-        "day",
-        "files",
-        "format",
-        "guarantee",
-        "ledger",
-        "map",
-        "mechanism",
-        "name",
-        "private_looks",
-        "published",
-        "release_id",
-        "sample_id",
-        "sampler_layout",
-        "series",
-        "signature",
-    }
-)
+FIELDS = frozenset({"code_sources", "code_version", "dataset", "day", "files", "format", "guarantee", "ledger", "map"})
+FIELDS |= {"mechanism", "name", "private_looks", "published", "release_id", "sample_id", "sampler_layout", "series"}
+FIELDS |= {"signature"}
 MAY_HAVE = frozenset({"filter_budget", "inclusion"})
 """What a certificate has in a filter data set alone, or where records have rates of their own."""
 LARGEST_CERTIFICATE = 1 << 26  # bytes; one with 65,536 groups of a histogram has fewer
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
-ACCOUNTING_AMOUNTS = ("order", "tail_delta", "tail_each", "allowance")
 FILTER_FIELDS = frozenset({*ACCOUNTING_AMOUNTS, "rule", "epsilon", "delta", "charge", "in_words"})
 CHARGE_FIELDS = frozenset({"rule", "divergence", "tail", "share"})
+MAP_FIELDS = frozenset({"sha256", "columns"})
+COLUMN_FIELDS = frozenset({"column", "hierarchy", "hierarchy_sha256", "level"})
+SELECTION_FIELDS = frozenset({"draw", "epsilon", "in_words", "lattice", "lattice_sha256", "maps", "quality", "rate"})
+SELECTION_FIELDS |= {"sample_id", "steps", "threshold"}
+CHAINS = "chains/1"
+"""The kind of a lattice whose candidates are chains of maps, in its description."""
+UNREADABLE = (ArithmeticError, AttributeError, InputRefused, LookupError, TypeError, ValueError)
+Check = Callable[[Mapping[str, Any]], Iterable[str]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,11 +63,7 @@ class CertificateCheck:
 
 
 def read_certificate(path: Path) -> Mapping[str, Any]:
-    """Read a certificate's fields; nothing is checked but its format.
-
-    Raises:
-        InputRefused: it can't be read, or is no certificate.
-    """
+    """Read a certificate's fields, and check nothing but its format; InputRefused where it can't be read."""
     try:
         return _parsed(_content(path))
     except ValueError as error:
@@ -92,11 +71,7 @@ def read_certificate(path: Path) -> Mapping[str, Any]:
 
 
 def check_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None = None) -> tuple[str, ...]:
-    """The findings of `verify_certificate`.
-
-    Raises:
-        InputRefused: the certificate can't be read.
-    """
+    """The findings of `verify_certificate`."""
     return verify_certificate(path, trusted=trusted).findings
 
 
@@ -122,41 +97,42 @@ def verify_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> 
     findings += [f"the field {name[:60]!r} is unknown" for name in sorted(certificate.keys() - FIELDS - MAY_HAVE)]
     if findings:
         return CertificateCheck(findings=tuple(findings), signed_by=None, unchecked=())
-    unchecked = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
-    signer, faults = _signature_findings(certificate, content, trusted)
-    findings += faults
-    if not findings:  # a forger's numbers aren't worth computing with
-        findings += _form_findings(certificate)
-        findings += _price_findings(certificate)
-        findings += _filter_findings(certificate)
-        findings += map_findings(certificate)
-        findings += _unit_findings(certificate)
-        findings += _inclusion_findings(certificate)
+    try:
+        signer, fault = _signer(certificate, content)
+    except UNREADABLE:
+        signer, fault = None, "it has no signature that can be read"
+    if signer is not None and trusted is not None and signer not in trusted:
+        fault = f"it is signed by the key {signer.key_id}, which is none of those that were given"
+    if fault:  # a forger's numbers aren't worth computing with
+        findings.append(fault)
+    else:
+        findings += [finding for check in CHECKS for finding in check(certificate)]
     findings += _file_findings(certificate["files"], path)
+    unchecked = [] if findings else list(_remarks(certificate))
+    if trusted is None:
+        whose = "whose key signed it: compare the key's id with what the publisher says, or give --public-key."
+        unchecked.insert(0, whose)
     return CertificateCheck(
         findings=tuple(findings),
         signed_by=None if signer is None else signer.key_id,
-        unchecked=(*((unchecked,) if trusted is None else ()), *(() if findings else _remarks(certificate))),
+        unchecked=tuple(unchecked),
     )
 
 
-def _remarks(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what the words of an earlier version claim beyond what was priced, of a certificate that holds."""
-    guarantee, remarks = certificate["guarantee"], []
+def _remarks(certificate: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the words of an earlier version claim beyond what was priced, of a certificate that holds."""
+    guarantee = certificate["guarantee"]
     if "filter_budget" in certificate and guarantee["unit"] not in str(certificate["filter_budget"]["in_words"]):
-        remarks.append(
+        yield (
             "whether all releases of its data set hide one unit: its words on the filter budget name none, and they "
             "hold for a unit that all of them hide."
         )
-    if enforced_unit(certificate["sampler_layout"]) is not None and BLENDING in str(guarantee.get("in_words")):
-        remarks.append(
+    limited = enforced_unit(certificate["sampler_layout"]) is not None
+    if limited and "-crowd-blending" in str(guarantee.get("in_words")):
+        yield (
             "its sentence on crowd-blending: it doesn't hold where a column limits how many records count, for which "
             "later versions leave it out."
         )
-    return tuple(remarks)
-
-
-BLENDING = "-crowd-blending"
 
 
 def _content(path: Path) -> bytes:
@@ -167,11 +143,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(content: bytes) -> Mapping[str, Any]:
-    """A certificate's fields.
-
-    Raises:
-        ValueError: it is no certificate of this version's format.
-    """
+    """A certificate's fields; ValueError where it is none of this version's format."""
     try:
         certificate = json.loads(content)
     except (ValueError, RecursionError):
@@ -181,80 +153,72 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
     return certificate
 
 
-def _signature_findings(
-    certificate: Mapping[str, Any], content: bytes, trusted: tuple[PublicKey, ...] | None
-) -> tuple[PublicKey | None, tuple[str, ...]]:
-    """The key whose signature holds, None where none does; and what does not hold."""
+def _signer(certificate: Mapping[str, Any], content: bytes) -> tuple[PublicKey | None, str]:
+    """The key whose signature holds, or None and why none does; an exception where there is none that can be read."""
     signature = certificate["signature"]
-    if (
-        not isinstance(signature, dict)
-        or signature.keys() != SIGNATURE_FIELDS
-        or not all(isinstance(part, str) for part in signature.values())
-    ):
-        return None, ("it has no signature that can be read",)
-    try:
-        key = PublicKey(raw=bytes.fromhex(signature["public_key"]))
-        value = bytes.fromhex(signature["value"])
-        one_form = certificate_bytes(certificate) == content
-        message = signed_bytes(certificate)
-    except ValueError:
-        return None, ("it has no signature that can be read",)
+    if signature.keys() != SIGNATURE_FIELDS or not all(isinstance(part, str) for part in signature.values()):
+        raise ValueError("a signature has other fields")
+    key = PublicKey(raw=bytes.fromhex(signature["public_key"]))
+    value = bytes.fromhex(signature["value"])
+    one_form = written.certificate_bytes(certificate) == content
+    message = written.signed_bytes(certificate)
     holds = (
         signature["algorithm"] == ALGORITHM
         and signature["key_id"] == key.key_id
         and signature["public_key"] == key.raw.hex()
         and signature["value"] == value.hex()
-        and key.verifies(domain=DOMAIN, message=message, signature=value)
+        and key.verifies(domain=written.DOMAIN, message=message, signature=value)
     )
     if not holds:
-        return None, ("its signature does not hold: the certificate was changed after it was signed",)
+        return None, "its signature does not hold: the certificate was changed after it was signed"
     if not one_form:
-        return None, ("its bytes are not those that were written, though its fields are",)
-    if trusted is not None and key not in trusted:
-        return key, (f"it is signed by the key {key.key_id}, which is none of those that were given",)
-    return key, ()
+        return None, "its bytes are not those that were written, though its fields are"
+    return key, ""
 
 
-def _form_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """What has no form that it could have: names, digests, days, the charge's place, and what is published."""
-    try:
-        require_release_id(certificate["release_id"])
-        for name in ("name", "dataset", "code_version", "sampler_layout"):
-            require_name(certificate[name], name)
-        for name in ("sample_id", "code_sources"):
-            require_digest(certificate[name], name)
-        place, looks = certificate["ledger"], certificate["private_looks"]
-        require_digest(place["hash"], "chain's hash")
-        days = [_day(certificate["day"])] + [_day(day) for day in (looks["last_day"],) if day is not None]
-        numbers = min(_count(place["position"]), _count(looks["count"])) >= 0
-        fields = place.keys() == {"position", "hash"} and looks.keys() == {"count", "last_day"}
-        sound = (
-            fields and numbers and len(days) == 1 + (looks["count"] > 0) and isinstance(certificate["published"], dict)
-        )
-    except (AttributeError, KeyError, TypeError, ValueError):
-        sound = False
-    what = "its name, ids, digests, days, place in the ledger or what is published have no form that they could have"
-    return () if sound else (what,)
+def _finding_if_unreadable(what: str) -> Callable[[Check], Check]:
+    """Make a check find only that a part can't be read, where that has another form than the check expects."""
+
+    def with_finding(check: Check) -> Check:
+        @wraps(check)
+        def checked(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+            try:
+                return tuple(check(certificate))
+            except UNREADABLE:
+                return (what,)
+
+        return checked
+
+    return with_finding
 
 
-def _day(text: str) -> date:
-    """A day as a certificate has it.
-
-    Raises:
-        ValueError: it has another form than year, month and day with dashes.
-    """
-    day = date.fromisoformat(text)
-    if day.isoformat() != text:
-        raise ValueError("a day has one form")
-    return day
+@_finding_if_unreadable(
+    "its name, ids, digests, days, place in the ledger or what is published have no form that they could have"
+)
+def _form_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
+    require_release_id(certificate["release_id"])
+    for name in ("name", "dataset", "code_version", "sampler_layout"):
+        require_name(certificate[name], name)
+    for name in ("sample_id", "code_sources"):
+        require_digest(certificate[name], name)
+    place, looks = certificate["ledger"], certificate["private_looks"]
+    require_digest(place["hash"], "chain's hash")
+    days = [certificate["day"]] + [day for day in (looks["last_day"],) if day is not None]
+    sound = (
+        place.keys() == {"position", "hash"}
+        and looks.keys() == {"count", "last_day"}
+        and min(_count(place["position"]), _count(looks["count"])) >= 0
+        and [date.fromisoformat(day).isoformat() for day in days] == days
+        and len(days) == 1 + (looks["count"] > 0)
+        and isinstance(certificate["published"], dict)
+    )
+    if not sound:
+        raise ValueError("a field has another form")
+    return ()
 
 
 def _releases_of_series(series: Mapping[str, Any] | None) -> int:
-    """How many releases the price covers; one where there is no series.
-
-    Raises:
-        ValueError: it names no place in a series.
-    """
+    """How many releases the price covers, one without a series; ValueError where it names no place in one."""
     if series is None:
         return 1
     place = SeriesPlace(name=series["name"], number=series["number"], spec_digest="0" * 64)
@@ -267,9 +231,7 @@ def _releases_of_series(series: Mapping[str, Any] | None) -> int:
 def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
     """The mechanism that the price is of, which a series with free columns names, and why it doesn't cover the release.
 
-    Raises:
-        InputRefused: a mechanism can't be read.
-        ValueError: a part that isn't the release's, or no mechanism that a release runs.
+    An exception tells of a mechanism that can't be read or that no release runs, or of a part that isn't the release's.
     """
     run, series = certificate["mechanism"], certificate["series"]
     if run["kind"] == MIXED:
@@ -279,107 +241,58 @@ def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any]
             raise ValueError("a series of one mechanism has no parts")
         return run, None
     registered, number = series["registered"], _count(series["number"])
-    stated = registered_fields(sorted_fields(registered), number=number)
+    stated = written.registered_fields(sorted_fields(registered), number=number)
     if stated != {name: series[name] for name in ("registered", "part") if name in series}:
         raise ValueError("a release's part of its series is the one that has its number")
     return registered, not_covered(mechanism_of_record(run), mechanism_of_record(registered), number=number)
 
 
 def _count(value: object) -> int:
-    """A whole number as a certificate has it.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A whole number as a certificate has it; ValueError where it is something else."""
     if type(value) is not int:
         raise ValueError("a number of records is a whole number")
     return value
 
 
-def _price_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+@_finding_if_unreadable("its mechanism or its guarantee can't be read")
+def _price_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     guarantee = certificate["guarantee"]
-    try:
-        mechanism, uncovered = _priced_mechanism(certificate)
-        price = ChargedPrice(
-            epsilon=amount_of_text(guarantee["epsilon"]),
-            delta=amount_of_text(guarantee["delta"]),
-            rule=guarantee["rule"],
-            relation=guarantee["neighbours"],
-            releases=_releases_of_series(certificate["series"]),
-        )
-        paper = guarantee["epsilon_paper"]
-        if uncovered is not None:
-            return (f"its series has not paid for its mechanism: {uncovered}",)
-        return price_faults(
-            mechanism=sorted_fields(mechanism),
-            price=price,
-            epsilon_paper=None if paper is None else amount_of_text(paper),
-            rows_per_person=_count(guarantee["rows_per_person"]),
-        )
-    except (AttributeError, InputRefused, KeyError, TypeError, ValueError):
-        return ("its mechanism or its guarantee can't be read",)
+    mechanism, uncovered = _priced_mechanism(certificate)
+    price = ChargedPrice(
+        epsilon=amount_of_text(guarantee["epsilon"]),
+        delta=amount_of_text(guarantee["delta"]),
+        rule=guarantee["rule"],
+        relation=guarantee["neighbours"],
+        releases=_releases_of_series(certificate["series"]),
+    )
+    paper = guarantee["epsilon_paper"]
+    if uncovered is not None:
+        return (f"its series has not paid for its mechanism: {uncovered}",)
+    return price_faults(
+        mechanism=sorted_fields(mechanism),
+        price=price,
+        epsilon_paper=None if paper is None else amount_of_text(paper),
+        rows_per_person=_count(guarantee["rows_per_person"]),
+    )
 
 
-def _unit_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Whether unit, number of records and column agree with one another, and with the rule of the sampler."""
-    guarantee, unit = certificate["guarantee"], enforced_unit(certificate["sampler_layout"])
-    if not isinstance(guarantee, dict):
-        return ("its guarantee can't be read",)
-    column, records = guarantee.get("enforced_by"), guarantee.get("rows_per_person")
-    if (unit is not None) is not (isinstance(column, str) and column != ""):
-        return ("it names a column that limits a unit's records exactly where its sampler has a limit, and here not",)
-    few = "one record" if records == 1 else f"{records} records"
-    if guarantee.get("unit") != f"one {unit or 'person'}, at most {few}":
-        return ("its unit is not the one whose records its sampler limits",)
-    return ()
-
-
-def _inclusion_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Whether a column of rates is named where the sampler has one, with rates up to the one that is priced."""
-    stated = certificate.get("inclusion")
-    if (stated is not None) is not has_own_rates(certificate["sampler_layout"]):
-        return ("it names a column of rates exactly where its sampler draws by one, and here not",)
-    if stated is None:
-        return ()
-    try:
-        rates = [Decimal(text) for text in stated["rates"]]
-        mechanism = mechanism_of_record(certificate["mechanism"])
-        priced = kind_of(mechanism).sampling_rate(mechanism)
-        ascend = rates[0] > 0 and all(low < high for low, high in pairwise(rates))
-        if stated.keys() != {"column", "rates"} or not isinstance(stated["column"], str) or not ascend:
-            return ("its column of rates can't be read",)
-    except (ArithmeticError, AttributeError, IndexError, InputRefused, KeyError, TypeError, ValueError):
-        return ("its column of rates can't be read",)
-    return () if rates[-1] == priced else ("the highest of its rates is not the one that its price is for",)
-
-
-def _filter_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+@_finding_if_unreadable("its filter budget can't be read")
+def _filter_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     """What does not hold of what a certificate says of a filter budget, with every figure computed again."""
     if "filter_budget" not in certificate:
         return ()
-    try:
-        return _filter_faults(certificate["filter_budget"], certificate)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
-        return ("its filter budget can't be read",)
-
-
-def _filter_faults(stated: Mapping[str, Any], certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """What does not hold of a filter budget.
-
-    Raises:
-        ValueError: it has other fields than its format, or values of another form.
-    """
     from ..filter_budget import FilterBudget, accounting_faults, charge_faults, share_of  # numerics, for filters alone
 
+    stated, guarantee = certificate["filter_budget"], certificate["guarantee"]
     charge = stated["charge"]
     if stated.keys() != FILTER_FIELDS or charge.keys() != CHARGE_FIELDS:
         raise ValueError("a filter budget has other fields")
-    amounts = {name: amount_of_text(stated[name]) for name in (*ACCOUNTING_AMOUNTS, "epsilon", "delta")}
-    accounting = FilterAccounting(rule=stated["rule"], **{name: amounts[name] for name in ACCOUNTING_AMOUNTS})
+    amounts = {name: amount_of_text(stated[name]) for name in ACCOUNTING_AMOUNTS}
+    accounting = FilterAccounting(rule=stated["rule"], **amounts)
     budget = FilterBudget(
-        epsilon=amounts["epsilon"],
-        delta=amounts["delta"],
-        relation=certificate["guarantee"]["neighbours"],
+        epsilon=amount_of_text(stated["epsilon"]),
+        delta=amount_of_text(stated["delta"]),
+        relation=guarantee["neighbours"],
         accounting=accounting,
     )
     divergence, tail = amount_of_text(charge["divergence"]), amount_of_text(charge["tail"])
@@ -391,24 +304,147 @@ def _filter_faults(stated: Mapping[str, Any], certificate: Mapping[str, Any]) ->
         taken,
         budget=budget,
         releases=_releases_of_series(certificate["series"]),
-        rows_per_person=_count(certificate["guarantee"]["rows_per_person"]),
+        rows_per_person=_count(guarantee["rows_per_person"]),
     )
     if not faults and differ(amount_of_text(charge["share"]), share_of(taken, accounting)):
         return ("the share of its filter budget is not that of its divergence and its tail",)
     return faults
 
 
-def _file_findings(files: object, path: Path) -> tuple[str, ...]:
-    if not isinstance(files, dict) or not files:
-        return ("it names no files",)
-    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in files.items()):
-        return ("it names no files",)
-    beside = output_files(path.parent)
+@_finding_if_unreadable("its map can't be read")
+def map_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
+    """What does not hold of a certificate's map: nothing here needs the ledger."""
+    stated, mechanism = certificate["map"], mechanism_of_record(certificate["mechanism"])
+    for number, column in enumerate(stated["columns"], start=1):
+        if column.keys() != COLUMN_FIELDS:
+            yield f"column {number} of its map has other fields than its format"
+        elif column["hierarchy"] is not None and not _is_carried(column):
+            yield f"the hierarchy of column {number} of its map is not the one that digest and level name"
+    columns = [(column["column"], column["hierarchy_sha256"], column["level"]) for column in stated["columns"]]
+    if _digest({"kind": "map/1", "columns": [list(column) for column in columns]}) != stated["sha256"]:
+        yield "its map's digest is not that of the levels and hierarchies"
+    priced = written.priced_choice(mechanism)
+    if stated.keys() != (MAP_FIELDS if priced is None else MAP_FIELDS | {"selection"}):
+        yield "it names a choice of the map exactly where its mechanism has one, and here it does not"
+    elif priced is not None:
+        yield from _choice_findings(stated["selection"], columns, certificate.get("published", {}), *priced)
+
+
+def _is_carried(column: Mapping[str, Any]) -> bool:
+    """Whether a column's hierarchy has the digest that is named, in its one form, and the level."""
+    description, named, level = column["hierarchy"], column["hierarchy_sha256"], column["level"]
+    if _digest(description) != named:
+        return False
+    hierarchy = described_hierarchy(description)
+    return hierarchy.digest() == named and type(level) is int and 0 <= level < hierarchy.levels
+
+
+def _choice_findings(
+    chosen: Mapping[str, Any],
+    columns: Sequence[tuple[str, str, int]],
+    published: Mapping[str, Any],
+    priced: Mapping[str, Any],
+    draws: int | None,
+) -> Iterator[str]:
+    """What does not hold of a choice among candidates; `priced` is what the mechanism says of it, for so many draws."""
+    lattice = chosen["lattice"]
+    if chosen.keys() != SELECTION_FIELDS:
+        yield "its choice of the map has other fields than its format"
+        return
+    if _digest(lattice) != chosen["lattice_sha256"]:
+        yield "its lattice's digest is not that of its candidates"
+    bounds, listed = lattice["columns"], lattice["candidates"]
+    size = math.prod(one["max_level"] - one["min_level"] + 1 for one in bounds) if listed is None else len(listed)
+    if not _is_candidate(columns, lattice, published) or chosen["maps"] != size:
+        yield "its map is none of the candidates that it names"
+    if priced != {name: chosen[name] for name in priced}:
+        yield "its choice of the map is not the one of its mechanism"
+    if (chosen["rate"] is None) is not (chosen["sample_id"] is None):
+        yield "it names a sample for the choice exactly where its mechanism reads one, and here it does not"
+    draw, steps = chosen["draw"], chosen["steps"]
+    if draw not in written.CHOICE_IN_WORDS or (draw == "walk") is not (type(steps) is int):
+        yield "its draw is none that this version knows"
+    elif not written.pays_for(draws, draw, steps):
+        yield "its map was drawn otherwise than its mechanism was priced for"
+
+
+def _is_candidate(
+    columns: Sequence[tuple[str, str, int]], lattice: Mapping[str, Any], published: Mapping[str, Any]
+) -> bool:
+    """Whether a map's columns are the lattice's, at levels that one of its candidates has; and so for each stage."""
+    bounds = lattice["columns"]
+    if [(name, hierarchy) for name, hierarchy, _ in columns] != [(one["name"], one["hierarchy"]) for one in bounds]:
+        return False
+    levels = [level for _, _, level in columns]
+    if any(type(level) is not int for level in levels) or any(Decimal(one["weight"]) < 0 for one in bounds):
+        return False
+    if lattice["kind"] == CHAINS:
+        names = [name for name, _, _ in columns]
+        chain = [[stage["levels"][name] for name in names] for stage in published["stages"]]
+        return chain[0] == levels and chain in lattice["candidates"]
+    if lattice["candidates"] is not None:
+        return levels in lattice["candidates"]
+    return all(one["min_level"] <= level <= one["max_level"] for one, level in zip(bounds, levels, strict=True))
+
+
+def _digest(description: Mapping[str, object]) -> str:
+    return hashlib.sha256(canonical_bytes(description)).hexdigest()
+
+
+@_finding_if_unreadable("its guarantee can't be read")
+def _unit_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
+    """Whether unit, number of records and column agree with one another, and with the rule of the sampler."""
+    guarantee, layout = certificate["guarantee"], certificate["sampler_layout"]
+    column = guarantee.get("enforced_by")
+    if (enforced_unit(layout) is not None) is not (isinstance(column, str) and column != ""):
+        return ("it names a column that limits a unit's records exactly where its sampler has a limit, and here not",)
+    if guarantee.get("unit") != written.unit_statement(layout, guarantee.get("rows_per_person")):
+        return ("its unit is not the one whose records its sampler limits",)
+    return ()
+
+
+@_finding_if_unreadable("its column of rates can't be read")
+def _inclusion_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
+    """Whether a column of rates is named where the sampler has one, with rates up to the one that is priced."""
+    stated = certificate.get("inclusion")
+    if (stated is not None) is not written.has_own_rates(certificate["sampler_layout"]):
+        return ("it names a column of rates exactly where its sampler draws by one, and here not",)
+    if stated is None:
+        return ()
+    rates = [Decimal(text) for text in stated["rates"]]
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    priced = kind_of(mechanism).sampling_rate(mechanism)
+    ascend = rates[0] > 0 and all(low < high for low, high in pairwise(rates))
+    if stated.keys() != {"column", "rates"} or not isinstance(stated["column"], str) or not ascend:
+        raise ValueError("a column of rates has another form")
+    return () if rates[-1] == priced else ("the highest of its rates is not the one that its price is for",)
+
+
+CHECKS: tuple[Check, ...] = (
+    _form_findings,
+    _price_findings,
+    _filter_findings,
+    map_findings,
+    _unit_findings,
+    _inclusion_findings,
+)
+
+
+def _file_findings(files: object, path: Path) -> Iterator[str]:
+    if (
+        not isinstance(files, dict)
+        or not files
+        or not all(isinstance(part, str) for item in files.items() for part in item)
+    ):
+        yield "it names no files"
+        return
+    beside = written.output_files(path.parent)
     present = beside.keys() - {path.name}
-    findings = [f"{name} is missing" for name in sorted(files.keys() - present)]
-    findings += [f"{name} is not named in the certificate" for name in sorted(present - files.keys())]
+    for name in sorted(files.keys() - present):
+        yield f"{name} is missing"
+    for name in sorted(present - files.keys()):
+        yield f"{name} is not named in the certificate"
     for name in sorted(files.keys() & present):
         file = beside[name]
-        if file.is_symlink() or not file.is_file() or sha256_of_file(file) != files[name]:
-            findings.append(f"{name} is not the file that was certified")
-    return tuple(findings)
+        if file.is_symlink() or not file.is_file() or written.sha256_of_file(file) != files[name]:
+            yield f"{name} is not the file that was certified"

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....mechanisms.amounts import amount_exact, share_shown
-from ....mechanisms.errors import InputRefused
-from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.map_selection.choice import MapChoice
-from ....mechanisms.mechanism import REPLACEMENT
+from ....mechanisms.mechanism import REPLACEMENT, Mechanism
 from ....mechanisms.mixed_series import MixedSeries
 from ....mechanisms.recoding import GeneralizationMap
 from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
 from ..charge import DatasetContext, enforced_unit
-from ..entries.kinds import MIXED, Fields, ReleaseCharged
+from ..entries.kinds import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..entries.values import amount_text
 from ..given_files import open_given
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
@@ -26,25 +24,10 @@ from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
 if TYPE_CHECKING:
     from ....mechanisms.biased_sampling import InclusionColumn
 
-__all__ = [
-    "DOMAIN",
-    "FORMAT",
-    "MOST_CARRIED",
-    "VERIFY_PAGE",
-    "certificate_bytes",
-    "filter_statement",
-    "guarantee_statement",
-    "has_own_rates",
-    "limit_statements",
-    "map_fields",
-    "map_findings",
-    "output_files",
-    "registered_fields",
-    "sha256_of_file",
-    "signed_bytes",
-    "theorem_of",
-    "write_certificate",
-]
+__all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
+__all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "output_files", "pays_for"]
+__all__ += ["priced_choice", "registered_fields", "sha256_of_file", "signed_bytes", "theorem_of", "unit_statement"]
+__all__ += ["write_certificate"]
 
 FORMAT = "crowdblend-certificate/5"
 DOMAIN = b"crowdblend certificate 5\n"
@@ -73,25 +56,21 @@ def write_certificate(
     PRIVACY: everything here is public before the records are read, or a function of the published files, or a
     signature over that, which the key and the signed bytes determine.
 
-    Args:
-        folder: holds the complete release but for its certificate.
-        charge: the release's charge, as the ledger has it.
-        context: what the ledger said of the data set at the charge.
-        position: the charge's place in the ledger's chain.
-        chain_hash: the chain's hash there.
-        generalization: the map.
-        choice: how it was drawn; None where it was fixed beforehand.
-        published: the form of what is published, its groups and its records.
-        code_sources: SHA-256 (hex) of the software's sources, by which an audit's report names them too.
-        key: signs it.
-        enforced_by: the column by which no more records of a person count than the price covers; None where it is
-            believed that nobody has more.
-        inclusion: the column of rates by which sampled records were kept; None where there is none.
-        describe: writes more files into the folder, from the certificate's fields but the files' digests.
+    The folder holds the complete release but for it. `chain_hash` is the chain's at the charge's `position`, and
+    `choice` how the map was drawn, None where it was fixed beforehand. `code_sources` is the SHA-256 (hex) of the
+    software's sources, by which an audit's report names them too. No more records of a person than the price covers
+    count by the column `enforced_by`; None where it is believed that nobody has more. `inclusion` is the column of
+    rates by which sampled records were kept. `describe` writes more files from the fields but the files' digests.
 
     Raises:
         OSError: the folder can't be written.
     """
+    days, place = context.look_days, charge.series
+    series: dict[str, Any] | None = None
+    if place is not None:
+        series = {"name": place.name, "number": place.number, "releases": charge.price.releases}
+        if context.registered is not None:
+            series |= registered_fields(context.registered, number=place.number)
     certificate: dict[str, Any] = {
         "format": FORMAT,
         "release_id": charge.release_id,
@@ -103,20 +82,20 @@ def write_certificate(
         "sample_id": charge.sample_id,
         "code_version": charge.code_version,
         "code_sources": code_sources,
-        "series": _series(charge, context),
+        "series": series,
         "guarantee": {
             "epsilon": amount_text(charge.price.epsilon),
             "delta": amount_text(charge.price.delta),
             "rule": charge.price.rule,
             "theorem": theorem_of(charge, context),
             "epsilon_paper": None if charge.epsilon_paper is None else amount_text(charge.epsilon_paper),
-            "unit": unit_statement(charge, context),
+            "unit": unit_statement(charge.sampler_layout, context.rows_per_person),
             "rows_per_person": context.rows_per_person,
             "neighbours": charge.price.relation,
             "in_words": guarantee_statement(charge, context),
             "limits": limit_statements(charge, context),
         },
-        "private_looks": _looks(context),
+        "private_looks": {"count": len(days), "last_day": max(days).isoformat() if days else None},
         "map": map_fields(charge, generalization=generalization, choice=choice),
         "published": dict(published),
         "ledger": {"position": position, "hash": chain_hash},
@@ -135,49 +114,45 @@ def write_certificate(
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
 
 
+ACCOUNTING_AMOUNTS = ("order", "tail_delta", "tail_each", "allowance")
+
+
 def _filter_budget(charge: ReleaseCharged, context: DatasetContext) -> dict[str, Any]:
     """The certificate's part about a filter budget, with all that it is computed from; none of an additive one."""
-    added, taken = context.filter_budget, context.filter_charge
-    if added is None or taken is None:
+    filtered = _filtered(context)
+    if filtered is None:
         return {}
-    from ..filter_budget import share_of  # numerics that other certificates do without
-
-    accounting = added.accounting
+    added, taken, share = filtered
+    amounts = {name: getattr(added.accounting, name) for name in ACCOUNTING_AMOUNTS}
+    amounts |= {"epsilon": added.epsilon, "delta": added.delta}
+    used = {"divergence": taken.divergence, "tail": taken.tail, "share": share}
     return {
         "filter_budget": {
-            "rule": accounting.rule,
-            "epsilon": amount_text(added.epsilon),
-            "delta": amount_text(added.delta),
-            "order": amount_text(accounting.order),
-            "tail_delta": amount_text(accounting.tail_delta),
-            "tail_each": amount_text(accounting.tail_each),
-            "allowance": amount_text(accounting.allowance),
-            "charge": {
-                "rule": taken.rule,
-                "divergence": amount_text(taken.divergence),
-                "tail": amount_text(taken.tail),
-                "share": amount_text(share_of(taken, accounting)),
-            },
+            "rule": added.accounting.rule,
+            **{name: amount_text(amount) for name, amount in amounts.items()},
+            "charge": {"rule": taken.rule, **{name: amount_text(amount) for name, amount in used.items()}},
             "in_words": filter_statement(charge, context),
         }
     }
 
 
-def certificate_bytes(certificate: Mapping[str, Any]) -> bytes:
-    """The one form in which a certificate is written, for people to read.
+def _filtered(context: DatasetContext) -> tuple[FilterDatasetAdded, FilterCharge, Decimal] | None:
+    """A filter budget, what was taken of it, and which share of the whole that is; None of an additive budget."""
+    added, taken = context.filter_budget, context.filter_charge
+    if added is None or taken is None:
+        return None
+    from ..filter_budget import share_of  # numerics that other certificates do without
 
-    Raises:
-        ValueError: a text that has no form in UTF-8.
-    """
+    return added, taken, share_of(taken, added.accounting)
+
+
+def certificate_bytes(certificate: Mapping[str, Any]) -> bytes:
+    """The one form in which a certificate is written, for people to read; ValueError where it has none in UTF-8."""
     return (json.dumps(certificate, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode("utf-8")
 
 
 def signed_bytes(certificate: Mapping[str, Any]) -> bytes:
-    """What the signature is over: all of the certificate, the signature's algorithm and key too, but its value.
-
-    Raises:
-        ValueError: a number that JSON has no form for.
-    """
+    """What is signed: all of the certificate but the signature's value; ValueError where JSON can't hold a number."""
     signature = {name: part for name, part in certificate["signature"].items() if name != "value"}
     return canonical_bytes({**certificate, "signature": signature})
 
@@ -200,38 +175,15 @@ def output_files(folder: Path) -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def _series(charge: ReleaseCharged, context: DatasetContext) -> dict[str, Any] | None:
-    """The place in a series; where its columns are free, also the mechanism that it was registered with and priced."""
-    if charge.series is None:
-        return None
-    place = {"name": charge.series.name, "number": charge.series.number, "releases": charge.price.releases}
-    if context.registered is None:
-        return place
-    return place | registered_fields(context.registered, number=charge.series.number)
-
-
 def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:
-    """What a certificate says of a series with free columns beside a release's place: what the price is of.
+    """What a certificate says of the mechanism that a series with free columns was registered with, and priced by.
 
-    Args:
-        registered: record of the mechanism that it was registered with.
-        number: the release's place, which says its part where the series' mechanisms differ.
-
-    Raises:
-        InputRefused: the record can't be read.
-        ValueError: no part has this number.
+    Where the series' mechanisms differ, that is also the part that a release's number is in. InputRefused where the
+    mechanism can't be read, ValueError where no part has this number.
     """
-    fields: dict[str, Any] = {"registered": dict(registered)}
-    if dict(registered).get("kind") != MIXED:
-        return fields
-    mixed = mechanism_of_record(dict(registered))
-    return fields | {"part": mixed.part_of(number)} if isinstance(mixed, MixedSeries) else fields
-
-
-def _looks(context: DatasetContext) -> dict[str, Any]:
-    """How many private looks came before the charge, and when; what was looked at stays in the ledger."""
-    days = context.look_days
-    return {"count": len(days), "last_day": max(days).isoformat() if days else None}
+    mechanism = mechanism_of_record(dict(registered))
+    part = {"part": mechanism.part_of(number)} if isinstance(mechanism, MixedSeries) else {}
+    return {"registered": dict(registered), **part}
 
 
 MOST_CARRIED = 1 << 16
@@ -245,26 +197,7 @@ CHOICE_IN_WORDS = {
     "walk": "The map is the last draw of a walk whose steps are exponential mechanisms with equal shares of the "
     "epsilon given here.",
 }
-CHAINS = "chains/1"
-"""The kind of a lattice whose candidates are chains of maps, in its description."""
 LARGEST_EXACT = (1 << 53) - 1
-MAP_FIELDS = frozenset({"sha256", "columns"})
-COLUMN_FIELDS = frozenset({"column", "hierarchy", "hierarchy_sha256", "level"})
-SELECTION_FIELDS = frozenset(
-    {
-        "draw",
-        "epsilon",
-        "in_words",
-        "lattice",
-        "lattice_sha256",
-        "maps",
-        "quality",
-        "rate",
-        "sample_id",
-        "steps",
-        "threshold",
-    }
-)
 
 
 def map_fields(
@@ -280,11 +213,6 @@ def map_fields(
     `MOST_CARRIED` bytes; one that doesn't fit is left out and named by its digest alone. So is one with a number that
     readers of JSON who know doubles alone, `jq` for one, would read as another: RFC 8259, section 6.
 
-    Args:
-        charge: the release's charge, as the ledger has it.
-        generalization: the map that the records were recoded with.
-        choice: how it was chosen; None where it was fixed beforehand.
-
     Raises:
         ValueError: a choice that the charge has not paid for.
     """
@@ -293,29 +221,44 @@ def map_fields(
     if choice is None:
         return fields
     mechanism = mechanism_of_record(dict(charge.mechanism))
-    kind = kind_of(mechanism)
-    if kind.selection is None:
+    priced = priced_choice(mechanism)
+    if priced is None:
         raise ValueError("the charge has paid for no choice of the map")
-    epsilon, rate, threshold, quality, draws = kind.selection(mechanism)
-    if not _pays_for(draws, choice.draw, choice.steps):
+    stated, draws = priced
+    if not pays_for(draws, choice.draw, choice.steps):
         raise ValueError("the charge has paid for another draw of the map")
-    where = "all records" if rate is None else "a fresh sample of the records that served nothing else"
-    read = "records were counted" if kind.sampling_rate(mechanism) is None else "release's sample was read"
+    where = "all records" if stated["rate"] is None else "a fresh sample of the records that served nothing else"
+    read = (
+        "records were counted" if kind_of(mechanism).sampling_rate(mechanism) is None else "release's sample was read"
+    )
+    drawn = "the map" if choice.lattice.stages == 1 else "the chain of maps"
     fields["selection"] = {
-        "epsilon": str(epsilon),
+        **stated,
         "draw": choice.draw,
         "steps": choice.steps,
-        "rate": None if rate is None else str(rate),
         "sample_id": dict(charge.samples).get("selection"),
         "maps": choice.lattice.size,
         "lattice": choice.lattice.description(),
         "lattice_sha256": charge.map_digest,
-        "quality": quality,
-        "threshold": threshold,
         "in_words": f"{CHOICE_IN_WORDS[choice.draw]} The draw was made on {where}, with coins of its own, before the "
-        f"{read}; it is {'the map' if choice.lattice.stages == 1 else 'the chain of maps'} that is published.",
+        f"{read}; it is {drawn} that is published.",
     }
     return fields
+
+
+def priced_choice(mechanism: Mechanism) -> tuple[dict[str, Any], int | None] | None:
+    """What a certificate says of the choice of the map that a mechanism's price is for, and for how many draws."""
+    selection = kind_of(mechanism).selection
+    if selection is None:
+        return None
+    epsilon, rate, threshold, quality, draws = selection(mechanism)
+    stated = {"epsilon": str(epsilon), "rate": None if rate is None else str(rate)}
+    return {**stated, "threshold": threshold, "quality": quality}, draws
+
+
+def pays_for(draws: int | None, draw: str, steps: int | None) -> bool:
+    """Whether a mechanism that is priced for so many exponential draws, or for any private one, pays for a draw."""
+    return draws is None or (draw != "permute-and-flip" and draws == (1 if steps is None else steps))
 
 
 def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
@@ -323,7 +266,9 @@ def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
     for column in generalization.columns:
         description = column.hierarchy.description()
         raw_bytes = canonical_bytes(description)
-        carried = len(raw_bytes) <= room and _is_exact_everywhere(description)
+        numbers = (*description.values(), *description.get("widths", ()))
+        exact = all(abs(number) <= LARGEST_EXACT for number in numbers if type(number) is int)
+        carried = len(raw_bytes) <= room and exact
         room -= len(raw_bytes) if carried else 0
         yield {
             "column": column.name,
@@ -333,128 +278,11 @@ def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
         }
 
 
-def _is_exact_everywhere(description: Mapping[str, Any]) -> bool:
-    numbers = (*description.values(), *description.get("widths", ()))
-    return all(abs(number) <= LARGEST_EXACT for number in numbers if type(number) is int)
-
-
-def map_findings(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """What does not hold of a certificate's map: nothing here needs the ledger."""
-    try:
-        findings = _column_findings(certificate["map"]["columns"])
-        return tuple(
-            findings + _findings(certificate["map"], certificate["mechanism"], certificate.get("published", {}))
-        )
-    except (ArithmeticError, AttributeError, InputRefused, KeyError, TypeError, ValueError):
-        return ("its map can't be read",)
-
-
-def _column_findings(columns: Sequence[Mapping[str, Any]]) -> list[str]:
-    findings = []
-    for number, column in enumerate(columns, start=1):
-        if column.keys() != COLUMN_FIELDS:
-            findings.append(f"column {number} of its map has other fields than its format")
-        elif column["hierarchy"] is not None and not _is_carried(column):
-            findings.append(f"the hierarchy of column {number} of its map is not the one that digest and level name")
-    return findings
-
-
-def _is_carried(column: Mapping[str, Any]) -> bool:
-    """Whether a column's hierarchy has the digest that is named, in its one form, and the level."""
-    description, named, level = column["hierarchy"], column["hierarchy_sha256"], column["level"]
-    if _digest(description) != named:
-        return False
-    hierarchy = described_hierarchy(description)
-    return hierarchy.digest() == named and type(level) is int and 0 <= level < hierarchy.levels
-
-
-def _findings(stated: Mapping[str, Any], record: Mapping[str, object], published: Mapping[str, Any]) -> list[str]:
-    columns = [(column["column"], column["hierarchy_sha256"], column["level"]) for column in stated["columns"]]
-    digest = _digest({"kind": "map/1", "columns": [list(column) for column in columns]})
-    findings = [] if digest == stated["sha256"] else ["its map's digest is not that of the levels and hierarchies"]
-    mechanism = mechanism_of_record(record)
-    selection = kind_of(mechanism).selection
-    if stated.keys() != (MAP_FIELDS if selection is None else MAP_FIELDS | {"selection"}):
-        return [*findings, "it names a choice of the map exactly where its mechanism has one, and here it does not"]
-    if selection is None:
-        return findings
-    chosen, lattice = stated["selection"], stated["selection"]["lattice"]
-    if chosen.keys() != SELECTION_FIELDS:
-        return [*findings, "its choice of the map has other fields than its format"]
-    if _digest(lattice) != chosen["lattice_sha256"]:
-        findings.append("its lattice's digest is not that of its candidates")
-    if not _is_candidate(columns, lattice, published) or chosen["maps"] != _size(lattice):
-        findings.append("its map is none of the candidates that it names")
-    epsilon, rate, threshold, quality, draws = selection(mechanism)
-    stated_choice = (chosen["epsilon"], chosen["rate"], chosen["threshold"], chosen["quality"])
-    if stated_choice != (str(epsilon), None if rate is None else str(rate), threshold, quality):
-        findings.append("its choice of the map is not the one of its mechanism")
-    if (rate is None) is not (chosen["sample_id"] is None):
-        findings.append("it names a sample for the choice exactly where its mechanism reads one, and here it does not")
-    if chosen["draw"] not in CHOICE_IN_WORDS or (chosen["draw"] == "walk") is not (type(chosen["steps"]) is int):
-        findings.append("its draw is none that this version knows")
-    elif not _pays_for(draws, chosen["draw"], chosen["steps"]):
-        findings.append("its map was drawn otherwise than its mechanism was priced for")
-    return findings
-
-
-def _pays_for(draws: int | None, draw: str, steps: int | None) -> bool:
-    """Return whether a mechanism that is priced for so many exponential draws, or for any private one, pays for it."""
-    return draws is None or (draw != "permute-and-flip" and draws == (1 if steps is None else steps))
-
-
-def _is_candidate(
-    columns: Sequence[tuple[str, str, int]], lattice: Mapping[str, Any], published: Mapping[str, Any]
-) -> bool:
-    """Whether a map's columns are the lattice's, at levels that one of its candidates has; and so for each stage."""
-    bounds = lattice["columns"]
-    if [(name, hierarchy) for name, hierarchy, _ in columns] != [(one["name"], one["hierarchy"]) for one in bounds]:
-        return False
-    levels = [level for _, _, level in columns]
-    if any(type(level) is not int for level in levels) or any(Decimal(one["weight"]) < 0 for one in bounds):
-        return False
-    if lattice["kind"] == CHAINS:
-        names = [name for name, _, _ in columns]
-        chain = [[stage["levels"][name] for name in names] for stage in published["stages"]]
-        return chain[0] == levels and chain in lattice["candidates"]
-    if lattice["candidates"] is not None:
-        return levels in lattice["candidates"]
-    return all(one["min_level"] <= level <= one["max_level"] for one, level in zip(bounds, levels, strict=True))
-
-
-def _size(lattice: Mapping[str, Any]) -> int:
-    if lattice["candidates"] is not None:
-        return len(lattice["candidates"])
-    size = 1
-    for one in lattice["columns"]:
-        size *= one["max_level"] - one["min_level"] + 1
-    return size
-
-
-def _digest(description: Mapping[str, object]) -> str:
-    return hashlib.sha256(canonical_bytes(description)).hexdigest()
-
-
 GUARANTEE = (
-    "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had "
-    "{unit} been absent: every event's probability differs by a factor of at most "
-    "e^epsilon, plus at most delta. "
+    " sees {all}, whatever else they know{but}, has almost the same chance of seeing {it} had {unit} {otherwise}: "
+    "every event's probability differs by a factor of at most e^epsilon, plus at most delta. "
 )
-VALUES_GUARANTEE = (
-    "Whoever sees this release, whatever else they know, has almost the same chance of seeing it had {unit} had any "
-    "other values, the number of people being public: every event's probability differs by a factor of at most "
-    "e^epsilon, plus at most delta. "
-)
-SURVEY_GUARANTEE = (
-    "Whoever sees this release, whatever else they know but who was sampled, has almost the same chance of seeing it "
-    "had {unit} been absent from the population that was sampled: every event's probability differs by a factor of at "
-    "most e^epsilon, plus at most delta. "
-)
-SERIES_GUARANTEE = (
-    "This is one release of a series, and the guarantee is for the whole series: whoever sees all its {releases} "
-    "releases, whatever else they know, has almost the same chance of seeing them had {unit} been absent from all of "
-    "them: every event's probability differs by a factor of at most e^epsilon, plus at most delta. {fixed} "
-)
+IN_SERIES = "This is one release of a series, and the guarantee is for the whole series: whoever"
 FIXED = "The series' parameters were fixed before its first release."
 MIXED_SERIES = (
     "The series' parts, which are named in this certificate, were fixed before its first release; what each release "
@@ -465,13 +293,8 @@ FREE_COLUMNS = (
     "a lower sampling rate could be chosen by what was published before."
 )
 LIMITS = (
-    "The guarantee is for {records} a {unit} and for this release alone; what other releases of the "
-    "data set cost adds up in the ledger. It doesn't cover {chosen} made by "
-    "looking at the records."
-)
-SERIES_LIMITS = (
-    "The guarantee is for {records} a {unit} in each release and for this series alone; what other releases of the "
-    "data set cost adds up in the ledger. It doesn't cover {chosen} made by looking at the records."
+    "The guarantee is for {records} a {unit}{each} and for this {paid} alone; what other releases of the data set cost "
+    "adds up in the ledger. It doesn't cover {chosen} made by looking at the records."
 )
 BEYOND_THE_FILES = (
     " It is about what the release's files say: not about what else can be seen of the machines and people that hold "
@@ -506,15 +329,13 @@ def theorem_of(charge: ReleaseCharged, context: DatasetContext) -> str:
     return f"{proved}; {GROUP_THEOREM} ({group})" if plus else proved
 
 
-def records_statement(context: DatasetContext) -> str:
-    """The most records of a person, as a noun."""
-    count = context.rows_per_person
+def _records(count: object) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
-def unit_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
-    """Whose presence the release hides, and with how many records."""
-    return f"one {enforced_unit(charge.sampler_layout) or 'person'}, at most {records_statement(context)}"
+def unit_statement(sampler_layout: str, rows_per_person: object) -> str:
+    """Whose presence a release hides, and with how many records."""
+    return f"one {enforced_unit(sampler_layout) or 'person'}, at most {_records(rows_per_person)}"
 
 
 def has_own_rates(sampler_layout: object) -> bool:
@@ -523,78 +344,66 @@ def has_own_rates(sampler_layout: object) -> bool:
 
 
 def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
-    """The guarantee and what was done for it.
-
-    Args:
-        charge: the release's charge, as the ledger has it.
-        context: what the ledger said of the data set at the charge.
-    """
-    return f"{_guaranteed(charge, context)}{OWN_RATES if has_own_rates(charge.sampler_layout) else ''}"
-
-
-def _guaranteed(charge: ReleaseCharged, context: DatasetContext) -> str:
+    """The guarantee and what was done for it."""
     enforced, each = enforced_unit(charge.sampler_layout), "" if charge.series is None else " in each release"
+    count = context.rows_per_person
     if enforced is not None:
-        counted = f"of which at most {context.rows_per_person} counted{each}"
-        unit = f"all records that name any one {enforced}, {counted},"
-    elif context.rows_per_person == 1:
+        unit = f"all records that name any one {enforced}, of which at most {count} counted{each},"
+    elif count == 1:
         unit = "any one person's record" if charge.series is None else "any one person's records"
     else:
-        unit = f"all of any one person's records, at most {context.rows_per_person}{each},"
+        unit = f"all of any one person's records, at most {count}{each},"
     mechanism = mechanism_of_record(dict(charge.mechanism))
     kind = kind_of(mechanism)
+    done, rates = kind.statements.done(mechanism), OWN_RATES if has_own_rates(charge.sampler_layout) else ""
     if charge.series is not None:
-        fixed = FIXED if context.registered is None else FREE_COLUMNS
-        if dict(context.registered or ()).get("kind") == MIXED:
-            return f"{_mixed_guarantee(charge, unit)}{kind.statements.done(mechanism)}"
-        whole = SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases, fixed=fixed)
-        return f"{whole}{kind.statements.series or ''}"
-    template = VALUES_GUARANTEE if charge.price.relation == REPLACEMENT else GUARANTEE
+        mixed = dict(context.registered or ()).get("kind") == MIXED
+        fixed = FIXED if context.registered is None else MIXED_SERIES if mixed else FREE_COLUMNS
+        releases, absent = f"all its {charge.price.releases} releases", "been absent from all of them"
+        whole = GUARANTEE.format(all=releases, but="", it="them", unit=unit, otherwise=absent)
+        return f"{IN_SERIES}{whole}{fixed} {done if mixed else kind.statements.series or ''}{rates}"
+    but, otherwise = "", "been absent"
     if kind.survey_rate is not None:
-        template = SURVEY_GUARANTEE
+        but, otherwise = " but who was sampled", "been absent from the population that was sampled"
+    elif charge.price.relation == REPLACEMENT:
+        otherwise = "had any other values, the number of people being public"
+    alike = GUARANTEE.format(all="this release", but=but, it="it", unit=unit, otherwise=otherwise)
     # What is proved besides is of records that are counted whoever else is there; where a column limits them, another
     # record of the unit is counted in the place of one that is missing.
-    alone = context.rows_per_person == 1 and enforced is None
-    proved = kind.statements.proved(mechanism, charge.price.rule) if alone else ""
-    return f"{template.format(unit=unit)}{kind.statements.done(mechanism)}{proved and ' '}{proved}"
+    proved = kind.statements.proved(mechanism, charge.price.rule) if count == 1 and enforced is None else ""
+    return f"Whoever{alike}{done}{proved and ' '}{proved}{rates}"
 
 
 def filter_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     """What a filter budget promises, and the share of it that a release or its series took; "" for an additive one."""
-    added, taken = context.filter_budget, context.filter_charge
-    if added is None or taken is None:
+    filtered = _filtered(context)
+    if filtered is None:
         return ""
-    from ..filter_budget import share_of  # numerics that other certificates do without
-
+    added, taken, share = filtered
+    unit = unit_statement(charge.sampler_layout, context.rows_per_person)
+    if context.unit is None:
+        unit += ", provided that all of them hide this unit"
+    elif context.unit.column is not None:
+        unit += f", told by the column {context.unit.column!r} in all of them"
     return FILTER_BUDGET.format(
         epsilon=amount_exact(added.epsilon),
         delta=amount_exact(added.delta),
-        unit=f"{unit_statement(charge, context)}{_shared_unit(context)}",
+        unit=unit,
         order=f"{taken.order:f}",
         payer="This release" if charge.series is None else f"The series '{charge.series.name}' as a whole",
-        share=share_shown(share_of(taken, added.accounting)),
+        share=share_shown(share),
     )
 
 
-def _shared_unit(context: DatasetContext) -> str:
-    """Why all releases of the data set hide one unit, after the unit."""
-    if context.unit is None:
-        return ", provided that all of them hide this unit"
-    return "" if context.unit.column is None else f", told by the column {context.unit.column!r} in all of them"
-
-
-def _mixed_guarantee(charge: ReleaseCharged, unit: str) -> str:
-    return SERIES_GUARANTEE.format(unit=unit, releases=charge.price.releases, fixed=MIXED_SERIES)
-
-
 def limit_statements(charge: ReleaseCharged, context: DatasetContext) -> str:
-    """What the guarantee doesn't cover; arguments as of `guarantee_statement`."""
-    chosen = kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen
-    words = LIMITS if charge.series is None else SERIES_LIMITS
-    few = records_statement(context)
-    unit = enforced_unit(charge.sampler_layout)
-    limits = words.format(
-        records=few if context.rows_per_person == 1 else f"at most {few}", unit=unit or "person", chosen=chosen
+    """What the guarantee doesn't cover."""
+    few, unit = _records(context.rows_per_person), enforced_unit(charge.sampler_layout)
+    limits = LIMITS.format(
+        records=few if context.rows_per_person == 1 else f"at most {few}",
+        unit=unit or "person",
+        each="" if charge.series is None else " in each release",
+        paid="release" if charge.series is None else "series",
+        chosen=kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen,
     )
     limits += BEYOND_THE_FILES
     if unit is not None:

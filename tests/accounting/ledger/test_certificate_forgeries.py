@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.certificate.registry_entry import StewardsTexts, registry_text
-from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
+from crowdblend.accounting.ledger.certificate.verify import check_certificate, map_findings, read_certificate
 from crowdblend.accounting.ledger.certificate.write import (
     DOMAIN,
     certificate_bytes,
     guarantee_statement,
     map_fields,
-    map_findings,
     signed_bytes,
 )
 from crowdblend.accounting.ledger.charge import DatasetContext

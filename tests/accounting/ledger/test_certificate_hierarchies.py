@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate
+from crowdblend.accounting.ledger.certificate.verify import check_certificate, map_findings
 from crowdblend.accounting.ledger.certificate.write import (
     DOMAIN,
     MOST_CARRIED,
     certificate_bytes,
     map_fields,
-    map_findings,
     signed_bytes,
 )
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
