@@ -296,7 +296,7 @@ def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTa
         stage: how far it is, for people.
         cost: what it has cost, as a sentence.
     """
-    from ..accounting.ledger.entries.kinds import published_text
+    from ..accounting.theory.kinds.registry import published_text
     from .terminal.tables import FactTable
 
     mechanism = row["mechanism"]

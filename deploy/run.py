@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ..accounting.ledger.entries.kinds import published_text
 from ..accounting.ledger.given_files import read_given
 from ..accounting.ledger.reader import open_reader
-from ..accounting.theory.kinds.registry import mechanism_record
+from ..accounting.theory.kinds.registry import mechanism_record, published_text
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepared_release
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 
-from ...mechanisms.amounts import amount_left
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import Mechanism
 from ..theory.kinds.kind import Price
-from ..theory.kinds.registry import kind_of, mechanism_of_record, mechanism_record, paper_price, recorded_price
+from ..theory.kinds.registry import mechanism_of_record, mechanism_record, paper_price, recorded_price
 from .entries.codec import sorted_fields
 from .entries.kinds import (
     RECORD,
     ChargedPrice,
+    ChargeHeader,
     DatasetUnit,
     Fields,
     FilterCharge,
@@ -23,6 +23,7 @@ from .entries.kinds import (
     FreeSeriesRegistered,
     ReleaseCharged,
     ReleaseChargedTwoSamples,
+    ReleaseHeader,
     SeriesPlace,
     SeriesRegistered,
 )
@@ -69,14 +70,7 @@ class Receipt:
 
     @classmethod
     def of(cls, charge: ReleaseCharged, *, ledger_id: str, position: int, link: str) -> Receipt:
-        """The receipt for a charge at its place in the chain.
-
-        Args:
-            charge: the entry.
-            ledger_id: which ledger.
-            position: place of the charge.
-            link: hash of the charge's link.
-        """
+        """The receipt for a charge at its place in the chain, whose link has this hash."""
         return cls(
             ledger_id=ledger_id,
             position=position,
@@ -89,22 +83,12 @@ class Receipt:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReleaseCharge:
+class ReleaseCharge(ReleaseHeader):
     """A release to be charged.
 
     Args:
-        release_id: unique in the ledger, 1 to 128 characters.
-        label: the release's name for people.
-        dataset: whose budget pays.
-        sample_id: commitment to the sampling key, 64 hexadecimal digits.
         mechanism: what will be run.
         price: what it costs, as `price` of the theory gives it.
-        epsilon_paper: price by the published bound, None where it gives no guarantee.
-        spec_digest: SHA-256 (hex) of the canonical specification.
-        map_digest: SHA-256 (hex) of the generalization map, or of the lattice that it is drawn from.
-        code_version: version of the software.
-        sampler_layout: version of the layout of random words.
-        day: of the charge, before any record is read.
         series: the series that has paid for it, None for a release that pays for itself.
         series_digest: SHA-256 (hex) of all that the specifications of a series must have in common.
         selection_sample_id: commitment to the key of the sample that the map is chosen on; None where there is none.
@@ -112,18 +96,8 @@ class ReleaseCharge:
         unit: whose presence it hides.
     """
 
-    release_id: str
-    label: str
-    dataset: str
-    sample_id: str
     mechanism: Mechanism
     price: Price
-    epsilon_paper: Decimal | None
-    spec_digest: str
-    map_digest: str
-    code_version: str
-    sampler_layout: str
-    day: date
     series: str | None = None
     series_digest: str = ""
     selection_sample_id: str | None = None
@@ -132,18 +106,11 @@ class ReleaseCharge:
 
     @property
     def entry(self) -> ReleaseCharged:
-        """The entry that records this charge of a release that pays for itself.
-
-        Raises:
-            ValueError: a field has no form that the ledger can hold.
-        """
+        """The entry that records this charge of a release that pays for itself; ValueError as of `entry_at`."""
         return self.entry_at(None)
 
     def entry_at(self, number: int | None) -> ReleaseCharged:
-        """The entry that records this charge.
-
-        Args:
-            number: its place in its series, None where it has no series.
+        """The entry that records this charge, at its place in its series where it has one.
 
         Raises:
             ValueError: a field has no form that the ledger can hold.
@@ -153,29 +120,13 @@ class ReleaseCharge:
         place = None
         if self.series is not None and number is not None:
             place = SeriesPlace(name=self.series, number=number, spec_digest=self.series_digest)
-        charged = ReleaseCharged(
-            release_id=self.release_id,
-            label=self.label,
-            dataset=self.dataset,
-            sample_id=self.sample_id,
-            mechanism=sorted_fields(mechanism_record(self.mechanism)),
-            price=charged_price(self.price),
-            epsilon_paper=self.epsilon_paper,
-            spec_digest=self.spec_digest,
-            map_digest=self.map_digest,
-            code_version=self.code_version,
-            sampler_layout=self.sampler_layout,
-            series=place,
-            day=self.day,
-        )
-        if self.selection_sample_id is None:
-            return charged
-        values = {field.name: getattr(charged, field.name) for field in fields(charged)}
-        return ReleaseChargedTwoSamples(**values, selection_sample_id=self.selection_sample_id)
+        kind = ReleaseCharged if self.selection_sample_id is None else ReleaseChargedTwoSamples
+        record = sorted_fields(mechanism_record(self.mechanism))
+        return kind.of(self, mechanism=record, price=charged_price(self.price), series=place)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeriesRegistration:
+class SeriesRegistration(ChargeHeader):
     """Several releases of one mechanism, to be paid for now and whole.
 
     Composed prices are proved for parameters that are fixed beforehand, so everything that decides the mechanism
@@ -183,26 +134,16 @@ class SeriesRegistration:
 
     Args:
         series: its name, unique in the ledger.
-        dataset: whose budget pays.
         mechanism: what each release runs.
         price: what all of them cost together, as `price` of the theory gives it.
-        epsilon_paper: price by the published bound, None where it gives no guarantee.
-        spec_digest: SHA-256 (hex) of all that its releases' specifications must have in common.
-        map_digest: SHA-256 (hex) of the generalization map.
-        day: of the registration.
         free_columns: whether each release has columns, hierarchies and levels of its own, and may have a higher k or a
             lower sampling rate.
         unit: whose presence its releases hide; None for parts in a data set without one.
     """
 
     series: str
-    dataset: str
     mechanism: Mechanism
     price: Price
-    epsilon_paper: Decimal | None
-    spec_digest: str
-    map_digest: str
-    day: date
     free_columns: bool = False
     unit: DatasetUnit | None = RECORDS
 
@@ -214,31 +155,13 @@ class SeriesRegistration:
             ValueError: a field has no form that the ledger can hold.
         """
         kind = FreeSeriesRegistered if self.free_columns else SeriesRegistered
-        return kind(
-            series=self.series,
-            dataset=self.dataset,
-            mechanism=sorted_fields(mechanism_record(self.mechanism)),
-            price=charged_price(self.price),
-            epsilon_paper=self.epsilon_paper,
-            spec_digest=self.spec_digest,
-            map_digest=self.map_digest,
-            day=self.day,
-        )
+        record = sorted_fields(mechanism_record(self.mechanism))
+        return kind.of(self, mechanism=record, price=charged_price(self.price))
 
 
 def charged_price(price: Price) -> ChargedPrice:
-    """A price as the ledger records it.
-
-    Raises:
-        ValueError: an amount that can't be recorded exactly.
-    """
-    return ChargedPrice(
-        epsilon=price.epsilon,
-        delta=price.delta,
-        rule=price.rule,
-        relation=price.relation,
-        releases=price.releases,
-    )
+    """A price as the ledger records it; ValueError for an amount that can't be recorded exactly."""
+    return ChargedPrice.of(price)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,13 +216,12 @@ def price_faults(
         return (f"the mechanism can't be priced: {error.what}",)
     except (ArithmeticError, ValueError):
         return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)
-    faults = []
-    for name, found, expected in (
-        ("rule", price.rule, exact.rule),
-        ("neighbouring relation", price.relation, exact.relation),
-    ):
-        if found != expected:
-            faults.append(f"the {name} is recorded as '{found}', but its mechanism's is '{expected}'")
+    texts = ("rule", price.rule, exact.rule), ("neighbouring relation", price.relation, exact.relation)
+    faults = [
+        f"the {name} is recorded as '{found}', but its mechanism's is '{expected}'"
+        for name, found, expected in texts
+        if found != expected
+    ]
     if differ(price.epsilon, exact.epsilon):
         faults.append(f"ε is recorded as {price.epsilon}, but its mechanism's is {exact.epsilon}")
     if differ(epsilon_paper, None if paper is None else paper.epsilon):
@@ -319,29 +241,15 @@ def _prices(
     )
 
 
-ASK = "Lower the rate, raise k, or ask the data owner."
-
-
 def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_per_person: int) -> str:
-    """What to do about a price that is past a budget, in sentences: what is left, and what would fit.
+    """What to do about a price that is past a budget, in sentences: what is left before it, and what would fit."""
+    from ..theory.planning.inversion import advice_for_price  # numerics, for a refusal alone
 
-    Args:
-        account: before the charge.
-        price: what would be charged.
-        mechanism: the mechanism's versioned record.
-        rows_per_person: the most records of one person that the price covers.
-    """
-    epsilon, delta = account.epsilon_left, account.delta_left
-    left = f"Left are ε = {amount_left(epsilon)} and δ = {amount_left(delta)}."
-    found = mechanism_of_record(dict(mechanism))
-    tunable = kind_of(found).tunable if rows_per_person == 1 else None
-    if tunable is None:
-        return f"{left} {ASK}"
-    at = min(price.delta, delta)
-    from ..theory.planning.inversion import changes_that_fit  # numerics, for a refusal alone
-
-    changes = changes_that_fit(tunable(found), epsilon=epsilon, delta=at, releases=price.releases)
-    if not changes:
-        return f"{left} No rate and no k would fit. Ask the data owner."
-    lower = "" if at == price.delta else f"[privacy].delta = {amount_left(at)} and "
-    return f"{left} With all else as it is, {lower}{' or '.join(changes)} would fit. Or ask the data owner."
+    return advice_for_price(
+        mechanism_of_record(dict(mechanism)),
+        epsilon=account.epsilon_left,
+        delta=account.delta_left,
+        stated_delta=price.delta,
+        releases=price.releases,
+        rows_per_person=rows_per_person,
+    )

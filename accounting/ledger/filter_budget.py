@@ -6,18 +6,16 @@ which fixed them before its first charge; nothing here takes them from anywhere 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from ...mechanisms.amounts import amount_left
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.mechanism import Mechanism
-from ...mechanisms.microdata import StronglySafeRelease
 from ..theory.composition.renyi import RULE, FilterTerms, filter_cost, tail_for, tails_of
-from ..theory.kinds.registry import kind_of, mechanism_of_record
+from ..theory.kinds.registry import mechanism_of_record
+from .entries.codec import sorted_fields
 from .entries.kinds import (
     Fields,
     FilterAccounting,
@@ -29,9 +27,6 @@ from .entries.kinds import (
     SeriesRegisteredToFilter,
 )
 from .entries.values import Account, differ
-
-if TYPE_CHECKING:
-    from ..theory.planning.forecast import FilterLeft
 
 __all__ = [
     "FilterBudget",
@@ -66,12 +61,6 @@ class FilterBudget:
         """The budget of a data set as registered."""
         return cls(epsilon=added.epsilon, delta=added.delta, relation=added.relation, accounting=added.accounting)
 
-    def left(self, account: Account) -> FilterLeft:
-        """What an account of this budget has left."""
-        from ..theory.planning.forecast import FilterLeft  # numerics of searches, for a forecast alone
-
-        return FilterLeft(terms=self.terms, divergence=account.epsilon_left, tail=account.delta_left)
-
     @property
     def terms(self) -> FilterTerms:
         """The terms as the theory takes them.
@@ -92,26 +81,16 @@ class FilterBudget:
 def propose_accounting(
     *, epsilon: Decimal, delta: Decimal, expected: Sequence[tuple[Mechanism, int]]
 ) -> FilterAccounting:
-    """How a new filter budget is accounted, by the releases that are expected of it.
+    """How a new budget of E and D is accounted, by the mechanisms and numbers of releases that are expected of it.
 
-    Args:
-        epsilon: E over all releases.
-        delta: D over all releases.
-        expected: mechanisms and how many releases of each; none for what the planner takes then.
+    Nothing expected is what the planner expects then.
 
     Raises:
         InputRefused: with no order and no share of δ they fit, or anything at all.
     """
     from ..theory.planning.filter_terms import EXPECTED, propose_terms  # numerics of a search, for a registration alone
 
-    terms = propose_terms(epsilon, delta, expected or EXPECTED)
-    return FilterAccounting(
-        rule=RULE,
-        order=terms.order,
-        tail_delta=terms.tail_delta,
-        tail_each=terms.tail_each,
-        allowance=terms.allowance,
-    )
+    return FilterAccounting.of(propose_terms(epsilon, delta, expected or EXPECTED), rule=RULE)
 
 
 def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
@@ -121,10 +100,8 @@ def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
         return (f"its accounting is recorded as '{accounting.rule}', and '{RULE}' is the one that is known",)
     try:
         allowance = budget.terms.allowance
-    except InputRefused as error:
-        return (f"its filter budget can't be accounted: {error.what}",)
-    except (ArithmeticError, ValueError) as error:
-        return (f"its filter budget can't be accounted: {error}",)
+    except (ArithmeticError, InputRefused, ValueError) as error:
+        return (f"its filter budget can't be accounted: {getattr(error, 'what', error)}",)
     if differ(accounting.allowance, allowance):
         return (
             f"the allowance of its filter budget is recorded as {accounting.allowance}, but at order "
@@ -137,16 +114,10 @@ def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
 def filter_charge(
     mechanism: Fields, *, budget: FilterBudget, releases: int, rows_per_person: int, tail: Decimal | None = None
 ) -> FilterCharge:
-    """What releases of a mechanism take of a filter budget.
+    """What releases of a mechanism's record, with parameters fixed beforehand, take of a filter budget.
 
-    It is remembered, so that what was computed before a transaction takes no time within it.
-
-    Args:
-        mechanism: the mechanism's versioned record.
-        budget: as registered.
-        releases: how many, with parameters fixed beforehand.
-        rows_per_person: the most records of one person in a delivery.
-        tail: as recorded; None for a charge that is yet to be made.
+    It is remembered, so that what was computed before a transaction takes no time within it. The tail is as recorded;
+    None for a charge that is yet to be made.
 
     Raises:
         ArithmeticError: numbers that are too large or too small to compute with.
@@ -167,33 +138,19 @@ def filter_charge(
 def charge_faults(
     mechanism: Fields, taken: FilterCharge, *, budget: FilterBudget, releases: int, rows_per_person: int
 ) -> tuple[str, ...]:
-    """What is wrong with what a charge is recorded to take of a filter budget, in sentences.
+    """What is wrong with what a charge of a mechanism's record is said to take of a filter budget, in sentences.
 
     The tail is taken as recorded if it is one that the terms allow, since another machine may have halved it once more
     or less (`tail_for`); the divergence must be that after this very tail is cut off.
-
-    Args:
-        mechanism: the mechanism's versioned record.
-        taken: as recorded.
-        budget: as registered.
-        releases: how many it covers.
-        rows_per_person: the most records of one person in a delivery.
     """
     try:
         found = mechanism_of_record(dict(mechanism))
         tails = tails_of(budget.terms, found, releases=releases, rows_per_person=rows_per_person)
         allowed = not all(differ(taken.tail, tail) for tail in tails)
-        due = filter_charge(
-            mechanism,
-            budget=budget,
-            releases=releases,
-            rows_per_person=rows_per_person,
-            tail=taken.tail if allowed else None,
-        )
-    except InputRefused as error:
-        return (f"what it takes of the filter budget can't be computed: {error.what}",)
-    except (ArithmeticError, ValueError) as error:
-        return (f"what it takes of the filter budget can't be computed: {error}",)
+        tail = taken.tail if allowed else None
+        due = filter_charge(mechanism, budget=budget, releases=releases, rows_per_person=rows_per_person, tail=tail)
+    except (ArithmeticError, InputRefused, ValueError) as error:
+        return (f"what it takes of the filter budget can't be computed: {getattr(error, 'what', error)}",)
     faults = []
     if taken.order != due.order:
         faults.append(f"its order is recorded as {taken.order}, but its data set's was fixed at {due.order}")
@@ -209,28 +166,19 @@ def charge_faults(
 def charged_to(
     budget: FilterBudget, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int
 ) -> ReleaseCharged | SeriesRegistered:
-    """A charge as a filter data set's ledger records it.
+    """A charge that pays for itself, as a filter data set's ledger records it: with what it takes of the budget.
 
-    Args:
-        budget: as registered.
-        entry: the charge by its price alone, of a release or a series that pays for itself.
-        rows_per_person: the most records of one person that it covers.
-
-    Returns:
-        The entry with what it takes of the filter budget; the same entry where the mechanism has no divergence: then
-        the rules refuse it by name (`violations`).
+    Where the mechanism has no divergence it is the same entry: then the rules refuse it by name (`violations`).
     """
+    releases = entry.price.releases
     try:
-        taken = filter_charge(
-            entry.mechanism, budget=budget, releases=entry.price.releases, rows_per_person=rows_per_person
-        )
+        taken = filter_charge(entry.mechanism, budget=budget, releases=releases, rows_per_person=rows_per_person)
     except (ArithmeticError, InputRefused, ValueError):
         return entry
-    names = {field.name for field in fields(entry)} - {"selection_sample_id"}
-    values = {name: getattr(entry, name) for name in names} | {"filter_charge": taken}
     if isinstance(entry, SeriesRegistered):
-        return SeriesRegisteredToFilter(**values)
-    return ReleaseChargedToFilter(**values, selection_sample_id=dict(entry.samples).get("selection"))
+        return SeriesRegisteredToFilter.of(entry, filter_charge=taken)
+    selection = dict(entry.samples).get("selection")
+    return ReleaseChargedToFilter.of(entry, selection_sample_id=selection, filter_charge=taken)
 
 
 def share_of(taken: FilterCharge, accounting: FilterAccounting) -> Decimal:
@@ -239,73 +187,20 @@ def share_of(taken: FilterCharge, accounting: FilterAccounting) -> Decimal:
     return max(up.divide(taken.divergence, accounting.allowance), up.divide(taken.tail, accounting.tail_delta))
 
 
-LARGEST_K, LOWEST_RATE = 10_000, Decimal("1e-6")
-OTHERWISE = "Choose parameters that take less, or ask the data owner."
-
-
 def what_fits_filter(
     account: Account, *, mechanism: Fields, budget: FilterBudget, releases: int, rows_per_person: int
 ) -> str:
-    """What to do about a charge that is past a filter budget, in sentences: what is left, and what would fit.
-
-    Args:
-        account: before the charge.
-        mechanism: the mechanism's versioned record.
-        budget: as registered.
-        releases: how many it covers.
-        rows_per_person: the most records of one person that it covers.
-    """
-    left = (
-        f"Left are {amount_left(account.epsilon_left)} of divergence at order {budget.accounting.order:f} and "
-        f"{amount_left(account.delta_left)} of tails."
-    )
-    found = mechanism_of_record(dict(mechanism))
-    tunable = kind_of(found).tunable
-    if tunable is None:
-        return f"{left} {OTHERWISE}"
+    """What to do about a charge that is past a filter budget, in sentences: what is left, and what would fit."""
+    from ..theory.planning.inversion import advice_for_filter  # numerics, for a refusal alone
 
     def fits(k: int, rate: Decimal) -> bool:
-        changed = tuple(sorted({**dict(mechanism), "k": k, "sampling_rate": str(rate)}.items()))
+        changed = sorted_fields(dict(mechanism) | {"k": k, "sampling_rate": str(rate)})
         try:
             taken = filter_charge(changed, budget=budget, releases=releases, rows_per_person=rows_per_person)
         except (ArithmeticError, InputRefused, ValueError):
             return False
         return account.charged(epsilon=taken.divergence, delta=taken.tail).within_budget
 
-    release = tunable(found).release
-    rate, k = _largest_rate(release, fits), _least_k(release, fits)
-    changes = [] if rate is None else [f"a sampling rate of at most {amount_left(rate)}"]
-    changes += [] if k is None else [f"k of at least {k}"]
-    if not changes:
-        return f"{left} No rate and no k would fit. Ask the data owner."
-    return f"{left} With all else as it is, {' or '.join(changes)} would fit. Or ask the data owner."
-
-
-Fits = Callable[[int, Decimal], bool]
-
-
-def _least_k(release: StronglySafeRelease, fits: Fits) -> int | None:
-    """The least k up to `LARGEST_K` with which a release fits; None where there is none."""
-    low, high = release.k, 2 * release.k
-    while not fits(min(high, LARGEST_K), release.sampling_rate):
-        if high >= LARGEST_K:
-            return None
-        low, high = high, 2 * high
-    high = min(high, LARGEST_K)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle, release.sampling_rate) else (middle, high)
-    return high
-
-
-def _largest_rate(release: StronglySafeRelease, fits: Fits) -> Decimal | None:
-    """The largest rate of three significant digits with which a release fits; None where none above 1e-6 does."""
-    down = Context(prec=3, rounding=ROUND_FLOOR)
-    low, high = release.sampling_rate / 2, release.sampling_rate
-    while not fits(release.k, down.plus(low)):
-        if low < LOWEST_RATE:
-            return None
-        low, high = low / 2, low
-    while (middle := down.plus((low + high) / 2)) not in (down.plus(low), down.plus(high)):
-        low, high = (middle, high) if fits(release.k, middle) else (low, middle)
-    return down.plus(low)
+    left = {"divergence": account.epsilon_left, "tail": account.delta_left}
+    found = mechanism_of_record(dict(mechanism))
+    return advice_for_filter(found, order=budget.accounting.order, **left, fits=fits)

@@ -202,6 +202,7 @@ def _forecast(
         CALENDARS,
         RATE,
         BudgetLeft,
+        FilterLeft,
         K,
         forecast,
         forecast_facts,
@@ -221,7 +222,8 @@ def _forecast(
     else:
         from ...accounting.ledger.filter_budget import FilterBudget
 
-        left = BudgetLeft.of_filter(FilterBudget.of(state.filter_budget).left(state.account))
+        terms, account = FilterBudget.of(state.filter_budget).terms, state.account
+        left = BudgetLeft.of_filter(FilterLeft(terms=terms, divergence=account.epsilon_left, tail=account.delta_left))
     facts = {"dataset": name} | forecast_facts(forecast(left, read))
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, default=float))

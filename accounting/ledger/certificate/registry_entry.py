@@ -17,7 +17,7 @@ import yaml
 
 from ....mechanisms.errors import FILL_IN, ReleaseFailed
 from ....mechanisms.mechanism import REPLACEMENT
-from ..entries.kinds import published_text
+from ...theory.kinds.registry import published_text
 
 __all__ = ["StewardsTexts", "registry_text"]
 

@@ -1,11 +1,12 @@
-"""Exact amounts of ε and δ, and the forms that names, ids, digests and days may have."""
+"""Exact amounts of ε and δ, and the form that a field of an entry may have."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded
+from typing import Any
 
 __all__ = [
     "Account",
@@ -13,37 +14,19 @@ __all__ = [
     "account_of_row",
     "amount_of_text",
     "amount_text",
+    "check_field",
     "differ",
     "require_amount",
     "require_digest",
     "require_name",
     "require_release_id",
     "require_series_name",
-    "require_text",
-    "require_token_id",
 ]
 
 PLAIN = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]*[1-9])?")
 PLACES = 100
 LARGEST = Decimal(10) ** 9
 PRECISION = 200  # room for a sum of 10^90 amounts: exact, or an exception
-
-
-def require_amount(amount: Decimal, what: str) -> None:
-    """Check that an amount can be stored and summed without rounding.
-
-    Args:
-        amount: an ε or a δ; 0 ≤ amount ≤ 10^9, with at most 100 decimal places.
-        what: its name, for the message.
-
-    Raises:
-        ValueError: it is negative, not finite, too large or has too many places.
-    """
-    if not amount.is_finite() or amount.is_signed() or amount > LARGEST:
-        raise ValueError(f"{what} must be a number from 0 to 10^9, not {amount}")
-    exponent = amount.as_tuple().exponent
-    if not isinstance(exponent, int) or exponent < -PLACES:
-        raise ValueError(f"{what} can have at most {PLACES} decimal places")
 
 
 def amount_text(amount: Decimal) -> str:
@@ -106,12 +89,8 @@ class Account:
 
     def charged(self, *, epsilon: Decimal, delta: Decimal) -> Account:
         """The account after a charge, whether or not the budget allows it."""
-        return Account(
-            epsilon_spent=_sum(self.epsilon_spent, epsilon),
-            delta_spent=_sum(self.delta_spent, delta),
-            epsilon_budget=self.epsilon_budget,
-            delta_budget=self.delta_budget,
-        )
+        spent = _sum(self.epsilon_spent, epsilon), _sum(self.delta_spent, delta)
+        return replace(self, epsilon_spent=spent[0], delta_spent=spent[1])
 
     def refunded(self, *, epsilon: Decimal, delta: Decimal) -> Account:
         """The account after the refund of a charge whose records were never read.
@@ -126,12 +105,7 @@ class Account:
 
     def raised(self, *, epsilon: Decimal, delta: Decimal) -> Account:
         """The account with a new budget."""
-        return Account(
-            epsilon_spent=self.epsilon_spent,
-            delta_spent=self.delta_spent,
-            epsilon_budget=epsilon,
-            delta_budget=delta,
-        )
+        return replace(self, epsilon_budget=epsilon, delta_budget=delta)
 
     @property
     def epsilon_left(self) -> Decimal:
@@ -161,68 +135,99 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 TOKEN_ID = re.compile(r"[0-9a-f]{16}")
 
 
-def require_release_id(release_id: str) -> None:
-    """Check a release id: 1 to 128 ASCII letters, digits and ``._:+@-``, the first a letter or digit.
+def require_amount(amount: Decimal, what: str) -> None:
+    """Refuse (ValueError) an ε or a δ that can't be stored and summed without rounding, or is negative or infinite."""
+    if not amount.is_finite() or amount.is_signed() or amount > LARGEST:
+        raise ValueError(f"{what} must be a number from 0 to 10^9, not {amount}")
+    exponent = amount.as_tuple().exponent
+    if not isinstance(exponent, int) or exponent < -PLACES:
+        raise ValueError(f"{what} can have at most {PLACES} decimal places")
+
+
+def require_release_id(release_id: str, what: str = "release id") -> None:
+    """Refuse (ValueError) other ids of releases than 1 to 128 ASCII letters, digits and ``._:+@-``.
 
     It is used as the name of a private folder, so it can hold neither a separator nor a leading dot.
-
-    Raises:
-        ValueError: it has another form.
     """
     if not RELEASE_ID.fullmatch(release_id):
-        raise ValueError("a release id is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit")
+        raise ValueError(f"a {what} is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit")
 
 
 def require_series_name(name: str) -> None:
-    """Check a series' name: 1 to 100 ASCII letters, digits, dots, dashes and underscores.
-
-    Release ids are made from it, so it has no character that they can't have.
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """Refuse (ValueError) a series' name that no release id could begin with."""
     if not SERIES_NAME.fullmatch(name):
         raise ValueError("a series' name is 1 to 100 letters, digits, dots, dashes and underscores")
 
 
-def require_token_id(token_id: str) -> None:
-    """Check a token's id: 16 lower-case hexadecimal digits.
-
-    Raises:
-        ValueError: it has another form.
-    """
-    if not TOKEN_ID.fullmatch(token_id):
-        raise ValueError("a token's id must be 16 lower-case hexadecimal digits")
-
-
 def require_digest(digest: str, what: str) -> None:
-    """Check a SHA-256 digest in 64 lower-case hexadecimal digits.
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """Refuse (ValueError) what is no SHA-256 digest in lower-case hexadecimal digits."""
     if not DIGEST.fullmatch(digest):
         raise ValueError(f"the {what} must be 64 lower-case hexadecimal digits")
 
 
 def require_name(name: str, what: str) -> None:
-    """Check a name that people give: 1 to 200 printable characters without spaces at its ends.
-
-    Raises:
-        ValueError: it has another form.
-    """
+    """Refuse (ValueError) a name, given by people, that can't be shown on one short line."""
     if not 1 <= len(name) <= 200 or not name.isprintable() or name != name.strip():
         raise ValueError(f"the {what} must be 1 to 200 printable characters without spaces at its ends")
 
 
-def require_text(text: str, what: str) -> None:
-    """Check a sentence that people give, such as a reason: 1 to 2000 printable characters.
-
-    Raises:
-        ValueError: it has another form.
-    """
+def _require_text(text: str, what: str) -> None:
     if not 1 <= len(text) <= 2000 or not text.isprintable() or not text.strip():
         raise ValueError(f"the {what} must be 1 to 2000 printable characters on one line")
+
+
+def _require_token_id(token_id: str, what: str) -> None:
+    if not TOKEN_ID.fullmatch(token_id):
+        raise ValueError(f"a {what} must be 16 lower-case hexadecimal digits")
+
+
+def _require_order(order: Decimal, what: str) -> None:
+    require_amount(order, what)
+    if order <= 1:
+        raise ValueError(f"an {what} must be above 1, not {order}")
+
+
+def _require_rate(rate: Decimal, what: str) -> None:
+    require_amount(rate, what)
+    if not 0 < rate < 1:
+        raise ValueError(f"the {what} must lie strictly between 0 and 1, not {rate}")
+
+
+def _require_positive(number: int, what: str) -> None:
+    if number < 1:
+        raise ValueError(f"the {what} must be at least 1, not {number}")
+
+
+_FIELDS: Mapping[Callable[[Any, str], None], str] = {
+    require_name: "by cause code_version dataset label relation rule sampler_layout",
+    _require_text: "column reason what",
+    require_digest: "ledger_id map_digest sample_id secret_digest selection_sample_id spec_digest",
+    require_release_id: "release_id",
+    _require_token_id: "token_id",
+    require_amount: "allowance delta divergence epsilon epsilon_paper tail tail_delta tail_each",
+    _require_order: "order",
+    _require_rate: "survey_rate",
+    _require_positive: "number releases rows_per_person",
+}
+"""Form → names of the fields that have it, in every entry and part of an entry."""
+_CHECKS = {name: check for check, names in _FIELDS.items() for name in names.split()}
+_WORDS = {
+    "by": "name of who does this",
+    "column": "unit's column",
+    "dataset": "data set's name",
+    "delta": "δ",
+    "epsilon": "ε",
+}
+"""What messages call a field, where its name doesn't say it."""
+
+
+def check_field(name: str, value: object) -> None:
+    """Refuse (ValueError) a value of a field of an entry that hasn't the form of all fields of this name.
+
+    None, and fields whose names have no one form, are taken as they are.
+    """
+    if value is not None and name in _CHECKS:
+        _CHECKS[name](value, _WORDS.get(name, name.replace("_", " ")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

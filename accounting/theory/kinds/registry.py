@@ -8,9 +8,10 @@ from decimal import Decimal
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from ....mechanisms.amounts import counted
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mechanism import ADD_REMOVE, Mechanism
-from .kind import MechanismKind, Price, check_records, check_request
+from .kind import MechanismKind, Price, Published, check_records, check_request
 
 if TYPE_CHECKING:
     from ....mechanisms.mixed_series import MixedSeries
@@ -26,6 +27,7 @@ __all__ = [
     "not_covered",
     "paper_price",
     "price",
+    "published_text",
     "recorded_price",
 ]
 
@@ -252,3 +254,19 @@ def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
     name = record.get("kind")
     found: Mechanism = kind_of_record(name).records[str(name)].read(str(name), record)
     return found
+
+
+def published_text(kind: str, *, groups: int, records: int | None) -> str:
+    """Say what a release published: `875 records in 48 groups`, or `48 noisy counts`, whose sum counts no records.
+
+    Args:
+        kind: name of the mechanism's record, such as `noisy-histogram/1`, also of a later version.
+        groups: rows of the table without repetitions.
+        records: their records; None where what is published counts none.
+    """
+    try:
+        noun = kind_of_record(kind).statements.published
+    except InputRefused:  # of a later version
+        noun = Published("row", "rows", "" if records is None else "record")
+    shown = counted(groups, noun.group, noun.groups)
+    return f"{counted(records, noun.record)} in {shown}" if noun.record and records is not None else shown

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import TypeVar
 
 import numpy as np
 
-from ....mechanisms.amounts import amount_exact
+from ....mechanisms.amounts import amount_exact, amount_left
 from ....mechanisms.errors import InputRefused
+from ....mechanisms.mechanism import Mechanism
 from ....mechanisms.microdata import StronglySafeRelease
 from ..arithmetic import (
     add_up,
@@ -39,12 +40,15 @@ from ..kinds.microdata import (
     range_of_draw,
     selection_cost,
 )
+from ..kinds.registry import kind_of
 from ..privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 
 __all__ = [
     "LARGEST_K",
     "FrontierPoint",
     "Target",
+    "advice_for_filter",
+    "advice_for_price",
     "changes_that_fit",
     "delta_of_paper",
     "frontier",
@@ -66,6 +70,11 @@ _MOST_SEARCHES = 4
 _RATE_DIGITS = 5
 _LOWEST_RATE = Decimal("1e-9")
 _HIGHEST_RATE = Decimal("0.99999")
+_LARGEST_TRIED_K, _LOWEST_TRIED_RATE = 10_000, Decimal("1e-6")
+"""How far is searched for what a filter budget has room for."""
+
+Fits = Callable[[int, Decimal], bool]
+"""k and sampling rate → whether a release that has them instead fits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -375,6 +384,87 @@ def changes_that_fit(tunable: Tunable, *, epsilon: Decimal, delta: Decimal, rele
     with suppress(InputRefused):
         changes.append(f"k of at least {least_k(tunable.release.sampling_rate, target)}")
     return tuple(changes)
+
+
+def advice_for_price(
+    mechanism: Mechanism,
+    *,
+    epsilon: Decimal,
+    delta: Decimal,
+    stated_delta: Decimal,
+    releases: int,
+    rows_per_person: int,
+) -> str:
+    """Advise on releases whose price is past a budget, in sentences.
+
+    Args:
+        mechanism: what each release runs.
+        epsilon: what is left of ε.
+        delta: what is left of δ.
+        stated_delta: the δ that the price is for.
+        releases: how many the price covers.
+        rows_per_person: the most records of one person that the price covers.
+    """
+    left = f"Left are ε = {amount_left(epsilon)} and δ = {amount_left(delta)}."
+    tunable = kind_of(mechanism).tunable if rows_per_person == 1 else None
+    if tunable is None:
+        return f"{left} Lower the rate, raise k, or ask the data owner."
+    at = min(stated_delta, delta)
+    changes = changes_that_fit(tunable(mechanism), epsilon=epsilon, delta=at, releases=releases)
+    return _advice(left, changes, first="" if at == stated_delta else f"[privacy].delta = {amount_left(at)} and ")
+
+
+def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decimal, tail: Decimal, fits: Fits) -> str:
+    """Advise on a charge that is past a filter budget, in sentences.
+
+    Args:
+        mechanism: what each release runs.
+        order: α of the budget.
+        divergence: what is left of D_α.
+        tail: what is left of τ.
+        fits: whether the charge with another k or rate would fit; it falls with the rate and rises with k.
+    """
+    left = f"Left are {amount_left(divergence)} of divergence at order {order:f} and {amount_left(tail)} of tails."
+    tunable = kind_of(mechanism).tunable
+    if tunable is None:
+        return f"{left} Choose parameters that take less, or ask the data owner."
+    release = tunable(mechanism).release
+    rate, k = _largest_fitting_rate(release, fits), _least_fitting_k(release, fits)
+    changes = [] if rate is None else [f"a sampling rate of at most {amount_left(rate)}"]
+    return _advice(left, changes if k is None else [*changes, f"k of at least {k}"])
+
+
+def _advice(left: str, changes: Sequence[str], *, first: str = "") -> str:
+    if not changes:
+        return f"{left} No rate and no k would fit. Ask the data owner."
+    return f"{left} With all else as it is, {first}{' or '.join(changes)} would fit. Or ask the data owner."
+
+
+def _least_fitting_k(release: StronglySafeRelease, fits: Fits) -> int | None:
+    """Return the least k up to `_LARGEST_TRIED_K` with which a release fits; None where there is none."""
+    low, high = release.k, 2 * release.k
+    while not fits(min(high, _LARGEST_TRIED_K), release.sampling_rate):
+        if high >= _LARGEST_TRIED_K:
+            return None
+        low, high = high, 2 * high
+    high = min(high, _LARGEST_TRIED_K)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle, release.sampling_rate) else (middle, high)
+    return high
+
+
+def _largest_fitting_rate(release: StronglySafeRelease, fits: Fits) -> Decimal | None:
+    """Return the largest rate of three significant digits with which a release fits; None where none above 1e-6 is."""
+    down = Context(prec=3, rounding=ROUND_FLOOR)
+    low, high = release.sampling_rate / 2, release.sampling_rate
+    while not fits(release.k, down.plus(low)):
+        if low < _LOWEST_TRIED_RATE:
+            return None
+        low, high = low / 2, low
+    while (middle := down.plus((low + high) / 2)) not in (down.plus(low), down.plus(high)):
+        low, high = (middle, high) if fits(release.k, middle) else (low, middle)
+    return down.plus(low)
 
 
 def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:

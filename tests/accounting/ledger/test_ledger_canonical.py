@@ -37,10 +37,9 @@ from crowdblend.accounting.ledger.entries.kinds import (
     TokenAdded,
     TokenRevoked,
     UnitDatasetAdded,
-    published_text,
 )
 from crowdblend.accounting.ledger.queries import recorded
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
+from crowdblend.accounting.theory.kinds.registry import mechanism_record, published_text
 from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.mechanisms.mixed_series import MixedSeries
 from hypothesis import given, settings
