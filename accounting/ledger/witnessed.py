@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from .chain.anchor import Anchoring
 
-__all__ = ["CertifiedCharge", "WitnessCheck", "Witnessed", "check_proof", "check_witnessed", "log_key", "name_witness"]
-__all__ += ["policy_of_file", "prove_entry", "prove_since", "witness_head"]
+__all__ = ["WitnessCheck", "check_proof", "check_witnessed", "log_key", "name_witness", "policy_of_file", "prove_entry"]
+__all__ += ["prove_since", "witness_head"]
 
 NOT_WITNESSED = "The head is not witnessed, and the last witnessed checkpoint stays as it was."
 FORKED = (
@@ -131,18 +131,11 @@ def _tree(connection: Connection) -> tuple[tlog.MerkleTree, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Witnessed:
-    """A head that enough witnesses have cosigned.
-
-    Args:
-        size: how many entries it is over.
-        cosigners: the names, by the policy, of those who cosigned it, and when.
-        faults: why others didn't, one sentence each.
-        path: the file that has it.
-    """
+    """A head of so many entries that enough witnesses have cosigned, and the file that has it."""
 
     size: int
     cosigners: Mapping[str, datetime]
-    faults: tuple[str, ...]
+    faults: tuple[str, ...]  # why others didn't cosign it, one sentence each
     path: Path
 
 
@@ -179,7 +172,7 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
     text = tlog.checkpoint_text(origin=own.name, size=tree.size, root=tree.root())
     head = tlog.read_checkpoint(tlog.note(text, [own.sign(text, key)]))
     answers = _ask_all(policy, tree, head, own)
-    for one, answer in zip(policy.witnesses, answers, strict=True):
+    for one, answer in answers:
         if answer.forked:
             raise AccountantRefused(
                 f"the witness {one.name} finds that this ledger is not the one that it saw: {answer.fault}",
@@ -188,9 +181,8 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
                 remedy=FORKED,
                 cause="forked",
             )
-    answered = {one.name: answer for one, answer in zip(policy.witnesses, answers, strict=True)}
-    cosigned = {name: answer.cosignature for name, answer in answered.items() if answer.cosignature is not None}
-    faults = tuple(f"{name}: {answer.fault}" for name, answer in answered.items() if answer.fault)
+    cosigned = {one.name: answer.cosignature for one, answer in answers if answer.cosignature is not None}
+    faults = tuple(f"{one.name}: {answer.fault}" for one, answer in answers if answer.fault)
     if not policy.met(cosigned.keys()):
         raise ReleaseFailed(
             f"too few witnesses cosigned the head of {tree.size} entries. {' '.join(faults)}",
@@ -281,16 +273,18 @@ class _Answer:
     forked: bool = False
 
 
-def _ask_all(policy: tlog.Policy, tree: tlog.MerkleTree, head: tlog.Checkpoint, own: tlog.NoteKey) -> list[_Answer]:
+def _ask_all(
+    policy: tlog.Policy, tree: tlog.MerkleTree, head: tlog.Checkpoint, own: tlog.NoteKey
+) -> list[tuple[tlog.NamedWitness, _Answer]]:
     import httpx  # whoever only verifies asks nobody
 
     answers = []
     with httpx.Client(timeout=SECONDS_TO_ANSWER, follow_redirects=False) as client:
         for one in policy.witnesses:
             try:
-                answers.append(_ask(one, client, tree, head, own))
+                answers.append((one, _ask(one, client, tree, head, own)))
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                answers.append(_Answer(fault=f"it can't be reached ({type(error).__name__})."))
+                answers.append((one, _Answer(fault=f"it can't be reached ({type(error).__name__}).")))
     return answers
 
 
@@ -453,43 +447,22 @@ def prove_entry(url: str, *, position: int, head: Path) -> bytes:
             where="--entry",
             remedy=WITNESS_FIRST,
         )
-    return tlog.InclusionProof(
-        previous=bytes.fromhex(row.previous),
-        body=row.body.encode("ascii"),
-        index=position,
-        proof=tree.inclusion(position, latest.size),
-        checkpoint=latest,
-    ).written
+    previous, body = bytes.fromhex(row.previous), row.body.encode("ascii")
+    proof = tree.inclusion(position, latest.size)
+    return tlog.InclusionProof(previous=previous, body=body, index=position, proof=proof, checkpoint=latest).written
 
 
 def _ledger_of_head(
-    url: str, head: Path, *, position: int | None = None
+    url: str, head: Path, *, position: int = 0
 ) -> tuple[tlog.MerkleTree, tlog.Checkpoint, Row[Any] | None]:
     """The tree of a ledger, the checkpoint in a file that it continues, and the row of an entry, if there is one."""
     latest = _required(head)
     with closing(open_store(url, anchoring=None)) as store, store.reading() as connection:
         tree, _ = _tree(connection)
-        asked = select(entry.c.previous, entry.c.body).where(entry.c.position == position)
+        asked = select(entry.c.previous, entry.c.body).where(entry.c.position == min(position, tree.size))
         row = connection.execute(asked).one_or_none()
     _require_part(tree, latest, head)
     return tree, latest, row
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CertifiedCharge:
-    """What a certificate says of its charge.
-
-    Args:
-        position: its place in the ledger.
-        hash: the chain's hash there.
-        release_id: of the release.
-        sample_id: of its sample, None where it drew none.
-    """
-
-    position: int
-    hash: str
-    release_id: object
-    sample_id: object
 
 
 def check_proof(
@@ -498,7 +471,7 @@ def check_proof(
     policy: tlog.Policy,
     trusted: tuple[PublicKey, ...],
     since: Path | None,
-    charge: CertifiedCharge | None = None,
+    certificate: Mapping[str, Any] | None = None,
 ) -> tuple[WitnessCheck, Entry | None]:
     """Check a proof without the ledger: one since a kept checkpoint, or one of an entry or of a certificate's charge.
 
@@ -507,7 +480,7 @@ def check_proof(
     """
     try:
         if since is None:
-            return _check_entry(tlog.read_inclusion_proof(content), policy, trusted, charge)
+            return _check_entry(tlog.read_inclusion_proof(content), policy, trusted, certificate)
         request = tlog.read_request(content)
     except (ValueError, OverflowError) as error:
         raise InputRefused(f"the proof can't be read: {error}.", where="the proof") from None
@@ -523,22 +496,25 @@ def check_proof(
 
 
 def _check_entry(
-    proof: tlog.InclusionProof, policy: tlog.Policy, trusted: tuple[PublicKey, ...], charge: CertifiedCharge | None
+    proof: tlog.InclusionProof,
+    policy: tlog.Policy,
+    trusted: tuple[PublicKey, ...],
+    certificate: Mapping[str, Any] | None,
 ) -> tuple[WitnessCheck, Entry | None]:
     shown, latest, index = entry_of_bytes(proof.body), proof.checkpoint, proof.index
     hashed = link_hash(previous=proof.previous.hex(), position=index, body=proof.body)
     leaf = tlog.leaf_hash(bytes.fromhex(hashed))
-    is_in = tlog.included(leaf, index=index, size=latest.size, proof=proof.proof, root=latest.root)
-    is_charge = charge is None or (
-        isinstance(shown, ReleaseCharged)
-        and charge
-        == CertifiedCharge(position=index, hash=hashed, release_id=shown.release_id, sample_id=shown.sample_id)
-    )
-    found = _check(
-        latest,
-        policy,
-        trusted,
-        "" if is_in else f"the proof doesn't show that entry {index} is in the ledger",
-        "" if is_charge else f"entry {index} of the proof is not the charge that the certificate names",
-    )
+    against = []
+    if not tlog.included(leaf, index=index, size=latest.size, proof=proof.proof, root=latest.root):
+        against.append(f"the proof doesn't show that entry {index} is in the ledger")
+    if certificate is not None:
+        named = {name: certificate.get(name) for name in ("ledger", "release_id", "sample_id")}
+        place = {"position": index, "hash": hashed}
+        if not isinstance(shown, ReleaseCharged) or named != {
+            "ledger": place,
+            "release_id": shown.release_id,
+            "sample_id": shown.sample_id,
+        }:
+            against.append(f"entry {index} of the proof is not the charge that the certificate names")
+    found = _check(latest, policy, trusted, *against)
     return found, None if found.findings else shown

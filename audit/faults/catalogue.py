@@ -339,8 +339,8 @@ FAULTS = (
         name="signature-not-checked",
         what="a certificate's signature is not verified",
         file="accounting/ledger/certificate/verify.py",
-        old="        and key.verifies(domain",
-        new="        or key.verifies(domain",
+        old=" and key.verifies(domain",
+        new=" or key.verifies(domain",
         detectors=("pytest tests/accounting/ledger/test_certificate.py",),
     ),
     Fault(

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...accounting.ledger.chain.check import Reached
     from ...accounting.ledger.private_store.signing import PublicKey
     from ...accounting.ledger.reader import LedgerReader
-    from ...accounting.ledger.witnessed import CertifiedCharge, WitnessCheck
+    from ...accounting.ledger.witnessed import WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
 
 __all__ = ["dataset", "ledger", "migrate", "roles"]
@@ -288,7 +288,7 @@ def prove(
     if [since, entry, certificate].count(None) != 2:
         raise InputRefused("a proof is --since an earlier checkpoint, of one --entry or of a --certificate.", where="")
     if certificate is not None:
-        entry = _charge_of(certificate).position
+        entry = _charge_of(certificate)["ledger"]["position"]
     state_paths = resolve_paths(ledger_url=ledger_url)
     if checkpoint is None:
         with open_reader(state_paths.ledger_url) as reader:
@@ -328,7 +328,7 @@ def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | N
     except OSError as error:
         raise InputRefused(f"the proof can't be read ({error.strerror}).", where=str(proof)) from None
     charge = None if certificate is None else _charge_of(certificate)
-    found, shown = check_proof(content, policy=policy, trusted=trusted, since=since, charge=charge)
+    found, shown = check_proof(content, policy=policy, trusted=trusted, since=since, certificate=charge)
     for finding in found.findings:
         click.echo(one_line(finding))
     if not found.findings:
@@ -613,16 +613,14 @@ def _missing_beside(anchor: Path) -> tuple[str, ...]:
     return tuple(findings)
 
 
-def _charge_of(certificate: Path) -> CertifiedCharge:
-    """Which charge a certificate names; what else it says is not checked here."""
+def _charge_of(certificate: Path) -> Mapping[str, Any]:
+    """The fields of a certificate that name its charge; what else it says is not checked here."""
     from ...accounting.ledger.certificate.verify import read_certificate
-    from ...accounting.ledger.witnessed import CertifiedCharge
 
     fields = read_certificate(certificate)
     place = fields.get("ledger")
     if isinstance(place, dict) and type(place.get("position")) is int and place["position"] >= 0:
-        of_release = {name: fields.get(name) for name in ("release_id", "sample_id")}
-        return CertifiedCharge(position=place["position"], hash=str(place.get("hash")), **of_release)
+        return fields
     raise InputRefused("this certificate doesn't say where its charge stands.", where=str(certificate))
 
 

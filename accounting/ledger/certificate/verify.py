@@ -160,18 +160,12 @@ def _signer(certificate: Mapping[str, Any], content: bytes) -> tuple[PublicKey |
         raise ValueError("a signature has other fields")
     key = PublicKey(raw=bytes.fromhex(signature["public_key"]))
     value = bytes.fromhex(signature["value"])
-    one_form = written.certificate_bytes(certificate) == content
+    one_form = {"algorithm": ALGORITHM, "key_id": key.key_id, "public_key": key.raw.hex(), "value": value.hex()}
     message = written.signed_bytes(certificate)
-    holds = (
-        signature["algorithm"] == ALGORITHM
-        and signature["key_id"] == key.key_id
-        and signature["public_key"] == key.raw.hex()
-        and signature["value"] == value.hex()
-        and key.verifies(domain=written.DOMAIN, message=message, signature=value)
-    )
+    holds = signature == one_form and key.verifies(domain=written.DOMAIN, message=message, signature=value)
     if not holds:
         return None, "its signature does not hold: the certificate was changed after it was signed"
-    if not one_form:
+    if written.certificate_bytes(certificate) != content:
         return None, "its bytes are not those that were written, though its fields are"
     return key, ""
 
@@ -420,22 +414,11 @@ def _inclusion_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     return () if rates[-1] == priced else ("the highest of its rates is not the one that its price is for",)
 
 
-CHECKS: tuple[Check, ...] = (
-    _form_findings,
-    _price_findings,
-    _filter_findings,
-    map_findings,
-    _unit_findings,
-    _inclusion_findings,
-)
+CHECKS = (_form_findings, _price_findings, _filter_findings, map_findings, _unit_findings, _inclusion_findings)
 
 
 def _file_findings(files: object, path: Path) -> Iterator[str]:
-    if (
-        not isinstance(files, dict)
-        or not files
-        or not all(isinstance(part, str) for item in files.items() for part in item)
-    ):
+    if not isinstance(files, dict) or not files or not all(isinstance(one, str) for one in (*files, *files.values())):
         yield "it names no files"
         return
     beside = written.output_files(path.parent)

@@ -61,9 +61,6 @@ def write_certificate(
     software's sources, by which an audit's report names them too. No more records of a person than the price covers
     count by the column `enforced_by`; None where it is believed that nobody has more. `inclusion` is the column of
     rates by which sampled records were kept. `describe` writes more files from the fields but the files' digests.
-
-    Raises:
-        OSError: the folder can't be written.
     """
     days, place = context.look_days, charge.series
     series: dict[str, Any] | None = None
@@ -109,8 +106,7 @@ def write_certificate(
     if describe is not None:
         describe(certificate)
     certificate["files"] = {name: sha256_of_file(path) for name, path in output_files(folder).items()}
-    value = key.sign(domain=DOMAIN, message=signed_bytes(certificate))
-    certificate["signature"] |= {"value": value.hex()}
+    certificate["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(certificate)).hex()
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
 
 
@@ -212,12 +208,9 @@ def map_fields(
     Hierarchies are carried whole, in the order of the columns, as long as all that are carried have no more than
     `MOST_CARRIED` bytes; one that doesn't fit is left out and named by its digest alone. So is one with a number that
     readers of JSON who know doubles alone, `jq` for one, would read as another: RFC 8259, section 6.
-
-    Raises:
-        ValueError: a choice that the charge has not paid for.
+    A choice that the charge has not paid for is a ValueError.
     """
-    columns = list(_columns(generalization))
-    fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": columns}
+    fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": list(_columns(generalization))}
     if choice is None:
         return fields
     mechanism = mechanism_of_record(dict(charge.mechanism))
@@ -228,9 +221,8 @@ def map_fields(
     if not pays_for(draws, choice.draw, choice.steps):
         raise ValueError("the charge has paid for another draw of the map")
     where = "all records" if stated["rate"] is None else "a fresh sample of the records that served nothing else"
-    read = (
-        "records were counted" if kind_of(mechanism).sampling_rate(mechanism) is None else "release's sample was read"
-    )
+    counted = kind_of(mechanism).sampling_rate(mechanism) is None
+    read = "records were counted" if counted else "release's sample was read"
     drawn = "the map" if choice.lattice.stages == 1 else "the chain of maps"
     fields["selection"] = {
         **stated,
@@ -264,7 +256,7 @@ def pays_for(draws: int | None, draw: str, steps: int | None) -> bool:
 def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
     room = MOST_CARRIED
     for column in generalization.columns:
-        description = column.hierarchy.description()
+        description: Mapping[str, Any] = column.hierarchy.description()
         raw_bytes = canonical_bytes(description)
         numbers = (*description.values(), *description.get("widths", ()))
         exact = all(abs(number) <= LARGEST_EXACT for number in numbers if type(number) is int)

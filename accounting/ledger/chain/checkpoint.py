@@ -15,24 +15,9 @@ from dataclasses import dataclass, field, replace
 
 from ..private_store.signing import PublicKey, SigningKey
 
-__all__ = [
-    "LONGEST_REQUEST",
-    "Checkpoint",
-    "CheckpointRequest",
-    "InclusionProof",
-    "MerkleTree",
-    "NamedWitness",
-    "NoteKey",
-]
-__all__ += ["NoteSignature", "Policy", "checkpoint_text", "consistent", "included", "leaf_hash", "note", "origin_of"]
-__all__ += [
-    "read_checkpoint",
-    "read_inclusion_proof",
-    "read_note_key",
-    "read_policy",
-    "read_request",
-    "read_signatures",
-]
+__all__ = ["LONGEST_REQUEST", "Checkpoint", "CheckpointRequest", "MerkleTree", "NoteKey", "Policy", "checkpoint_text"]
+__all__ += ["consistent", "included", "leaf_hash", "note", "origin_of", "read_checkpoint", "read_inclusion_proof"]
+__all__ += ["read_note_key", "read_policy", "read_request", "read_signatures", "time_of"]
 
 Digest = bytes
 DIGEST = 32
@@ -68,28 +53,23 @@ class MerkleTree:
 
     def inclusion(self, index: int, size: int) -> tuple[Digest, ...]:
         """The path from a leaf, by its index from 0, to the root over the first `size`: RFC 6962, section 2.1.1."""
-        path, _, _ = self._siblings(index, 0, size)
-        return tuple(reversed(path))
+        return tuple(self._proof(index, 0, size, 0))
 
     def consistency(self, old: int, size: int) -> tuple[Digest, ...]:
         """The proof that the tree over the first `size` leaves begins with that over the first `old`: section 2.1.2."""
-        if old in (0, size):
-            return ()
-        path, begin, end = self._siblings(old - 1, old, size)
-        return tuple(reversed([*path, self._root(begin, end)] if begin else path))
+        return () if old in (0, size) else tuple(self._proof(old - 1, 0, size, old))
 
-    def _siblings(self, index: int, stop: int, size: int) -> tuple[list[Digest], int, int]:
-        """The roots beside the way down to a leaf, or to the subtree on it that ends at `stop`; and where that lies."""
-        path, begin, end = [], 0, size
-        while end - begin > 1 and end != stop:
-            middle = begin + _split(end - begin)
-            if index < middle:
-                path.append(self._root(middle, end))
-                end = middle
-            else:
-                path.append(self._root(begin, middle))
-                begin = middle
-        return path, begin, end
+    def _proof(self, index: int, begin: int, end: int, old: int) -> list[Digest]:
+        """The roots beside the way up from a leaf; or from the subtree on it that ends at `old`, with that one's root.
+
+        The root of the whole earlier tree is left out, as whoever checks the proof has it.
+        """
+        if end - begin == 1 or end == old:
+            return [self._root(begin, end)] if old and begin else []
+        middle = begin + _split(end - begin)
+        if index < middle:
+            return [*self._proof(index, begin, middle, old), self._root(middle, end)]
+        return [*self._proof(index, middle, end, old), self._root(begin, middle)]
 
     def _root(self, begin: int, end: int) -> Digest:
         """The root over leaves whose first place is a multiple of the largest power of two among their number."""
@@ -164,7 +144,7 @@ class NoteKey:
     """A public key as notes name it.
 
     Args:
-        name: whose it is: a ledger's origin, or a witness's name; without spaces and `+`.
+        name: whose it is: a ledger's origin, or a witness's name.
         kind: what it signs: notes (1), or checkpoints with the time (4).
         public: the key.
     """
@@ -214,23 +194,17 @@ def read_note_key(text: str) -> NoteKey:
 
 
 def _domain(time: bytes) -> bytes:
-    """What stands before a checkpoint's text where it is signed with a time."""
+    """What a time puts before the text that is signed."""
     return b"cosignature/v1\ntime %d\n" % int.from_bytes(time, "big") if time else b""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoteSignature:
-    """One signature of a note; whether it holds isn't said here.
-
-    Args:
-        name: of the key.
-        key_id: of the key, 4 bytes.
-        content: the signature, after its time where it has one.
-    """
+    """One signature of a note, by name and id of its key; whether it holds isn't said here."""
 
     name: str
     key_id: bytes
-    content: bytes
+    content: bytes  # the signature, after its time where it has one
 
     @property
     def line(self) -> str:
@@ -319,13 +293,8 @@ def read_checkpoint(content: bytes) -> Checkpoint:
     lines = text.split("\n")
     if len(lines) < 3 or not all(lines) or not below:
         raise ValueError("this is no signed checkpoint")
-    return Checkpoint(
-        text=f"{text}\n".encode(),
-        origin=lines[0],
-        size=_number(lines[1]),
-        root=_digest(lines[2]),
-        signatures=read_signatures(below),
-    )
+    size, root, signatures = _number(lines[1]), _digest(lines[2]), read_signatures(below)
+    return Checkpoint(text=f"{text}\n".encode(), origin=lines[0], size=size, root=root, signatures=signatures)
 
 
 def _lines(content: bytes) -> str:
@@ -394,18 +363,10 @@ PROOF = "c2sp.org/tlog-proof@v1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InclusionProof:
-    """That an entry is in a ledger of which a checkpoint is had.
+    """That an entry is in a ledger of which a checkpoint is had."""
 
-    Args:
-        previous: the hash of the entry before it, 32 bytes.
-        body: the entry's bytes.
-        index: its place.
-        proof: the path.
-        checkpoint: the head.
-    """
-
-    previous: bytes
-    body: bytes
+    previous: Digest  # of the entry before it
+    body: bytes  # the entry
     index: int
     proof: tuple[Digest, ...]
     checkpoint: Checkpoint
@@ -423,10 +384,8 @@ def read_inclusion_proof(content: bytes) -> InclusionProof:
     carried = _decoded(extra.removeprefix("extra "))
     if first != PROOF or not extra.startswith("extra ") or not index.startswith("index ") or len(carried) <= DIGEST:
         raise ValueError("this is no proof of an entry")
-    place = _number(index.removeprefix("index "))
-    return InclusionProof(
-        previous=carried[:DIGEST], body=carried[DIGEST:], index=place, proof=proof, checkpoint=checkpoint
-    )
+    place, previous, body = _number(index.removeprefix("index ")), carried[:DIGEST], carried[DIGEST:]
+    return InclusionProof(previous=previous, body=body, index=place, proof=proof, checkpoint=checkpoint)
 
 
 def _with_proof(head: str, proof: Sequence[Digest], checkpoint: Checkpoint) -> bytes:
@@ -445,17 +404,11 @@ def _proof_parts(content: bytes, stated: int) -> tuple[list[str], tuple[Digest, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedWitness:
-    """A witness that a policy names.
-
-    Args:
-        name: in the policy.
-        key: checks its cosignatures.
-        url: where it is asked; None where the policy only verifies.
-    """
+    """A witness by its name in a policy, and the key of its cosignatures."""
 
     name: str
     key: NoteKey
-    url: str | None
+    url: str | None  # where it is asked; None where the policy only verifies
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
