@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ..accounting.ledger.given_files import read_given
+from ..accounting.ledger.file_access import read_given
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.kinds.registry import mechanism_record, published_text
 from ..flows.paths import StatePaths, resolved_settings

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
-from ..accounting.ledger.given_files import read_given
+from ..accounting.ledger.file_access import read_given
 from ..mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:

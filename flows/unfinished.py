@@ -258,6 +258,6 @@ def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) ->
 def _clear(folder: ReleaseFolder, staging: Path | None) -> None:
     """Destroy an abandoned release's keys and draws and remove what it had prepared; what is gone is left so."""
     folder.destroy_key()
-    folder.draws.forget()
+    folder.forget_draws()
     if staging is not None:
         shutil.rmtree(staging, ignore_errors=True)

@@ -23,8 +23,7 @@ from .database.schema import STREAMED, entry
 from .database.store import Store, open_store, present_head
 from .entries.codec import entry_of_bytes
 from .entries.kinds import Entry, ReleaseCharged
-from .given_files import read_given
-from .private_store.keys import replace_private
+from .file_access import read_given, replace_private
 from .private_store.signing import PublicKey
 from .queries import ledger_id_of
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...accounting.ledger.private_store.keys import private_folder, replace_private
+from ...accounting.ledger.file_access import private_folder, replace_private
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ..cli import AS_JSON, FILE, LEDGER, NEW, begins_another

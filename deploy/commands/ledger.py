@@ -314,7 +314,7 @@ def prove(
 def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
     from ...accounting.ledger.entries.codec import bytes_of_entry
-    from ...accounting.ledger.given_files import read_given
+    from ...accounting.ledger.file_access import read_given
     from ...accounting.ledger.private_store.signing import read_public_keys
     from ...accounting.ledger.witnessed import check_proof, policy_of_file
 

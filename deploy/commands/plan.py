@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...accounting.ledger.given_files import read_given
+from ...accounting.ledger.file_access import read_given
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, ExactNumber

@@ -280,7 +280,7 @@ def _serve(
 @contextmanager
 def _alone(places: StatePaths, *, series: str) -> Iterator[None]:
     """Be the only `serve` of a series with this private store: what runs for it elsewhere would seem left by a kill."""
-    from ...accounting.ledger.private_store.keys import private_folder
+    from ...accounting.ledger.file_access import private_folder
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", series):
         raise InputRefused("a series has no such name.", where=f"--series {series}")

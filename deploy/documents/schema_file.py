@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, get_args
 
-from ...accounting.ledger.given_files import read_given
+from ...accounting.ledger.file_access import read_given
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.decimals import DecimalIntervals
 from ...mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy

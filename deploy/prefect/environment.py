@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ...accounting.ledger.private_store.keys import PREFECT, try_lock
+from ...accounting.ledger.file_access import PREFECT, try_lock
 from ...mechanisms.errors import InputRefused
 
 if TYPE_CHECKING:

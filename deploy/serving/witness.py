@@ -34,7 +34,8 @@ from ...accounting.ledger.chain.checkpoint import (
     read_checkpoint,
     read_request,
 )
-from ...accounting.ledger.private_store.keys import PrivateStore, private_folder, replace_private
+from ...accounting.ledger.file_access import private_folder, replace_private
+from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from ...mechanisms.errors import InputRefused
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...accounting.ledger.charge import Receipt
-from ...accounting.ledger.private_store.keys import ReleaseFolder, sync_folder
+from ...accounting.ledger.file_access import sync_folder
+from ...accounting.ledger.private_store.keys import ReleaseFolder
 from ...mechanisms.contributions import ContributionLimit
 from ...mechanisms.errors import InputRefused, ReleaseFailed, did_you_mean
 from ..request import Request

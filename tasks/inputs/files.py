@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from ...accounting.ledger.given_files import open_given
+from ...accounting.ledger.file_access import open_given
 from ...mechanisms.errors import InputRefused, ReleaseFailed
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...accounting.ledger.given_files import read_given
+from ...accounting.ledger.file_access import read_given
 from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from .csv_header import split_line

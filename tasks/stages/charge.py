@@ -100,11 +100,11 @@ def reserve(
                 "this release was charged meanwhile, by an attempt that lost the database.", not_done=""
             )
         folder.destroy_key()
-        folder.draws.forget()
-        key = folder.create_key(randomness)
+        folder.forget_draws()
+        key = folder.key.create(randomness)
         selection_sample_id = None
         if request.selection_rate is not None:
-            selection_sample_id = sample_commitment(folder.create_selection_key(randomness).load())
+            selection_sample_id = sample_commitment(folder.selection_key.create(randomness).load())
         day = None if request.source_day is None else request.source_day.isoformat()
         of_delivery = {"delivery": None if delivery is None else folder.fingerprint(delivery), "source_day": day}
         folder.remember({**binding, **of_delivery, "table_version": table_version, "copy": None})
@@ -237,7 +237,7 @@ def give_up(
     with open_writer(ledger_url, anchoring=anchoring) as writer:
         refunded = writer.abandon(release_id=release_id, reason=reason, by=by, day=today)
     folder.destroy_key()
-    folder.draws.forget()
+    folder.forget_draws()
     return refunded
 
 
@@ -268,7 +268,7 @@ def destroy_secrets(
             if charged is (state is not None) and needs_no_secrets(state):
                 folder.destroy_key()
                 if state is None or state.stage == "abandoned":
-                    folder.draws.forget()
+                    folder.forget_draws()
 
 
 def refuse(

@@ -115,7 +115,7 @@ def store_draw(draw: StoredDraw, numbers: Numbers, *, folder: ReleaseFolder) -> 
         AccountantRefused: this draw is stored already.
         ReleaseFailed: it can't be written.
     """
-    folder.draws.store_draw(draw.name, {**draw.drawn_for, draw.field: _stored_form(numbers)})
+    folder.store_draw(draw.name, {**draw.drawn_for, draw.field: _stored_form(numbers)})
 
 
 def _stored_form(numbers: Numbers) -> Any:  # noqa: ANN401 - what JSON has
@@ -162,7 +162,7 @@ def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | N
     Raises:
         ReleaseFailed: what is stored is damaged, or was drawn for something else.
     """
-    stored = folder.draws.load_draw(draw.name)
+    stored = folder.load_draw(draw.name)
     if stored is None:
         return None
     try:

@@ -109,7 +109,7 @@ def test_a_charge_is_a_fault(tmp_path, monkeypatch) -> None:
     fingerprint = ReleaseFolder.fingerprint
 
     def drawing(self: ReleaseFolder, content: bytes) -> str:
-        self.create_key(bytes)
+        self.key.create(bytes)
         return fingerprint(self, content)
 
     monkeypatch.setattr(ReleaseFolder, "fingerprint", drawing)

@@ -50,7 +50,7 @@ def test_a_ledger_behind_its_anchor_is_refused_before_a_key_is_destroyed(desk) -
     desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
     restore(desk, desk.folder / "older.db")
     with PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
-        folder.create_key(lambda size: b"\x05" * size)
+        folder.key.create(lambda size: b"\x05" * size)
     answer = desk("run", "spec.toml", "--release-id", "the-one", "--json")
     assert answer.code == 3
     assert "anchor vouches for entry 2" in answer.json["error"]["message"]
@@ -83,7 +83,7 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     restore(desk, desk.folder / "older.db")
     state_paths = StatePaths(ledger_url=desk.ledger, home=desk.home)
     with PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
-        folder.create_key(lambda size: b"\x05" * size)
+        folder.key.create(lambda size: b"\x05" * size)
         with pytest.raises(AccountantRefused, match="anchor"):
             reserve.fn(
                 ledger_url=desk.ledger,

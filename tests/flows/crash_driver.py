@@ -102,7 +102,7 @@ def redraw() -> None:
         answer = reserve(**given)
         if given["state"] is not None:
             given["folder"].destroy_key()
-            given["folder"].create_key(given["randomness"])
+            given["folder"].key.create(given["randomness"])
             chunk_counts.sample_commitment = lambda key: given["state"].charge.sample_id
         return answer
 
@@ -135,7 +135,7 @@ def redraw_map() -> None:
     drawn_chain = select.drawn_chain
 
     def redrawing(**given: Any) -> Any:
-        given["work"].folder.draws.forget()
+        given["work"].folder.forget_draws()
         return drawn_chain(**given)
 
     select.drawn_chain = redrawing
@@ -146,7 +146,7 @@ def redraw_noise() -> None:
     count_stage = release.count_stage
 
     def redrawing(**given: Any) -> Any:
-        given["work"].folder.draws.forget()
+        given["work"].folder.forget_draws()
         return count_stage(**given)
 
     release.count_stage = redrawing

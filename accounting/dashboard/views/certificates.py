@@ -15,7 +15,7 @@ from typing import Any
 
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.recoding import told_sentences
-from ...ledger.given_files import read_given
+from ...ledger.file_access import read_given
 
 __all__ = [
     "CertificateColumn",

@@ -21,7 +21,7 @@ from ..charge import enforced_unit, price_faults
 from ..entries.codec import sorted_fields
 from ..entries.kinds import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..entries.values import amount_of_text, differ, require_digest, require_name, require_release_id
-from ..given_files import read_given
+from ..file_access import read_given
 from ..private_store.signing import ALGORITHM, PublicKey, canonical_bytes
 from . import write as written
 from .write import ACCOUNTING_AMOUNTS, FORMAT

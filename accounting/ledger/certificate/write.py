@@ -18,7 +18,7 @@ from ...theory.kinds.registry import kind_of, kind_of_record, mechanism_of_recor
 from ..charge import DatasetContext, enforced_unit
 from ..entries.kinds import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..entries.values import amount_text
-from ..given_files import open_given
+from ..file_access import open_given
 from ..private_store.signing import ALGORITHM, SigningKey, canonical_bytes
 
 if TYPE_CHECKING:

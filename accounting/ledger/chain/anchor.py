@@ -13,8 +13,7 @@ from sqlalchemy import Connection, select
 
 from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..database.schema import entry
-from ..given_files import open_given
-from ..private_store.keys import private_folder, sync_folder
+from ..file_access import open_given, private_folder, sync_folder
 from ..private_store.signing import PublicKey, SigningKey, SigningKeys, Statement, read_statement, signed_statement
 from .hashing import Head
 from .signed_state import head_of, is_new, signer_of

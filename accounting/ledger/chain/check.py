@@ -25,8 +25,7 @@ from ..database.store import present_head
 from ..entries.codec import entry_of_bytes
 from ..entries.kinds import ReleaseCharged
 from ..entries.values import require_digest
-from ..given_files import open_given
-from ..private_store.keys import replace_private
+from ..file_access import open_given, replace_private
 from ..private_store.signing import PublicKey, canonical_bytes
 from ..queries import ledger_id_of
 from ..rules.audit import Earlier, Replay, verify_ledger

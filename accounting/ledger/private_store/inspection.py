@@ -1,4 +1,4 @@
-"""What the private store says to who only looks into it: nothing is made, changed or locked."""
+"""What the private store tells somebody who only looks into it: nothing is made, changed or locked."""
 
 from __future__ import annotations
 
@@ -10,17 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..entries.values import require_digest, require_release_id
-from .keys import COPY, drafts_in, fingerprint_under, prefect_folders, read_private_record
+from ..file_access import leftovers, read_private_record
+from .keys import COPY, RECORD, fingerprint_under, path_of_release
 
-__all__ = [
-    "copy_of_release",
-    "core_files",
-    "is_held",
-    "known_names_of_source",
-    "left_by_the_dead",
-    "remembered_facts",
-]
+__all__ = ["copy_of_release", "core_files", "is_held", "known_names_of_source", "left_by_the_dead", "remembered_facts"]
 
 LOCKS = Path("/proc/locks")
 CORE = re.compile(r"core([.-].+)?")
@@ -28,17 +21,8 @@ ELF = b"\x7fELF"
 
 
 def remembered_facts(home: Path, *, ledger_id: str, release_id: str) -> dict[str, Any]:
-    """What the private store remembers of a release; empty where it knows nothing, or nothing readable.
-
-    Args:
-        home: the private store.
-        ledger_id: the ledger's id.
-        release_id: the release.
-
-    Raises:
-        ValueError: an id has another form.
-    """
-    record = _folder(home, ledger_id, release_id) / "record.json"
+    """Return what is remembered of a release; empty where nothing is, or nothing readable."""
+    record = path_of_release(home, ledger_id=ledger_id, release_id=release_id) / RECORD
     try:
         return read_private_record(record) or {}
     except (OSError, ValueError):
@@ -46,25 +30,20 @@ def remembered_facts(home: Path, *, ledger_id: str, release_id: str) -> dict[str
 
 
 def copy_of_release(home: Path, *, ledger_id: str, release_id: str) -> Path:
-    """Where the copy of a database's records lies, whether or not it is there; arguments as of `remembered_facts`.
-
-    Raises:
-        ValueError: an id has another form.
-    """
-    return _folder(home, ledger_id, release_id) / COPY
+    """Return where the copy of a database's records lies, whether or not it is there."""
+    return path_of_release(home, ledger_id=ledger_id, release_id=release_id) / COPY
 
 
 def is_held(home: Path, *, ledger_id: str, release_id: str) -> bool | None:
-    """Whether a live process of this machine holds a release; None where the system doesn't tell.
-
-    The kernel's table of locks is read, since trying the lock would refuse a process that takes it at that moment.
-    Arguments and errors as of `remembered_facts`.
-    """
-    return _is_locked(_folder(home, ledger_id, release_id) / "lock")
+    """Return whether a live process of this machine holds a release; None where the system doesn't tell."""
+    return _is_locked(path_of_release(home, ledger_id=ledger_id, release_id=release_id) / "lock")
 
 
 def _is_locked(path: Path) -> bool | None:
-    """Whether a live process of this machine has locked a file or folder; None where the system doesn't tell."""
+    """Return whether a live process of this machine has locked a file or folder; None where the system doesn't tell.
+
+    The kernel's table of locks is read, since trying the lock would refuse a process that takes it at that moment.
+    """
     try:
         status = path.stat()
     except OSError:
@@ -77,12 +56,8 @@ def _is_locked(path: Path) -> bool | None:
 
 
 def left_by_the_dead(home: Path) -> tuple[Path, ...]:
-    """Return the drafts and folders for Prefect that no live process has, which the next opening clears away.
-
-    Args:
-        home: the private store; there may be none.
-    """
-    return tuple(path for path in (*drafts_in(home), *prefect_folders(home)) if _is_locked(path) is False)
+    """Return the drafts and folders for Prefect that no live process has, which the next opening clears away."""
+    return tuple(path for path in leftovers(home) if _is_locked(path) is False)
 
 
 def core_files(*folders: Path) -> tuple[Path, ...]:
@@ -95,22 +70,11 @@ def core_files(*folders: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _folder(home: Path, ledger_id: str, release_id: str) -> Path:
-    require_digest(ledger_id, "ledger's id")
-    require_release_id(release_id)
-    return home / "releases" / ledger_id / release_id
-
-
 def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:
-    """Names of the data sets under which a source was released from this private store; nothing is written.
+    """Return the names of data sets, sorted, under which a source was released from this private store.
 
-    Args:
-        home: the private store; there may be none.
-        metadata: what is known of the source from metadata alone, as `source_metadata_bytes` of the tasks.
-
-    Returns:
-        Sorted names; empty where the source is unknown, or the store can't be read. A note that is damaged still says
-        that there was a release.
+    There are none where the source is unknown, or the store can't be read; a damaged note still says that there was a
+    release. The metadata are what `source_metadata_bytes` of the tasks gives.
     """
     try:
         key = (home / "fingerprint.key").read_bytes()

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from ....mechanisms.errors import InputRefused
-from ..given_files import read_given
-from .keys import PrivateStore, create_private, private_folder, replace_secret
+from ..file_access import create_private, private_folder, read_given, replace_secret, require_usable
+from .keys import PrivateStore
 
 __all__ = [
     "ALGORITHM",
@@ -32,29 +32,19 @@ __all__ = [
 ]
 
 ALGORITHM = "Ed25519"
-SEED_BYTES = 32
-PUBLIC_BYTES = 32
+SEED_BYTES = PUBLIC_BYTES = 32
+WHAT = "the signing keys"
 FIELD = 2**255 - 19
-SMALL_ORDER = frozenset(
-    {
-        *(0, 1, FIELD - 1),
-        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
-        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD84D3D706A17C7,
-    }
-)
+ORDER_EIGHT = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+SMALL_ORDER = frozenset({0, 1, FIELD - 1, ORDER_EIGHT, FIELD - ORDER_EIGHT})
 """The second coordinates of the points of order 1, 2, 4 and 8: a signature of theirs holds over many messages."""
 LARGEST_PEM = 1 << 20  # bytes
 PEM_BLOCK = re.compile(rb"-----BEGIN PUBLIC KEY-----\n.*?-----END PUBLIC KEY-----\n?", re.DOTALL)
 
 
 def canonical_bytes(document: Mapping[str, Any]) -> bytes:
-    """The bytes of a JSON object that are signed: ASCII, sorted names, no spaces.
-
-    Raises:
-        ValueError: a number that JSON has no form for.
-    """
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return text.encode("ascii")
+    """Return the bytes of a JSON object that are signed: ASCII, sorted names, no spaces, finite numbers alone."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,12 +72,11 @@ class PublicKey:
     @property
     def pem(self) -> bytes:
         """The key in PEM, as other programs read it."""
-        return Ed25519PublicKey.from_public_bytes(self.raw).public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
+        public = Ed25519PublicKey.from_public_bytes(self.raw)
+        return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def verifies(self, *, domain: bytes, message: bytes, signature: bytes) -> bool:
-        """Whether the signature is this key's over the message."""
+        """Return whether the signature is this key's over the message."""
         try:
             Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, domain + message)
         except (InvalidSignature, ValueError):
@@ -117,38 +106,34 @@ class SigningKey:
         return PublicKey(raw=Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes_raw())
 
     def sign(self, *, domain: bytes, message: bytes) -> bytes:
-        """The signature, 64 bytes; the same message has the same signature always (RFC 8032, section 5.1.6).
+        """Return the signature, 64 bytes; the same message always has the same (RFC 8032, section 5.1.6).
 
-        Args:
-            domain: what kind of message this is, ending in a newline, so that no signature serves two purposes.
-            message: canonical bytes.
+        The domain says what kind of message this is and ends in a newline, so that no signature serves two purposes.
         """
         return Ed25519PrivateKey.from_private_bytes(self.seed).sign(domain + message)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement:
-    """Fields as somebody states to have signed them; whether the signature holds, and whose key it is, isn't said yet.
+    """Fields that somebody claims to have signed; neither the signature nor whose key it is has been checked.
 
     Args:
         fields: what is stated, with the key's id and the public key in hexadecimal digits.
         key: the public key that it names.
-        message: the bytes that were signed.
         signature: over them, 64 bytes where it holds.
     """
 
     fields: Mapping[str, Any]
     key: PublicKey
-    message: bytes
     signature: bytes
 
     def holds(self, *, domain: bytes) -> bool:
-        """Whether the signature is the key's over these fields."""
-        return self.key.verifies(domain=domain, message=self.message, signature=self.signature)
+        """Return whether the signature is the key's over these fields."""
+        return self.key.verifies(domain=domain, message=canonical_bytes(self.fields), signature=self.signature)
 
 
 def signed_statement(fields: Mapping[str, Any], key: SigningKey, *, domain: bytes) -> bytes:
-    """A line, without its end, of fields with the key that signs them and its signature."""
+    """Return a line, without its end, of fields with the key that signs them and its signature."""
     public = key.public
     stated = {**fields, "key_id": public.key_id, "public_key": public.raw.hex()}
     signature = key.sign(domain=domain, message=canonical_bytes(stated))
@@ -158,10 +143,7 @@ def signed_statement(fields: Mapping[str, Any], key: SigningKey, *, domain: byte
 def read_statement(content: bytes) -> Statement:
     """Read the line that `signed_statement` wrote, without checking its signature.
 
-    INVARIANT: only the one form is accepted, so that no byte of it can change unseen.
-
-    Raises:
-        ValueError: it has another form.
+    INVARIANT: only the one form is accepted, so that no byte of it can change unseen; another raises `ValueError`.
     """
     try:
         fields = json.loads(content)
@@ -169,23 +151,21 @@ def read_statement(content: bytes) -> Statement:
         raise ValueError("a line has no deep nesting") from None
     if not isinstance(fields, dict) or canonical_bytes(fields) != content:
         raise ValueError("the line has another form than a signed one")
-    shown = fields.pop("signature", None)
-    texts = [fields.get("public_key"), fields.get("key_id"), shown]
+    texts = fields.get("public_key"), fields.get("key_id"), fields.pop("signature", None)
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("a field of the line holds something else than text")
-    key, signature = PublicKey(raw=bytes.fromhex(str(texts[0]))), bytes.fromhex(str(shown))
-    if (key.raw.hex(), signature.hex()) != (texts[0], shown):
-        raise ValueError("its hexadecimal digits have another form")
-    if texts[1] != key.key_id:
-        raise ValueError("the key's id is not that of the key")
-    return Statement(fields=fields, key=key, message=canonical_bytes(fields), signature=signature)
+    key, signature = PublicKey(raw=bytes.fromhex(str(texts[0]))), bytes.fromhex(str(texts[2]))
+    if (key.raw.hex(), key.key_id, signature.hex()) != texts:
+        raise ValueError("the key, its id or the signature has another form than what was signed")
+    return Statement(fields=fields, key=key, signature=signature)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SigningKeys:
     """The signing keys of a private store: one that signs, and the public ones of all that ever did.
 
-    Looking makes nothing: the folder comes into being with the first key.
+    Looking makes nothing: the folder comes into being with the first key. Keys, folders and stores that can't be used
+    are refused with `InputRefused`.
 
     Args:
         home: the private store's folder.
@@ -194,47 +174,27 @@ class SigningKeys:
     home: Path
 
     def current(self) -> SigningKey:
-        """The key that signs now.
-
-        Raises:
-            InputRefused: there is none, or it is damaged, or others than its owner can read it.
-        """
+        """Return the key that signs now; it is refused where others than its owner can read it."""
         path = self._key_file
-        try:
-            seed = path.read_bytes()
-            open_to_others = path.stat().st_mode & 0o077
-        except FileNotFoundError:
-            raise InputRefused(
-                "this private store has no signing key.",
-                where=str(self.home),
-                remedy="Name the store that has it in CROWDBLEND_HOME, or make one with `crowdblend key rotate`.",
-            ) from None
-        except OSError as error:
-            raise _unusable(path, error) from None
-        if open_to_others:
-            raise InputRefused(
-                "the signing key can be read by others than its owner.",
-                where=str(path),
-                remedy=f"Close it with: chmod 600 '{path}', and replace it with `crowdblend key rotate`.",
-            )
-        if len(seed) != SEED_BYTES:
-            raise InputRefused(
-                "the signing key is damaged.",
-                where=str(path),
-                remedy="Restore it, or replace it with `crowdblend key rotate`.",
-            )
-        return SigningKey(seed=seed)
+        with require_usable(path, WHAT):
+            try:
+                seed, mode = path.read_bytes(), path.stat().st_mode
+            except FileNotFoundError:
+                remedy = "Name the store that has it in CROWDBLEND_HOME, or make one with `crowdblend key rotate`."
+                what = "this private store has no signing key."
+                raise InputRefused(what, where=str(self.home), remedy=remedy) from None
+        if mode & 0o077:
+            fault, remedy = "can be read by others than its owner", f"Close it with: chmod 600 '{path}', and replace"
+        elif len(seed) != SEED_BYTES:
+            fault, remedy = "is damaged", "Restore it, or replace"
+        else:
+            return SigningKey(seed=seed)
+        remedy = f"{remedy} it with `crowdblend key rotate`."
+        raise InputRefused(f"the signing key {fault}.", where=str(path), remedy=remedy)
 
     def create_where_none(self, randomness: Callable[[int], bytes]) -> PublicKey:
-        """Make the first key durable, or leave the one that is there; gives the public key.
-
-        Args:
-            randomness: n to n random bytes, from the operating system in production.
-
-        Raises:
-            InputRefused: the private store can't be used, or its key is damaged.
-        """
-        try:
+        """Make the first key durable of n ↦ n random bytes, or leave the one that is there; return its public key."""
+        with require_usable(self.home, WHAT):
             if not self._key_file.exists():
                 drawn = SigningKey(seed=randomness(SEED_BYTES))
                 PrivateStore(self.home)
@@ -244,53 +204,36 @@ class SigningKeys:
             public = self.current().public
             private_folder(self._public_folder)
             self._list(public)
-        except OSError as error:
-            raise _unusable(self.home, error) from None
         return public
 
     def rotate(self, randomness: Callable[[int], bytes]) -> PublicKey:
-        """Let a fresh key sign from now on; gives its public key.
+        """Let a fresh key of n ↦ n random bytes sign from now on; return its public key.
 
         The public keys of earlier ones stay listed, so that what they signed can be checked; the private ones are gone.
-
-        Args:
-            randomness: n to n random bytes, from the operating system in production.
-
-        Raises:
-            InputRefused: the private store can't be used.
         """
         drawn = SigningKey(seed=randomness(SEED_BYTES))
         PrivateStore(self.home)
-        try:
+        with require_usable(self.home, WHAT):
             private_folder(self._public_folder)
-            earlier = self._seed()
             # INVARIANT: a public key is listed before its private key signs, and the last one before it is replaced.
-            for key in (earlier, drawn):
-                if key is not None:
-                    self._list(key.public)
+            for key in filter(None, (self._read(), drawn)):
+                self._list(key.public)
             replace_secret(self._key_file, drawn.seed)
-        except OSError as error:
-            raise _unusable(self.home, error) from None
         return drawn.public
 
     def public_keys(self) -> tuple[PublicKey, ...]:
-        """All public keys, the one that signs now first, the others by id; none where there is no key.
-
-        Raises:
-            InputRefused: they can't be read.
-        """
+        """Return all public keys, the one that signs now first, the others by id; none where there is no key."""
         try:
-            seed = self._seed()
-            listed = {_listed(path) for path in self._public_folder.glob("*.pub") if path.is_file()}
-        except OSError as error:
-            raise _unusable(self.home, error) from None
+            with require_usable(self.home, WHAT):
+                current = self._read()
+                listed = {_listed(path) for path in self._public_folder.glob("*.pub") if path.is_file()}
         except ValueError:
             raise InputRefused("a listed public key is damaged.", where=str(self._public_folder)) from None
-        first = () if seed is None else (seed.public,)
+        first = () if current is None else (current.public,)
         return (*first, *sorted(listed.difference(first), key=lambda key: key.key_id))
 
-    def _seed(self) -> SigningKey | None:
-        """The key that signs now, None where there is none or it is damaged."""
+    def _read(self) -> SigningKey | None:
+        """Return the key that signs now, None where there is none or it is damaged."""
         try:
             return SigningKey(seed=self._key_file.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -312,47 +255,24 @@ class SigningKeys:
 
 
 def read_public_keys(path: Path) -> tuple[PublicKey, ...]:
-    """Read the public keys of a PEM file, one or more.
-
-    Raises:
-        InputRefused: it can't be read, or holds no public key, or one that is not of Ed25519.
-    """
+    """Read the public keys of a PEM file, one or more; a file of other keys, or of none, is refused."""
     try:
         blocks = PEM_BLOCK.findall(read_given(path, most=LARGEST_PEM).replace(b"\r\n", b"\n"))
-        loaded = [serialization.load_pem_public_key(block) for block in blocks]
+        loaded = [load_pem_public_key(block) for block in blocks]
+        keys = tuple(PublicKey(raw=key.public_bytes_raw()) for key in loaded if isinstance(key, Ed25519PublicKey))
     except OSError as error:
         raise InputRefused(f"the public key can't be read ({error.strerror}).", where=str(path)) from None
     except (ValueError, UnsupportedAlgorithm):
-        loaded = []
-    try:
-        keys = tuple(PublicKey(raw=key.public_bytes_raw()) for key in loaded if isinstance(key, Ed25519PublicKey))
-    except ValueError:
-        keys = ()
+        loaded, keys = [], ()
     if not keys or len(keys) != len(loaded):
-        raise InputRefused(
-            "this is not a file of Ed25519 public keys in PEM.",
-            where=str(path),
-            remedy="The publisher writes one with `crowdblend key export FILE`.",
-        )
+        remedy = "The publisher writes one with `crowdblend key export FILE`."
+        raise InputRefused("this is not a file of Ed25519 public keys in PEM.", where=str(path), remedy=remedy)
     return keys
 
 
 def _listed(path: Path) -> PublicKey:
-    """A public key of a private store, whose file has its id as its name.
-
-    Raises:
-        OSError: it can't be read.
-        ValueError: it is no public key, or another one than its name says.
-    """
+    """Read a public key of a private store; a file whose name isn't its key's id raises `ValueError`."""
     public = PublicKey(raw=read_given(path, most=PUBLIC_BYTES))
     if path.stem != public.key_id:
         raise ValueError("the file is named by another key")
     return public
-
-
-def _unusable(path: Path, error: OSError) -> InputRefused:
-    return InputRefused(
-        f"the signing keys can't be used ({error.strerror}).",
-        where=str(path),
-        remedy="Name a folder of your own in CROWDBLEND_HOME.",
-    )

@@ -13,7 +13,7 @@ from crowdblend.accounting.ledger.chain.check import KeptVerification, Reached, 
 from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.database.schema import entry
 from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.private_store.keys import replace_private
+from crowdblend.accounting.ledger.file_access import replace_private
 from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
 from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
 

@@ -13,17 +13,11 @@ import warnings
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.ledger import file_access
+from crowdblend.accounting.ledger.file_access import create_private, replace_private
 from crowdblend.accounting.ledger.private_store import inspection
-from crowdblend.accounting.ledger.private_store import keys as durable
 from crowdblend.accounting.ledger.private_store.inspection import copy_of_release, is_held, remembered_facts
-from crowdblend.accounting.ledger.private_store.keys import (
-    KeyRef,
-    PrivateStore,
-    create_private,
-    replace_private,
-    require_not_held,
-    require_private,
-)
+from crowdblend.accounting.ledger.private_store.keys import KeyRef, PrivateStore, require_not_held, require_private
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
@@ -51,7 +45,7 @@ def test_everything_in_the_store_is_its_owners_alone(store) -> None:
     mask = os.umask(0)
     try:
         with store.hold(ledger_id=LEDGER, release_id="one") as folder:
-            folder.create_key(secrets.token_bytes)
+            folder.key.create(secrets.token_bytes)
             folder.remember({"output": "/somewhere"})
             folder.fingerprint(b"manifest")
     finally:
@@ -90,11 +84,11 @@ def test_a_release_id_never_leaves_its_folder(store, release_id) -> None:
 def test_a_key_is_what_the_source_gave_and_stays(store) -> None:
     folder = store.release_folder(ledger_id=LEDGER, release_id="one")
     assert not folder.key.exists()
-    key = folder.create_key(lambda count: bytes(range(count)))
+    key = folder.key.create(lambda count: bytes(range(count)))
     assert key.exists()
     assert key.load() == bytes(range(32))
     with pytest.raises(AccountantRefused, match="already"):
-        folder.create_key(secrets.token_bytes)
+        folder.key.create(secrets.token_bytes)
     assert key.load() == bytes(range(32))
     assert [path.name for path in folder.path.iterdir()] == ["sampling.key"]
 
@@ -103,13 +97,13 @@ def test_a_key_is_what_the_source_gave_and_stays(store) -> None:
 def test_a_key_has_32_bytes(store, count) -> None:
     folder = store.release_folder(ledger_id=LEDGER, release_id="one")
     with pytest.raises(ValueError, match="32 bytes"):
-        folder.create_key(lambda _: bytes(count))
+        folder.key.create(lambda _: bytes(count))
     assert not folder.key.exists()
 
 
 def test_two_releases_have_two_keys(store) -> None:
     keys = [
-        store.release_folder(ledger_id=ledger, release_id=name).create_key(secrets.token_bytes).load()
+        store.release_folder(ledger_id=ledger, release_id=name).key.create(secrets.token_bytes).load()
         for ledger in (LEDGER, "b" * 64)
         for name in ("one", "two")
     ]
@@ -118,7 +112,7 @@ def test_two_releases_have_two_keys(store) -> None:
 
 def test_a_reference_to_a_key_travels_without_it(store) -> None:
     folder = store.release_folder(ledger_id=LEDGER, release_id="one")
-    key = folder.create_key(secrets.token_bytes)
+    key = folder.key.create(secrets.token_bytes)
     packed = pickle.dumps(key)
     assert key.load() not in packed
     assert pickle.loads(packed).load() == key.load()  # noqa: S301 - made one line above
@@ -131,7 +125,7 @@ def test_a_reference_to_a_key_travels_without_it(store) -> None:
 
 def test_a_destroyed_key_is_gone_and_its_bytes_were_overwritten(store) -> None:
     folder = store.release_folder(ledger_id=LEDGER, release_id="one")
-    key = folder.create_key(secrets.token_bytes)
+    key = folder.key.create(secrets.token_bytes)
     with key.path.open("rb") as still_open:
         folder.destroy_key()
         assert still_open.read() == bytes(32)
@@ -143,7 +137,7 @@ def test_a_destroyed_key_is_gone_and_its_bytes_were_overwritten(store) -> None:
 
 def test_the_copy_of_a_databases_records_goes_with_the_keys_and_its_bytes_were_overwritten(store) -> None:
     folder = store.release_folder(ledger_id=LEDGER, release_id="one")
-    folder.create_key(secrets.token_bytes)
+    folder.key.create(secrets.token_bytes)
     folder.copy.parent.mkdir()
     folder.copy.write_bytes(b"records")
     begun = folder.copy.with_name("records.parquet.draft")
@@ -158,7 +152,7 @@ def test_the_copy_of_a_databases_records_goes_with_the_keys_and_its_bytes_were_o
 
 def test_a_damaged_key_is_never_used(store) -> None:
     folder = store.release_folder(ledger_id=LEDGER, release_id="one")
-    key = folder.create_key(secrets.token_bytes)
+    key = folder.key.create(secrets.token_bytes)
     key.path.write_bytes(b"short")
     with pytest.raises(ReleaseFailed, match="damaged"):
         key.load()
@@ -191,18 +185,18 @@ def test_a_crash_while_writing_leaves_the_old_content_or_none(store, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        owner, name = {"os": durable.os, "Path": durable.Path}[step.split(".")[0]], step.split(".")[1]
+        owner, name = {"os": file_access.os, "Path": file_access.Path}[step.split(".")[0]], step.split(".")[1]
         patch.setattr(owner, name, crash)
         if step != "os.link":
             with pytest.raises(KeyboardInterrupt):
                 folder.remember({"after": True})
         if step != "Path.replace":
             with pytest.raises(KeyboardInterrupt):
-                folder.create_key(secrets.token_bytes)
+                folder.key.create(secrets.token_bytes)
     assert folder.remembered() == {"before": True}
     assert not folder.key.exists()
     folder.remember({"after": True})
-    assert len(folder.create_key(secrets.token_bytes).load()) == 32
+    assert len(folder.key.create(secrets.token_bytes).load()) == 32
 
 
 def test_a_fingerprint_is_the_homes_own(store, tmp_path) -> None:

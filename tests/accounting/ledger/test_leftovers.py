@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.private_store import keys
+from crowdblend.accounting.ledger import file_access
 from crowdblend.accounting.ledger.private_store.keys import PrivateStore
 from crowdblend.accounting.ledger.private_store.signing import SEED_BYTES, SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
@@ -107,14 +107,14 @@ def test_the_draft_of_a_live_process_is_left_alone(tmp_path, monkeypatch) -> Non
         return real(draft, target)
 
     monkeypatch.setattr(Path, "replace", other_opens)
-    keys.replace_private(home / "record", b"whole")
+    file_access.replace_private(home / "record", b"whole")
     assert (home / "record").read_bytes() == b"whole"
 
 
 def test_a_draft_that_is_taken_for_a_dead_ones_before_it_is_locked_is_made_anew(tmp_path, monkeypatch) -> None:
     home = tmp_path / "home"
     PrivateStore(home)
-    real, waiting = keys.try_lock, [home]
+    real, waiting = file_access.try_lock, [home]
 
     def other_is_faster(handle: int) -> bool:
         if waiting:
@@ -123,8 +123,8 @@ def test_a_draft_that_is_taken_for_a_dead_ones_before_it_is_locked_is_made_anew(
             draft.unlink()
         return real(handle)
 
-    monkeypatch.setattr(keys, "try_lock", other_is_faster)
-    keys.create_private(home / "record", b"whole")
+    monkeypatch.setattr(file_access, "try_lock", other_is_faster)
+    file_access.create_private(home / "record", b"whole")
     assert (home / "record").read_bytes() == b"whole"
     assert drafts(home) == []
 
@@ -164,7 +164,7 @@ def test_keys_of_releases_that_need_none_are_destroyed_by_the_next_run(desk) -> 
     store, made = PrivateStore(desk.home), []
     for name in ("closed", "never-charged", "held"):
         folder = store.release_folder(ledger_id=ledger_id, release_id=name)
-        made.append(folder.create_key(os.urandom).path)
+        made.append(folder.key.create(os.urandom).path)
     told = desk("doctor")
     assert told.code == 1
     assert "release closed, which is published" in told.out

@@ -49,18 +49,18 @@ def full_disk(monkeypatch) -> Callable[[], None]:
 @pytest.mark.parametrize(
     "step",
     [
-        lambda folder: folder.create_selection_key(secrets.token_bytes),
+        lambda folder: folder.selection_key.create(secrets.token_bytes),
         lambda folder: folder.remember({"after": True}),
-        lambda folder: folder.draws.store_draw("other", {"levels": [2]}),
-        lambda folder: folder.draws.forget(),
+        lambda folder: folder.store_draw("other", {"levels": [2]}),
+        lambda folder: folder.forget_draws(),
         lambda folder: folder.destroy_key(),
     ],
     ids=["a key", "a fact", "a draw", "forgetting", "a key's end"],
 )
 def test_a_full_disk_ends_a_release_and_keeps_what_is_there(folder, full_disk, monkeypatch, step) -> None:
-    key = folder.create_key(lambda size: b"k" * size)
+    key = folder.key.create(lambda size: b"k" * size)
     folder.remember({"before": True})
-    folder.draws.store_draw("map", {"levels": [1]})
+    folder.store_draw("map", {"levels": [1]})
     full_disk()
     with pytest.raises(ReleaseFailed) as failed:
         step(folder)
@@ -70,15 +70,15 @@ def test_a_full_disk_ends_a_release_and_keeps_what_is_there(folder, full_disk, m
     assert not folder.selection_key.exists()
     assert folder.remembered() == {"before": True}
     assert (folder.path / "map.draw.json").exists()
-    assert folder.draws.load_draw("other") is None
+    assert folder.load_draw("other") is None
 
 
 @pytest.mark.parametrize(
     ("name", "step"),
     [
         ("record.json", lambda folder: folder.remembered()),
-        ("map.draw.json", lambda folder: folder.draws.load_draw("map")),
-        ("map.draw.json", lambda folder: folder.draws.forget()),
+        ("map.draw.json", lambda folder: folder.load_draw("map")),
+        ("map.draw.json", lambda folder: folder.forget_draws()),
         ("sampling.key", lambda folder: folder.destroy_key()),
         ("copy/records.parquet", lambda folder: folder.destroy_key()),
     ],
@@ -195,6 +195,6 @@ def test_a_key_that_another_process_made_meanwhile_is_never_replaced(folder, mon
 
     monkeypatch.setattr(os, "link", late)
     with pytest.raises(AccountantRefused, match="has its sampling key already"):
-        folder.create_key(lambda size: b"k" * size)
+        folder.key.create(lambda size: b"k" * size)
     assert folder.key.load() == b"o" * 32
     assert [path.name for path in folder.path.iterdir()] == ["sampling.key"]
