@@ -41,7 +41,6 @@ __all__ = [
     "what_fits",
 ]
 
-
 RECORDS = DatasetUnit(name=RECORD, column=None)
 """The unit of what no column limits."""
 
@@ -110,11 +109,7 @@ class ReleaseCharge(ReleaseHeader):
         return self.entry_at(None)
 
     def entry_at(self, number: int | None) -> ReleaseCharged:
-        """The entry that records this charge, at its place in its series where it has one.
-
-        Raises:
-            ValueError: a field has no form that the ledger can hold.
-        """
+        """The entry that records this charge at its place in a series; ValueError where a field can't be recorded."""
         if (number is None) is not (self.series is None):
             raise ValueError("a release has a number exactly where it has a series")
         place = None
@@ -149,11 +144,7 @@ class SeriesRegistration(ChargeHeader):
 
     @property
     def entry(self) -> SeriesRegistered:
-        """The entry that records this registration.
-
-        Raises:
-            ValueError: a field has no form that the ledger can hold.
-        """
+        """The entry that records this registration; ValueError where a field can't be recorded."""
         kind = FreeSeriesRegistered if self.free_columns else SeriesRegistered
         record = sorted_fields(mechanism_record(self.mechanism))
         return kind.of(self, mechanism=record, price=charged_price(self.price))
@@ -203,12 +194,7 @@ def price_faults(
 ) -> tuple[str, ...]:
     """What is wrong with a recorded price, in sentences; nothing where it is its mechanism's.
 
-    Args:
-        mechanism: the mechanism's versioned record.
-        price: as recorded; its δ and its number of releases are taken as given, and its rule where earlier versions
-            charged by it.
-        epsilon_paper: the published bound's ε as recorded, None where it was said to give no guarantee.
-        rows_per_person: the most records of one person in a delivery, as declared of the data set.
+    Its δ and its number of releases are taken as recorded, and its rule where earlier versions charged by it.
     """
     try:
         exact, paper = _prices(mechanism, price.rule, price.delta, price.releases, rows_per_person)

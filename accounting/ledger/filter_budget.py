@@ -63,19 +63,9 @@ class FilterBudget:
 
     @property
     def terms(self) -> FilterTerms:
-        """The terms as the theory takes them.
-
-        Raises:
-            InputRefused: nothing fits by them.
-            ValueError: they are out of range.
-        """
-        return FilterTerms(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            order=self.accounting.order,
-            tail_delta=self.accounting.tail_delta,
-            tail_each=self.accounting.tail_each,
-        )
+        """The terms as the theory takes them; InputRefused where nothing fits by them, ValueError out of range."""
+        fixed = {name: getattr(self.accounting, name) for name in ("order", "tail_delta", "tail_each")}
+        return FilterTerms(epsilon=self.epsilon, delta=self.delta, **fixed)
 
 
 def propose_accounting(

@@ -61,12 +61,14 @@ UNITS = (RECORD, "person", "household")
 class Record:
     """An entry or a part of one: each field's form is checked when it is made.
 
+    These fields mean the same in all classes, but for what a class says of its own.
+
     Args:
         accounting: how a filter budget is accounted; the budget itself is what all releases together guarantee.
         by: who did it.
         dataset: the data set's name.
         day: when.
-        filter_charge: what it takes of the data set's filter budget, by all releases of a series together.
+        filter_charge: what the release, or all releases of the series together, take of the filter budget.
         mechanism: the mechanism's versioned record, sorted by field.
         order: α > 1, the one order of all divergences in the data set.
         reason: why, in one line.
@@ -75,15 +77,12 @@ class Record:
         rule: versioned name of the theorem that the amounts follow from.
         selection_sample_id: commitment to the key of the sample that the map is chosen on, unique among all samples;
             None where there is no such.
+        token_id: 16 random hexadecimal digits, public.
         unit: whose presence all releases of the data set hide, fixed for ever.
     """
 
     def __post_init__(self) -> None:
-        """Refuse a field whose form no entry has.
-
-        Raises:
-            ValueError: a field, or several together, are outside their range.
-        """
+        """Refuse (ValueError) a field whose form no entry has, and in subclasses fields that don't go together."""
         for one in fields(self):
             check_field(one.name, getattr(self, one.name))
 
@@ -368,7 +367,6 @@ class TokenAdded(Record):
     PRIVACY: the ledger has the secret's digest alone. The secret is 256 random bits, so it can't be found from it.
 
     Args:
-        token_id: 16 random hexadecimal digits, public.
         name: for whom, as the steward calls them.
         secret_digest: SHA-256 (hex) that commits to the secret and the id.
         expires: the first day on which it no longer opens anything.
@@ -391,11 +389,7 @@ class TokenAdded(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenRevoked(Record):
-    """A token opens nothing any more.
-
-    Args:
-        token_id: the token.
-    """
+    """A token opens nothing any more."""
 
     KIND: ClassVar[str] = "token-revoked/1"
     token_id: str
@@ -441,11 +435,7 @@ class DatasetUnit(Record):
 
     @classmethod
     def of_text(cls, text: str) -> DatasetUnit:
-        """The unit that a text such as `person:who` names.
-
-        Raises:
-            ValueError: it names none.
-        """
+        """The unit that a text such as `person:who` names; ValueError where it names none."""
         name, colon, column = text.partition(":")
         return cls(name=name, column=column if colon else None)
 
