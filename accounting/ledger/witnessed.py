@@ -102,50 +102,34 @@ def log_key(ledger_id: str, public: PublicKey) -> tlog.NoteKey:
 
 
 def _tree(connection: Connection) -> tuple[tlog.MerkleTree, str]:
-    """The tree over a ledger's entries, and the hash of the last one.
+    """The tree over a ledger's entries, and the hash of the last one; ReleaseFailed where one is missing or damaged.
 
     INVARIANT: a leaf is an entry's hash as it follows from the bytes of all entries up to it, not as it is stored.
-
-    Raises:
-        ReleaseFailed: an entry is missing or damaged.
     """
     rows = connection.execute(
         select(entry.c.position, entry.c.body).order_by(entry.c.position), execution_options=STREAMED
     )
     leaves, previous = [], GENESIS
     for expected, (position, body) in enumerate(rows):
-        try:
-            if position != expected:
-                raise ValueError  # noqa: TRY301 - as damaged as bytes that aren't ASCII
-            previous = link_hash(previous=previous, position=position, body=body.encode("ascii"))
-        except ValueError:
+        if position != expected or not body.isascii():
             raise ReleaseFailed(
                 f"entry {expected} is missing or damaged, so that no checkpoint can be computed.",
                 not_done="",
                 remedy="Run `crowdblend ledger verify`.",
-            ) from None
+            )
+        previous = link_hash(previous=previous, position=position, body=body.encode("ascii"))
         leaves.append(bytes.fromhex(previous))
     return tlog.MerkleTree(leaves), previous
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Witnessed:
-    """A head of so many entries that enough witnesses have cosigned, and the file that has it."""
-
-    size: int
-    cosigners: Mapping[str, datetime]
-    faults: tuple[str, ...]  # why others didn't cosign it, one sentence each
-    path: Path
-
-
-def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoint: Path | None = None) -> Witnessed:
-    """Have the present head cosigned by the witnesses, and keep the cosigned checkpoint.
+def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoint: Path) -> WitnessCheck:
+    """Have the present head cosigned by the witnesses, and keep the cosigned checkpoint in a file.
 
     INVARIANT: a checkpoint is signed only of a ledger that continues its anchor and the last witnessed checkpoint, and
     whose signed head follows from the bytes of all its entries. What was witnessed is replaced only by a checkpoint
     that enough witnesses cosigned and none contradicts.
 
-    It is kept in the file `checkpoint`, or in the one beside the anchor.
+    Why others didn't cosign it is in what is unchecked.
 
     Raises:
         InputRefused: there is no ledger, no signing key or no such file, or a witness has no address.
@@ -163,10 +147,9 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
     key = anchoring.keys.current()
     with closing(open_store(url, anchoring=None)) as store:
         tree, ledger_id = _own_tree(store, anchoring)
-    path = checkpoint or anchoring.anchor_of(ledger_id).path.with_suffix(".checkpoint")
-    before = _kept(path)
+    before = _kept(checkpoint)
     if before is not None:
-        _require_part(tree, before, path)
+        _require_part(tree, before, checkpoint)
     own = log_key(ledger_id, key.public)
     text = tlog.checkpoint_text(origin=own.name, size=tree.size, root=tree.root())
     head = tlog.read_checkpoint(tlog.note(text, [own.sign(text, key)]))
@@ -189,12 +172,12 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
             remedy="Do the same again once they answer: `crowdblend ledger anchor`.",
         )
     try:
-        replace_private(path, tlog.note(text, [*head.signatures, *cosigned.values()]))
+        replace_private(checkpoint, tlog.note(text, [*head.signatures, *cosigned.values()]))
     except OSError as error:
         raise ReleaseFailed(
-            f"the witnessed checkpoint can't be written ({error.strerror}).", where=str(path), not_done=""
+            f"the witnessed checkpoint can't be written ({error.strerror}).", where=str(checkpoint), not_done=""
         ) from None
-    return Witnessed(size=tree.size, cosigners=_times(cosigned), faults=faults, path=path)
+    return WitnessCheck(findings=(), unchecked=faults, size=tree.size, cosigners=_times(cosigned))
 
 
 def _own_tree(store: Store, anchoring: Anchoring) -> tuple[tlog.MerkleTree, str]:
@@ -345,7 +328,7 @@ class WitnessCheck:
 
     Args:
         findings: what does not hold, one sentence each; empty where enough witnesses cosigned what is there.
-        unchecked: what a checkpoint can't show, one sentence each.
+        unchecked: what a checkpoint can't show, or who didn't cosign it and why, one sentence each.
         size: how many entries are witnessed; 0 where there is a finding.
         cosigners: the names, by the policy, of those who cosigned them, and when.
     """

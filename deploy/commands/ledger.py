@@ -245,12 +245,11 @@ def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | No
         return
     from ...accounting.ledger.witnessed import witness_head
 
-    done = witness_head(
-        state_paths.ledger_url, anchoring=state_paths.anchoring, policy_file=named, checkpoint=checkpoint
-    )
-    for fault in done.faults:
+    kept = checkpoint or file.with_suffix(".checkpoint")
+    done = witness_head(state_paths.ledger_url, anchoring=state_paths.anchoring, policy_file=named, checkpoint=kept)
+    for fault in done.unchecked:
         click.echo(f"crowdblend: {fault}", err=True)
-    click.echo(f"{_witnessed_text(done.size, done.cosigners)} {done.path}")
+    click.echo(f"{_witnessed_text(done.size, done.cosigners)} {kept}")
 
 
 @ledger.command("key")
