@@ -118,7 +118,7 @@ MINUTES ?= 0.5
 fuzz: $(READY)
 	$(BIN)/python -m audit.fuzz.run --minutes $(MINUTES)
 
-# Hundreds of kills, full disks, failing calls and lost connections at random places; a line for each command. 40 minutes for 500.
+# Hundreds of kills, full disks, failing calls and lost connections at random places; all findings, and a table at the end. 40 minutes for 500.
 CASES ?= 500
 interruptions: $(READY)
 	CROWDBLEND_CAMPAIGN=$(CASES) $(BIN)/python -m pytest -q -m long tests/flows/test_interruption_campaign.py

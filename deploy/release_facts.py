@@ -5,7 +5,7 @@ What it published is read from public files alone: output, levels and groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, Releas
 
 if TYPE_CHECKING:
     from ..accounting.ledger.queries import ReleaseState, Stage
+    from ..flows.paths import StatePaths
     from ..flows.prepare import PreparedRelease
     from .schemas.outputs import ListedRelease
     from .terminal.stages import Stages
@@ -40,19 +41,26 @@ NOT_STARTED = "prefect-not-started"
 
 
 @contextmanager
-def charge_boundary(prepared: PreparedRelease, stages: Stages) -> Iterator[None]:
+def charge_boundary(
+    release_id: str | None, *, state_paths: StatePaths, stages: Stages
+) -> Iterator[Callable[[PreparedRelease], None]]:
     """Tell what breaks off a release by what the ledger and the output's place have of it, not by where it broke.
 
     INVARIANT: this is the one boundary behind which the charge may be committed. Whatever goes wrong there of a charged
     release is a failure, whose words follow from the ledger and the output's place; and what can't be looked up is said
-    not to be known. A release that the ledger doesn't have keeps its refusal: nothing was charged.
+    not to be known. A release that the ledger doesn't have keeps its refusal: nothing was charged. Only refusals and
+    interruptions leave it.
 
     PRIVACY: of an unknown fault the kind and the place in the code alone are told; its text could hold a value of the
     records.
 
     Args:
-        prepared: the release.
+        release_id: the id that was asked for; None for a new release.
+        state_paths: where the ledger and the private store lie.
         stages: the stages that have ended.
+
+    Yields:
+        What is called with the release once it is prepared, before it can be charged.
 
     Raises:
         InputRefused: as raised inside; nothing was charged.
@@ -60,12 +68,17 @@ def charge_boundary(prepared: PreparedRelease, stages: Stages) -> Iterator[None]
         ReleaseFailed: everything else.
         KeyboardInterrupt: a fault that an interruption made.
     """
+    charging: list[PreparedRelease] = []
     try:
-        yield
-    except Exception as fault:  # noqa: BLE001 - whatever it is, a person must be told what was charged
+        yield charging.append
+    except Exception as fault:
         if _follows_interruption(fault):
             raise KeyboardInterrupt from None
-        raise _told(fault, prepared, stages) from None
+        if not charging and isinstance(fault, Refusal):
+            raise
+        prepared = charging[0] if charging else None
+        name = prepared.release_id if prepared else release_id
+        raise _told(fault, name, prepared, state_paths=state_paths, stages=stages) from None
 
 
 def _follows_interruption(fault: BaseException) -> bool:
@@ -76,19 +89,26 @@ def _follows_interruption(fault: BaseException) -> bool:
     return behind is not None
 
 
-def _told(fault: Exception, prepared: PreparedRelease, stages: Stages) -> Refusal:
-    """What a fault means for the release that it broke off."""
+def _told(
+    fault: Exception,
+    release_id: str | None,
+    prepared: PreparedRelease | None,
+    *,
+    state_paths: StatePaths,
+    stages: Stages,
+) -> Refusal:
+    """Say what a fault means for the release that it broke off, if any; it is None where it wasn't prepared yet."""
     refused = fault if isinstance(fault, InputRefused | AccountantRefused) else None
     if refused is not None and refused.cause == CHANGED:
         return refused
     from ..flows.unfinished import cost_so_far  # a release that goes well needs none of it
 
-    stage, cost = cost_so_far(prepared.release_id, prepared.state_paths)
-    if stage is None and refused is None:
+    stage, cost = (None, "") if release_id is None else cost_so_far(release_id, state_paths)
+    if stage is None and refused is None and prepared is not None:
         stage, cost = _settled(prepared)
     # Prefect's own files lie in the private store: where it takes none, that is what went wrong.
-    own = not isinstance(fault, Refusal) or fault.cause == NOT_STARTED
-    full = _unwritable(prepared.state_paths.home) if own else None
+    own = prepared is not None and (not isinstance(fault, Refusal) or fault.cause == NOT_STARTED)
+    full = _unwritable(state_paths.home) if own else None
     shown = full or fault
     where = shown.where if isinstance(shown, Refusal) else ""
     what, remedy = _what_broke(shown)
@@ -105,9 +125,9 @@ def _told(fault: Exception, prepared: PreparedRelease, stages: Stages) -> Refusa
             )
         case None:
             found = "Nothing was charged, read or published."
-        case "reading":
+        case "reading" if prepared is not None:
             found = f"{cost} {_view(prepared)}"
-        case "unknown":
+        case "unknown" if prepared is not None:
             found = _known_without_ledger(prepared, stages)
             remedy = f"{remedy} {RUN_AGAIN[:-1].replace('finished', 'charged once and finished')}."
         case _:

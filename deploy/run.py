@@ -82,16 +82,19 @@ def run_release(
     """
     stages = Stages() if stages is None else stages
     place = None if output is None else output_at(output, base=Path.cwd())
-    with prepared_release(
-        spec,
-        state_paths=state_paths,
-        output=place,
-        release_id=release_id,
-        series=series,
-        new=new,
-        scheduled=scheduled,
-        rehearse=rehearse,
-    ) as prepared:
+    with (
+        charge_boundary(release_id, state_paths=state_paths, stages=stages) as charging,
+        prepared_release(
+            spec,
+            state_paths=state_paths,
+            output=place,
+            release_id=release_id,
+            series=series,
+            new=new,
+            scheduled=scheduled,
+            rehearse=rehearse,
+        ) as prepared,
+    ):
         if prepared.other_names:
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
         warn_of_metadata(prepared.remarks)
@@ -105,10 +108,9 @@ def run_release(
         else:
             stages.begin(prepared.release_id)
             stages.expect(records=prepared.layout.records, n_bytes=prepared.layout.n_bytes)
-            with charge_boundary(prepared, stages):
-                published = _run_on_prefect(spec, prepared, scheduler=scheduler, randomness=randomness, stages=stages)
-                return _result(prepared, published, stages, looked_up=False)
-        return _result(prepared, published, stages, looked_up=True)
+            charging(prepared)
+            published = _run_on_prefect(spec, prepared, scheduler=scheduler, randomness=randomness, stages=stages)
+        return _result(prepared, published, stages, looked_up=prepared.layout is None)
 
 
 def _run_on_prefect(

@@ -265,9 +265,14 @@ class _Interruption:
 
 def _main(release_id: str) -> int:
     """Be the process of a job."""
-    places = resolve_paths()
-    job = job_of(release_id, state_paths=places)
-    held = job.hold()
+    try:
+        job = job_of(release_id, state_paths=resolve_paths())
+        held = job.hold()
+    except (OSError, Refusal) as fault:
+        # `submit` finds that it did not start, and names the log that has this.
+        why = fault.message if isinstance(fault, Refusal) else f"The job can't be started ({fault.strerror})."
+        sys.stderr.write(f"{why}\n")
+        return 2
     end = _end_of(job)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -282,10 +287,10 @@ def _main(release_id: str) -> int:
 
 def _end_of(job: Job) -> dict[str, Any]:
     """Run the release; every end is reported, and none with a traceback or a value of the records."""
-    asked = job.arguments()
     interruption = _Interruption()
     try:
         signal.signal(signal.SIGINT, interruption)
+        asked = job.arguments()
         from ..run import run_release
 
         result = run_release(

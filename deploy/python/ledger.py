@@ -6,6 +6,7 @@ import getpass
 import re
 import secrets
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -23,7 +24,7 @@ from ...accounting.ledger.writer import open_writer
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.unfinished import abandon_release
 from ...mechanisms.amounts import Number, amount_shown, counted, exact_number, share_shown
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.mechanism import ADD_REMOVE, Mechanism, Relation
 from ...mechanisms.microdata import StronglySafeRelease
 from ..terminal.tables import FactTable
@@ -143,11 +144,14 @@ def add_dataset(
     )
     fixed_unit = _unit(unit)
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
-    known = ledger_exists(places.ledger_url)
+    created = not ledger_exists(places.ledger_url)
     places.anchoring.keys.create_where_none(secrets.token_bytes)
-    if not known:
+    if created:
         create_ledger(places.ledger_url, anchoring=places.anchoring)
-    with open_writer(places.ledger_url, anchoring=places.anchoring) as writer:
+    with (
+        _failing_after("The ledger is created, and the data set isn't in it.", so=created),
+        open_writer(places.ledger_url, anchoring=places.anchoring) as writer,
+    ):
         writer.add_dataset(
             name=name,
             epsilon=budget[0],
@@ -160,7 +164,27 @@ def add_dataset(
             accounting=proposed,
             unit=fixed_unit,
         )
-    return _dataset(places, name)
+    with _failing_after("The data set is in the ledger."):
+        return _dataset(places, name)
+
+
+@contextmanager
+def _failing_after(done: str, *, so: bool = True) -> Iterator[None]:
+    """Turn a refusal into a failure where something is done already: a refusal would say that nothing is.
+
+    Args:
+        done: what is done, as a sentence.
+        so: whether it is.
+
+    Raises:
+        ReleaseFailed: something is done, and the rest was refused.
+    """
+    try:
+        yield
+    except Refusal as refusal:
+        if not so or isinstance(refusal, ReleaseFailed):
+            raise
+        raise ReleaseFailed(refusal.what, where=refusal.where, not_done=done, remedy=refusal.remedy) from None
 
 
 def _unit(text: str) -> DatasetUnit:
@@ -203,7 +227,8 @@ def raise_budget(
         writer.raise_budget(
             name=name, epsilon=budget[0], delta=budget[1], reason=reason, by=getpass.getuser(), day=_today()
         )
-    return _dataset(places, name)
+    with _failing_after("The budget is raised."):
+        return _dataset(places, name)
 
 
 def record_look(
@@ -295,8 +320,7 @@ def add_series(
                 unit=request.unit,
             )
         )
-    with open_reader(places.ledger_url) as reader:
-        return reader.series(name)
+    return _series(places, name)
 
 
 def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal, places: StatePaths) -> SeriesState:
@@ -329,8 +353,7 @@ def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal,
                 unit=known.unit,
             )
         )
-    with open_reader(places.ledger_url) as reader:
-        return reader.series(name)
+    return _series(places, name)
 
 
 def series(*, ledger_url: str | None = None) -> tuple[SeriesState, ...]:
@@ -430,6 +453,12 @@ def _expected(texts: Sequence[str]) -> Iterator[tuple[Mechanism, int]]:
             yield CountAnswer(epsilon=part.measure, relation=ADD_REMOVE, groups=1, sampling_rate=None), part.releases
         else:
             yield part.measure, part.releases
+
+
+def _series(places: StatePaths, name: str) -> SeriesState:
+    """Return a series that was just registered."""
+    with _failing_after("The series is registered and charged."), open_reader(places.ledger_url) as reader:
+        return reader.series(name)
 
 
 def _dataset(places: StatePaths, name: str) -> DatasetState:

@@ -31,7 +31,7 @@ from ...flows.prepare import dry_run as dry_run_of
 from ...flows.releases.kind import kind_of_mechanism
 from ...flows.spec import parse_spec, read_spec
 from ...mechanisms.amounts import Number, amount_shown, exact_number
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.errors import InputRefused, ReleaseFailed
 from ...tasks.inputs.files import is_url
 from ...tasks.readers.released_groups import read_released_table
 from ...tasks.request import output_at
@@ -367,7 +367,10 @@ def release(
             new=new or release_id is not None,
             randomness=secrets.token_bytes,
         )
-    return open_release(Path(result["output"]))
+    try:
+        return open_release(Path(result["output"]))
+    except InputRefused as refusal:
+        raise ReleaseFailed(refusal.what, where=refusal.where, not_done="The release is published.") from None
 
 
 def private_report(

@@ -3,7 +3,8 @@
 Each case begins with a copy of a prepared folder, interrupts one command before one of its steps, holds what it said
 and its exit code against the ledger and the output's place, runs the same command again without a fault, and looks
 whether all is as after one run: charged once, read once, in view once and whole, no key left. CROWDBLEND_CAMPAIGN
-names the number of cases in all, CROWDBLEND_CAMPAIGN_SEED another draw of them; a line is printed for each command.
+names the number of cases in all, CROWDBLEND_CAMPAIGN_SEED another draw of them. What is found is printed for each
+command, and at the end a table of all of them.
 """
 
 from __future__ import annotations
@@ -366,6 +367,8 @@ def case(
     else:
         so = truth.Facts(stage=between.stage or None, in_view=between.in_view, stage_before=before.stage or None)
         broken = list(truth.untruths(code, out + err, so))
+    if broken:
+        broken[-1] += f"; it said: {(out + err).strip()[-400:]!r}"
     broken += [f"half in view: {sorted(between.files)}"] * (between.in_view and "certificate.json" not in between.files)
     broken += [f"interrupted: {finding}" for finding in between.findings]
     if second is not None and scenario.release is not None:
@@ -381,7 +384,25 @@ def case(
             steward, scenario, between, facts_of(steward, scenario.release, output=scenario.output)
         )
     ended = "killed" if code < 0 else f"exit code {code}"
-    return (f"{ended}, internal fault" if "nternal fault" in err else ended), broken
+    return (f"{ended}, internal faults" if "nternal fault" in err else ended), broken
+
+
+OUTCOMES = ("exit code 0", "exit code 1", "exit code 2", "exit code 3", "killed")
+
+
+@pytest.fixture(scope="module")
+def campaign(request: pytest.FixtureRequest) -> Iterator[dict[str, Counter]]:
+    """The counts of each scenario, which are printed as one table when the last has run."""
+    rows: dict[str, Counter] = {}
+    yield rows
+    heads = ("steps", "cases", *FAULTS, *OUTCOMES, "internal faults", "findings")
+    total = Counter[str]()
+    for row in rows.values():
+        total.update(row)
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print(f"\n\n| scenario | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}")
+        for name, row in [*rows.items(), ("all", total)]:
+            print(f"| {name} | {' | '.join(str(row[head]) for head in heads)} |")
 
 
 @pytest.mark.long
@@ -392,6 +413,7 @@ def test_whatever_is_interrupted_is_told_truly_and_finished_once(
     commands: Commands,
     postgresql_server: str,
     prefect_server,
+    campaign: dict[str, Counter],
     capsys: pytest.CaptureFixture,
 ) -> None:
     coins, scenario, row, findings = random.Random(f"{SEED} {name}"), SCENARIOS[name], Counter(), []
@@ -407,11 +429,13 @@ def test_whatever_is_interrupted_is_told_truly_and_finished_once(
         at = coins.randrange(calls + 1 if fault == "failing call" else len(kinds))
         second = coins.randrange(len(kinds)) if coins.random() < 0.25 else None
         ended, broken = case(place, fault=fault, at=at, error=error, second=second)
-        row.update((fault, ended))
+        row.update(("cases", fault, *ended.split(", ")))
         findings += [f"{fault} ({error}) before step {at} ({kinds[at]}): {what}" for what in broken]
+    row.update({"steps": len(kinds), "findings": len(findings)})
+    campaign[name] = row
     with capsys.disabled():
-        print(f"\n{name}: {len(kinds)} steps; {', '.join(f'{what} {row[what]}' for what in sorted(row))}")
-    assert findings == []
+        print("\n".join(["", f"{name}: {row['cases']} cases, {len(findings)} findings", *findings]))
+    assert not findings, f"{len(findings)} findings"
 
 
 @pytest.mark.long

@@ -80,6 +80,7 @@ def be_interrupted() -> None:
         write(notes, json.dumps(step).encode() + b"\n")
 
     BROKEN.get(job["broken"], lambda: None)()
+    LAID_BEFORE.get(sys.argv[1], lambda *_: None)(*sys.argv[2:])
     steps = Steps(Path(job["folder"]), at=job["at"], act=lambda _: None, tell=tell)
     steps.act = acts(job, steps)
     steps.watch()
@@ -134,7 +135,7 @@ def go_without_boundary() -> None:
 
     from crowdblend.deploy import run
 
-    run.charge_boundary = lambda *_: nullcontext()
+    run.charge_boundary = lambda *_, **__: nullcontext(lambda _: None)
 
 
 def refuse_instead() -> None:
@@ -177,20 +178,26 @@ def be_called(spec: str, release_id: str) -> None:
         sys.exit(refusal.exit_code)
 
 
-def be_submitted(spec: str, release_id: str) -> None:
-    """Run a job as `submit` leaves it, and leave with the code and the words that it kept."""
-    from crowdblend.deploy.commands import jobs
-
+def lay_job(spec: str, release_id: str) -> None:
+    """Leave a job's folder as `submit` leaves it: that is another process, whose steps aren't the job's."""
     folder = Path(os.environ["CROWDBLEND_HOME"], "jobs", release_id)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder.parent.chmod(0o700)
     asked = {"spec": spec, "output": None, "scheduler": None, "series": None, "new": False}
     (folder / "job.json").write_text(json.dumps(asked))
     (folder / "end.json").unlink(missing_ok=True)
+
+
+def be_submitted(spec: str, release_id: str) -> None:
+    """Run a job, and leave with the code and the words that it kept."""
+    from crowdblend.deploy.commands import jobs
+
+    folder = Path(os.environ["CROWDBLEND_HOME"], "jobs", release_id)
     code = jobs._main(release_id)
     if (folder / "end.json").exists():
         print(json.loads((folder / "end.json").read_text()).get("message", ""), file=sys.stderr)
     sys.exit(code)
 
 
+LAID_BEFORE = {"job": lay_job}
 OTHER_CALLERS = {"scheduled": be_scheduled, "python": be_called, "job": be_submitted}
