@@ -56,14 +56,15 @@ def read_given(path: Path, *, most: int) -> bytes:
 
 
 @contextmanager
-def require_usable(path: Path, what: str = "the private store") -> Iterator[None]:
+def require_usable(path: Path, what: str = "the private store", *, not_done: str | None = None) -> Iterator[None]:
     """Turn a failure of the operating system in a file or folder of the store into a refusal."""
     try:
         yield
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         remedy = "Make room on its disk." if full else "Name a folder of your own in CROWDBLEND_HOME."
-        raise InputRefused(f"{what} can't be used ({error.strerror}).", where=str(path), remedy=remedy) from None
+        unusable = f"{what} can't be used ({error.strerror})."
+        raise InputRefused(unusable, where=str(path), not_done=not_done, remedy=remedy) from None
 
 
 @contextmanager
@@ -100,7 +101,8 @@ def lock_file(path: Path, held: Refusal) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # for forked copies of the open file too
+            with suppress(OSError):  # what was done under the lock is done; its end is that of the process at the latest
+                fcntl.flock(handle, fcntl.LOCK_UN)  # for forked copies of the open file too
 
 
 def require_unlocked(path: Path, held: Refusal) -> None:

@@ -109,7 +109,6 @@ class Scenario:
         release: the id of the release that it makes, None where it makes none.
         output: the folder of what it publishes.
         database: what holds the ledger.
-        writes: whether what it does is an entry of the ledger.
         again: what the same command may say when it is repeated after it was done, where that is a refusal.
     """
 
@@ -118,7 +117,6 @@ class Scenario:
     release: str | None = "one"
     output: str = "out"
     database: str = "sqlite"
-    writes: bool = True
     again: str = ""
 
 
@@ -221,7 +219,7 @@ SCENARIOS = {
     "abandon": Scenario(
         prepare=released(more=begun), words=("abandon", "one", "--reason", "a test"), release=None, again="abandoned"
     ),
-    "key rotate": Scenario(prepare=released(), words=("key", "rotate"), release=None, writes=False),
+    "key rotate": Scenario(prepare=released(), words=("key", "rotate"), release=None),
     "token add": Scenario(
         prepare=released(), words=("token", "add", "ann", "--expires", "90d"), release=None, again="is in use"
     ),
@@ -241,6 +239,7 @@ class Facts:
     in_view: bool
     files: dict[str, bytes]
     draws: dict[str, bytes]
+    key: bytes | None
     sample: str | None = None
 
 
@@ -248,7 +247,9 @@ def facts_of(steward: Steward, release: str | None, *, output: str = "out") -> F
     out = steward.folder / output
     files = {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
     draws = {path.name: path.read_bytes() for path in steward.home.rglob("*.draw.json")}
-    seen = {"in_view": bool(files), "files": files, "draws": draws}
+    key = steward.home / "signing" / "current.key"
+    signing = key.read_bytes() if key.exists() else None
+    seen = {"in_view": bool(files), "files": files, "draws": draws, "key": signing}
     try:
         opened = open_reader(steward.ledger)
     except InputRefused as refused:
@@ -259,7 +260,7 @@ def facts_of(steward: Steward, release: str | None, *, output: str = "out") -> F
         kinds = [
             entry.entry.KIND.rpartition("/")[0]
             for entry in reader.entries()
-            if getattr(entry.entry, "release_id", release) == release
+            if release is None or getattr(entry.entry, "release_id", release) == release
         ]
         counts = {stage: kinds.count(f"release-{stage}") for stage in ("charged", "reading", "published")}
         stage = next((stage for stage in ("published", "reading", "charged") if counts[stage]), "")
@@ -286,13 +287,16 @@ def false_words(code: int, said: str, before: Facts, after: Facts) -> Iterator[s
         yield "a traceback"
     if code not in (0, 1, 2, 3):
         yield f"exit code {code}"
-    new = after.entries > before.entries
-    if code in (2, 3) and new:
-        yield f"exit code {code} beside a new entry"
-    if code == 0 and not new and before.entries:
-        yield "exit code 0 without a new entry"
-    if new and re.search(r"[Nn]othing was (written|changed|charged|read, written or charged)\b", said):
-        yield "'nothing was written' beside a new entry"
+    # A first signing key that is left decides nothing: the same command takes it when it is repeated.
+    new, replaced = after.entries > before.entries, after.key != before.key and before.key is not None
+    if code in (2, 3) and (new or replaced):
+        yield f"exit code {code} beside a new entry or another signing key"
+    if code == 0 and not (new or replaced) and before.entries:
+        yield "exit code 0 without a new entry or another signing key"
+    if new and re.search(r"[Nn]othing was charged\b", said):
+        yield "'nothing was charged' beside a new entry"
+    if (new or after.key != before.key) and re.search(r"[Nn]othing was (written|changed|read, written)\b", said):
+        yield "'nothing was written' beside a new entry or signing key"
 
 
 def broken_promises(steward: Steward, scenario: Scenario, before: Facts, after: Facts) -> Iterator[str]:
@@ -363,7 +367,7 @@ def case(
     if code < 0:
         broken = []
     elif scenario.release is None:
-        broken = list(false_words(code, out + err, before, between)) if scenario.writes else []
+        broken = list(false_words(code, out + err, before, between))
     else:
         so = truth.Facts(stage=between.stage or None, in_view=between.in_view, stage_before=before.stage or None)
         broken = list(truth.untruths(code, out + err, so))

@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def be_interrupted() -> None:
     write = os.write  # before it is watched
 
     def tell(step: list) -> None:
-        write(notes, json.dumps(step).encode() + b"\n")
+        with suppress(OSError):  # on a disk that is full; what fails then is the command's own
+            write(notes, json.dumps(step).encode() + b"\n")
 
     BROKEN.get(job["broken"], lambda: None)()
     LAID_BEFORE.get(sys.argv[1], lambda *_: None)(*sys.argv[2:])

@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from ....mechanisms.errors import InputRefused
+from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ..file_access import create_private, private_folder, read_given, replace_secret, require_usable
 from .keys import PrivateStore
 
@@ -34,6 +34,8 @@ __all__ = [
 ALGORITHM = "Ed25519"
 SEED_BYTES = PUBLIC_BYTES = 32
 WHAT = "the signing keys"
+NOT_DONE = "Nothing was read or charged."
+"""What is said where a key that signs nothing yet may be written."""
 FIELD = 2**255 - 19
 ORDER_EIGHT = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 SMALL_ORDER = frozenset({0, 1, FIELD - 1, ORDER_EIGHT, FIELD - ORDER_EIGHT})
@@ -194,7 +196,7 @@ class SigningKeys:
 
     def create_where_none(self, randomness: Callable[[int], bytes]) -> PublicKey:
         """Make the first key durable of n ↦ n random bytes, or leave the one that is there; return its public key."""
-        with require_usable(self.home, WHAT):
+        with require_usable(self.home, WHAT, not_done=NOT_DONE):
             if not self._key_file.exists():
                 drawn = SigningKey(seed=randomness(SEED_BYTES))
                 PrivateStore(self.home)
@@ -213,12 +215,20 @@ class SigningKeys:
         """
         drawn = SigningKey(seed=randomness(SEED_BYTES))
         PrivateStore(self.home)
-        with require_usable(self.home, WHAT):
+        with require_usable(self.home, WHAT, not_done=NOT_DONE):
             private_folder(self._public_folder)
             # INVARIANT: a public key is listed before its private key signs, and the last one before it is replaced.
             for key in filter(None, (self._read(), drawn)):
                 self._list(key.public)
+        try:
             replace_secret(self._key_file, drawn.seed)
+        except OSError as error:
+            raise ReleaseFailed(
+                f"the signing key may be replaced, and the earlier one may not be overwritten ({error.strerror}).",
+                where=str(self._key_file),
+                not_done="",
+                remedy="See which key signs with `crowdblend key show`.",
+            ) from None
         return drawn.public
 
     def public_keys(self) -> tuple[PublicKey, ...]:
