@@ -10,8 +10,8 @@ What is named here stays, or changes with a note in the changelog; everything el
 
 from __future__ import annotations
 
-from ..accounting.ledger.certificate.verify import CertificateCheck
-from ..accounting.ledger.queries import DatasetState, SeriesState
+from ..accounting.certificate.verify import CertificateCheck
+from ..accounting.ledger.lookup import DatasetState, SeriesState
 from ..accounting.theory.kinds.kind import Price
 from ..accounting.theory.kinds.registry import paper_price, price
 from ..accounting.theory.planning.planner import Plan

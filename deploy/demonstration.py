@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..accounting.ledger.charge import RECORDS
-from ..accounting.ledger.database.creation import create_ledger
+from ..accounting.ledger.creation import create_ledger
 from ..accounting.ledger.writer import open_writer
 from ..flows.paths import StatePaths
 from ..mechanisms.amounts import amount_shown

@@ -12,7 +12,7 @@ import click
 from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.codec import sorted_fields
 from ..accounting.ledger.entries.kinds import ChargedPrice, FilterCharge
-from ..accounting.ledger.queries import DatasetState
+from ..accounting.ledger.lookup import DatasetState
 from ..accounting.ledger.reader import open_reader
 from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.ledger.certificate.verify import CertificateCheck, read_certificate, verify_certificate
+from ..accounting.certificate.verify import CertificateCheck, read_certificate, verify_certificate
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from ..mechanisms.amounts import amount_shown
 from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 
 if TYPE_CHECKING:
-    from ..accounting.ledger.queries import ReleaseState, Stage
+    from ..accounting.ledger.lookup import ReleaseState
+    from ..accounting.ledger.state import Stage
     from ..flows.paths import StatePaths
     from ..flows.prepare import PreparedRelease
     from .schemas.outputs import ListedRelease
@@ -239,7 +240,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
         home: the private store, which knows where the release was published.
         ledger_id: the ledger's id.
     """
-    from ..accounting.ledger.certificate.verify import read_certificate
+    from ..accounting.certificate.verify import read_certificate
     from ..accounting.ledger.private_store.inspection import remembered_facts
     from ..tasks.inputs.files import is_url
     from .terminal.tables import release_rows

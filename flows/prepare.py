@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..accounting.ledger.charge import charged_price
 from ..accounting.ledger.entries.kinds import ChargedPrice, FreeSeriesRegistered
+from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.private_store.keys import (
     PrivateStore,
     ReleaseFolder,
@@ -31,7 +32,6 @@ from ..accounting.ledger.private_store.keys import (
     require_private,
 )
 from ..accounting.ledger.private_store.signing import SigningKeys
-from ..accounting.ledger.queries import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..accounting.ledger.rules.rule import Violation
 from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
@@ -337,7 +337,7 @@ def _require_none_cut_off(
 
     same = [
         state
-        for state in reader.open_releases_of_dataset(request.dataset)
+        for state in reader.open_releases(dataset=request.dataset)
         if state.release_id != release_id and state.charge.spec_digest == digest_as_charged(state)
     ]
     if same:
@@ -611,7 +611,7 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
         if own is None:
             require_free(output)
         return  # what a resumed release finds there is compared when it is published
-    from ..accounting.ledger.certificate.verify import check_certificate, read_certificate
+    from ..accounting.certificate.verify import check_certificate, read_certificate
 
     certificate = output / "certificate.json"
     if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:

@@ -12,9 +12,10 @@ from typing import Literal, assert_never
 
 from sqlalchemy import make_url
 
+from ..accounting.ledger.lookup import ReleaseState
 from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, require_not_held
-from ..accounting.ledger.queries import ReleaseState, Stage
 from ..accounting.ledger.reader import LedgerReader, open_reader
+from ..accounting.ledger.state import Stage
 from ..mechanisms.amounts import amount_shown
 from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal
 from ..tasks.request import ObjectPrefix, Output, Request, output_at

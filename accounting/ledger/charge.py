@@ -67,19 +67,6 @@ class Receipt:
     sample_id: str
     selection_sample_id: str | None = None
 
-    @classmethod
-    def of(cls, charge: ReleaseCharged, *, ledger_id: str, position: int, link: str) -> Receipt:
-        """The receipt for a charge at its place in the chain, whose link has this hash."""
-        return cls(
-            ledger_id=ledger_id,
-            position=position,
-            hash=link,
-            release_id=charge.release_id,
-            dataset=charge.dataset,
-            sample_id=charge.sample_id,
-            selection_sample_id=dict(charge.samples).get("selection"),
-        )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseCharge(ReleaseHeader):

@@ -101,7 +101,9 @@ def lock_file(path: Path, held: Refusal) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(OSError):  # what was done under the lock is done; its end is that of the process at the latest
+            with suppress(
+                OSError
+            ):  # what was done under the lock is done; its end is that of the process at the latest
                 fcntl.flock(handle, fcntl.LOCK_UN)  # for forked copies of the open file too
 
 

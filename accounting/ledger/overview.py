@@ -8,25 +8,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Connection, func, select
-
 from ...mechanisms.errors import InputRefused
 from ..theory.arithmetic import decimal_up, float_down
-from .chain.signed_state import ForgedState, Place, SignedState, head_of, rows_in
-from .database.schema import DERIVED_TABLES, entry, release, release_stage, series, series_release
-from .entries.kinds import Fields, ReleaseCharged, SeriesRegistered
+from .entries.kinds import Fields, SeriesRegistered
 from .entries.values import Account
-from .queries import (
-    DatasetState,
-    ReleaseState,
-    SeriesState,
-    Stage,
-    all_series,
-    datasets_of,
-    recorded,
-    releases_of,
-    was_refunded,
-)
+from .lookup import DatasetState, ReleaseState, SeriesState
+from .state import Place, Release, Stage
+from .transactions import Look
 
 if TYPE_CHECKING:
     from ..theory.composition.loss_distribution import Part
@@ -85,7 +73,7 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
 
 # Different mechanisms times their runs, for the estimates of all data sets together, unless everything is asked for.
 MOST_WORK_AT_A_GLANCE = 1_000
-OUTCOMES = ("charged", "reading", "published", "abandoned", "refunded")
+STAGES: tuple[Stage, ...] = ("charged", "reading", "published", "abandoned")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,93 +116,52 @@ class Overview:
         return sum(self.release_counts.values())
 
 
-def overview_of(connection: Connection, *, latest: int | None) -> Overview:
+def overview_of(ledger: Look, *, latest: int | None) -> Overview:
     """Look at a whole ledger.
 
     Args:
-        connection: a connection in a reading transaction.
+        ledger: in a reading transaction.
         latest: how many series and releases to list; None for all, and for estimates that take their time.
     """
-    states = datasets_of(connection)
+    state = ledger.state
+    some = slice(None if latest is None else max(0, len(state.releases) - latest), None)
+    some_series = slice(None if latest is None else max(0, len(state.series) - latest), None)
+    counts: Counter[Stage] = Counter(release.stage for release in state.releases.values())
     return Overview(
-        datasets=tuple(_with_estimates(connection, states, most=None if latest is None else MOST_WORK_AT_A_GLANCE)),
-        series=all_series(connection, latest=latest),
-        series_count=connection.execute(select(func.count()).select_from(series)).scalar_one(),
-        releases=releases_of(connection, latest=latest),
-        release_counts=_counts(connection),
-        head=head_of(connection),
+        datasets=tuple(_with_estimates(ledger, most=None if latest is None else MOST_WORK_AT_A_GLANCE)),
+        series=tuple(map(SeriesState.of, list(state.series.values())[some_series])),
+        series_count=len(state.series),
+        releases=ledger.releases(list(state.releases.values())[some]),
+        release_counts={stage: counts[stage] for stage in STAGES},
+        head=state.head,
     )
 
 
-def _counts(connection: Connection) -> dict[Stage, int]:
-    """How many releases are at each stage.
-
-    Raises:
-        ForgedState: the tables say otherwise than the signed chain.
-    """
-    grouped = select(release_stage.c.outcome, func.count()).group_by(release_stage.c.outcome)
-    passed, state = dict(connection.execute(grouped).tuples().all()), SignedState(connection)
-    for outcome in OUTCOMES:
-        if passed.get(outcome, 0) != (expected := state.count("outcome", outcome)):
-            raise ForgedState(
-                f"{passed.get(outcome, 0)} releases are {outcome} by the tables, {expected} by the signed chain"
-            )
-    for table in DERIVED_TABLES:
-        state.require_rows(table, connection.execute(select(func.count()).select_from(table)).scalar_one())
-    charged, published = passed.get("charged", 0), passed.get("published", 0)
-    abandoned, refunded = passed.get("abandoned", 0), passed.get("refunded", 0)
-    reading = passed.get("reading", 0) - published - abandoned
-    return {
-        "charged": charged - refunded - published - abandoned - reading,
-        "reading": reading,
-        "published": published,
-        "abandoned": abandoned + refunded,
-    }
-
-
-def _with_estimates(
-    connection: Connection, states: tuple[DatasetState, ...], *, most: int | None
-) -> Iterator[DatasetOverview]:
-    """Each data set with its estimate; with a limit, the data sets with the fewest releases have theirs first."""
-    added_up = [state for state in states if state.filter_budget is None]
-    counts = {state.name: _count_of(connection, state.name) for state in added_up}
-    left, estimates = most, {}
-    for state in sorted(added_up, key=lambda state: counts[state.name]):
-        if left is not None and counts[state.name] > left:
+def _with_estimates(ledger: Look, *, most: int | None) -> Iterator[DatasetOverview]:
+    """Give each data set with its estimate; with a limit, those with the fewest releases have theirs first."""
+    state, left, estimates = ledger.state, most, {}
+    paid: dict[str, list[Release]] = {name: [] for name in state.datasets}
+    registered: dict[str, list[SeriesRegistered]] = {name: [] for name in state.datasets}
+    for release in state.releases.values():
+        if release.series is None and not release.refunded:
+            paid[release.dataset].append(release)
+    for series in state.series.values():
+        registered[series.registered.dataset].append(series.registered)
+    counts = {name: len(paid[name]) + len(registered[name]) for name in state.datasets}
+    views = {name: DatasetState.of(known) for name, known in sorted(state.datasets.items())}
+    for name in sorted(counts, key=counts.__getitem__):
+        if views[name].filter_budget is not None:
+            continue
+        if left is not None and counts[name] > left:
             break  # those that follow have as many
-        charged = _charged(connection, state.name)
+        charged = Counter(one.charge.mechanism for one in ledger.releases(paid[name]))
+        for whole in registered[name]:
+            charged[whole.mechanism] += whole.price.releases
         work = len(charged) * charged.total()
         if left is not None and work > left:
             continue
         left = None if left is None else left - work
-        estimates[state.name] = composed_estimate(charged, account=state.account, rows_per_person=state.rows_per_person)
-    for state in states:
-        yield DatasetOverview(state=state, epsilon_estimate=estimates.get(state.name))
-
-
-def _pays_for_itself(name: str) -> tuple[ColumnElement[bool], ...]:
-    """Releases of a data set that no series paid for and whose cost was not given back."""
-    in_series = select(series_release.c.release_id).where(series_release.c.release_id == release.c.release_id)
-    return release.c.dataset == name, ~in_series.exists(), ~was_refunded(release)
-
-
-def _count_of(connection: Connection, name: str) -> int:
-    """How many mechanisms `_charged` would look up."""
-    alone = connection.execute(select(func.count()).select_from(release).where(*_pays_for_itself(name))).scalar_one()
-    registered = select(func.count()).select_from(series).where(series.c.dataset == name)
-    return alone + connection.execute(registered).scalar_one()
-
-
-def _charged(connection: Connection, name: str) -> Counter[Fields]:
-    """Mechanism → how many releases of it were charged to a data set and not given back; series count whole."""
-    charged: Counter[Fields] = Counter()
-    releases = select(entry).join(release, release.c.position == entry.c.position).where(*_pays_for_itself(name))
-    registrations = select(entry).join(series, series.c.position == entry.c.position).where(series.c.dataset == name)
-    paid, registered = (rows_in(connection, query) for query in (releases, registrations))
-    SignedState(connection).require(entry, [*paid, *registered], what=f"an entry of data set '{name}'")
-    for row in paid:
-        charged[recorded(row["body"], ReleaseCharged).mechanism] += 1
-    for row in registered:
-        whole = recorded(row["body"], SeriesRegistered)
-        charged[whole.mechanism] += whole.price.releases
-    return charged
+        view = views[name]
+        estimates[name] = composed_estimate(charged, account=view.account, rows_per_person=view.rows_per_person)
+    for name, view in views.items():
+        yield DatasetOverview(state=view, epsilon_estimate=estimates.get(name))

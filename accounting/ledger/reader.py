@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,46 +15,23 @@ from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.mechanism import Mechanism
 from ..theory.kinds.kind import Price
 from ..theory.kinds.registry import mechanism_record
+from .anchor_check import AnchorCheck, check_anchor
 from .chain.anchor import Anchoring
-from .chain.check import AnchorCheck, KeptVerification, Reached, check_anchor, verify_resumable
-from .chain.hashing import Finding, Head
-from .chain.signed_state import Place, head_of
+from .chain.hashing import Finding
 from .charge import DatasetContext, Receipt, charged_price
 from .database.schema import STREAMED
-from .database.schema import dataset as dataset_table
 from .database.schema import entry as entry_table
-from .database.schema import series as series_table
-from .database.store import OpenedLedger, open_store, present_head, require_known_kinds
+from .database.store import open_store
 from .entries.codec import entry_of_bytes, sorted_fields
 from .entries.kinds import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
+from .lookup import DatasetState, RecordedLook, ReleaseState, SeriesState
 from .overview import Overview, overview_of
 from .private_store.signing import PublicKey
-from .queries import (
-    DatasetState,
-    RecordedLook,
-    ReleaseState,
-    SeriesState,
-    all_series,
-    dataset_of,
-    datasets_of,
-    entries_of,
-    free_number,
-    last_published_of_series,
-    ledger_id_of,
-    names_of,
-    open_releases_of_dataset,
-    open_releases_of_series,
-    places_of,
-    private_looks,
-    registration_of,
-    release_of,
-    releases_of,
-    series_of,
-)
-from .rules.rule import StoredState, Violation, unknown
+from .rules.rule import Violation, known_by_name, unknown
 from .rules.series import all_releases_taken, other_specification
 from .rules.violations import budget_violations, unit_violations
-from .tokens import TokenState, tokens_of
+from .state import LedgerState, Place, Token
+from .transactions import Look, OpenedLedger, last_place, ledger_id_of, looking, looking_anchored
 
 if TYPE_CHECKING:
     from .chain.checkpoint import Policy
@@ -85,18 +63,25 @@ def open_reader(url: str) -> LedgerReader:
     Raises:
         InputRefused: there is none, or one of another schema revision.
     """
-    return LedgerReader(open_store(url, anchoring=None))
+    return LedgerReader(open_store(url, read_only=True))
 
 
 class LedgerReader(OpenedLedger):
-    """A ledger open for looking."""
+    """A ledger open for looking; what is asked by a name that the ledger doesn't have is refused (InputRefused)."""
+
+    def _looking(self) -> AbstractContextManager[Look]:
+        return looking(self._store)
+
+    def _state(self) -> LedgerState:
+        with self._looking() as ledger:
+            return ledger.state
 
     @property
     def ledger_id(self) -> str:
-        """The ledger's id, 64 hexadecimal digits.
+        """The ledger's id, 64 hexadecimal digits, by its first entry alone.
 
         Raises:
-            ReleaseFailed: the first entry is damaged.
+            ReleaseFailed: that entry is damaged.
         """
         with self._store.reading() as connection:
             return ledger_id_of(connection)
@@ -107,121 +92,67 @@ class LedgerReader(OpenedLedger):
         return self._store.shown
 
     def dataset(self, name: str) -> DatasetState:
-        """A data set with its account.
+        """Return a data set with its account."""
+        return DatasetState.of(known_by_name("dataset", name, self._state().datasets))
 
-        Raises:
-            InputRefused: the ledger has none of this name.
-        """
-        with self._store.looking() as connection:
-            state = dataset_of(connection, name)
-            known = () if state is not None else names_of(connection, dataset_table)
-        if state is None:
-            raise unknown("dataset", name, known=known).refusal
-        return state
+    def datasets(self) -> tuple[DatasetState, ...]:
+        """Return all data sets with their accounts, by name."""
+        return tuple(DatasetState.of(known) for _, known in sorted(self._state().datasets.items()))
 
     def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price, unit: DatasetUnit) -> Violation | None:
-        """What speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
+        """Return what speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
 
         Args:
             dataset: whose budget would pay.
             mechanism: what would be run.
             price: of it.
             unit: whose presence would be hidden.
-
-        Raises:
-            InputRefused: unknown data set.
         """
-        record = sorted_fields(mechanism_record(mechanism))
-        with self._store.looking() as connection:
-            state = StoredState(connection)
-            rules = budget_violations(
-                charged_price(price),
-                mechanism=record,
-                rows_per_person=price.rows_per_person,
-                dataset=dataset,
-                state=state,
-            )
-            broken = next(chain(unit_violations(dataset, unit, state), rules), None)
-            if broken is not None and broken.lacking:
-                broken = unknown("dataset", dataset, known=names_of(connection, dataset_table))
-        if broken is not None and broken.mistake:
-            raise broken.refusal
-        return broken
+        state = self._state()
+        known = known_by_name("dataset", dataset, state.datasets)
+        record, rows = sorted_fields(mechanism_record(mechanism)), price.rows_per_person
+        rules = budget_violations(charged_price(price), mechanism=record, rows_per_person=rows, known=known)
+        return next(chain(unit_violations(dataset, unit, state), rules), None)
 
     def dataset_context(self, receipt: Receipt) -> DatasetContext:
-        """What the ledger said of a release's data set when it was charged, whatever was recorded since.
-
-        Raises:
-            InputRefused: the receipt is not of this ledger.
-        """
-        with self._store.looking() as connection:
-            looks, dataset = private_looks(connection), registration_of(connection, receipt.dataset)
-            charged = release_of(connection, receipt.release_id)
-            place = None if charged is None else charged.charge.series
-            series = None if place is None else series_of(connection, place.name)
-        if dataset is None:
-            raise unknown("dataset", receipt.dataset).refusal
-        payer = series.registered if series is not None else None if charged is None else charged.charge
-        days = (
-            known.look.day
-            for known in looks
-            if known.position < receipt.position and known.look.dataset == receipt.dataset
-        )
-        free = series is not None and isinstance(series.registered, FreeSeriesRegistered)
+        """Return what the ledger said of a release's data set when it was charged, whatever was recorded since."""
+        with self._looking() as ledger:
+            state = ledger.state
+            charged, known = state.releases.get(receipt.release_id), state.datasets.get(receipt.dataset)
+            if charged is None or known is None:
+                raise unknown("dataset", receipt.dataset).refusal
+            series = None if charged.series is None else state.series[charged.series].registered
+            payer = series or ledger.releases([charged])[0].charge
+        looks = (look for position, look in state.looks if position < receipt.position)
         return DatasetContext(
-            rows_per_person=dataset.rows_per_person,
-            look_days=tuple(days),
-            registered=series.registered.mechanism if series is not None and free else None,
-            filter_budget=dataset if isinstance(dataset, FilterDatasetAdded) else None,
-            filter_charge=None if payer is None else payer.of_filter,
-            unit=dataset.fixed_unit,
+            rows_per_person=known.added.rows_per_person,
+            look_days=tuple(look.day for look in looks if look.dataset == receipt.dataset),
+            registered=series.mechanism if isinstance(series, FreeSeriesRegistered) else None,
+            filter_budget=known.added if isinstance(known.added, FilterDatasetAdded) else None,
+            filter_charge=payer.of_filter,
+            unit=known.added.fixed_unit,
         )
 
     def private_looks(self) -> tuple[RecordedLook, ...]:
-        """All private looks that were recorded, in their order."""
-        with self._store.looking() as connection:
-            return private_looks(connection)
+        """Return all private looks that were recorded, in their order."""
+        return tuple(RecordedLook(position=position, look=look) for position, look in self._state().looks)
 
     def budget_raises(self) -> tuple[tuple[int, BudgetRaised], ...]:
-        """Every raise of a budget with its place, in their order."""
-        with self._store.looking() as connection:
-            return entries_of(connection, BudgetRaised)
+        """Return every raise of a budget with its place, in their order."""
+        return tuple(self._state().raises)
 
     def series(self, name: str) -> SeriesState:
-        """A series as the ledger knows it.
-
-        Raises:
-            InputRefused: the ledger has none of this name.
-        """
-        with self._store.looking() as connection:
-            state = series_of(connection, name)
-            known = () if state is not None else names_of(connection, series_table)
-        if state is None:
-            raise unknown("series", name, known=known).refusal
-        return state
+        """Return a series as the ledger knows it."""
+        return SeriesState.of(known_by_name("series", name, self._state().series))
 
     def all_series(self) -> tuple[SeriesState, ...]:
-        """All series, in the order of their registration."""
-        with self._store.looking() as connection:
-            return all_series(connection)
-
-    def open_releases_of_series(self, name: str) -> tuple[ReleaseState, ...]:
-        """Releases of a series that are charged and neither published nor abandoned, by their numbers."""
-        with self._store.looking() as connection:
-            return open_releases_of_series(connection, name)
+        """Return all series, in the order of their registration."""
+        return tuple(map(SeriesState.of, self._state().series.values()))
 
     def last_published_of_series(self, name: str) -> str | None:
-        """Id of the release of a series that was published last; None where none is."""
-        with self._store.looking() as connection:
-            return last_published_of_series(connection, name)
-
-    def open_releases_of_dataset(self, name: str) -> tuple[ReleaseState, ...]:
-        """Releases of a data set that are charged and neither published nor abandoned, in the order of their charges.
-
-        The time grows with the data set's releases, which its budget bounds.
-        """
-        with self._store.looking() as connection:
-            return open_releases_of_dataset(connection, name)
+        """Return the id of the release of a series that was charged last of those published; None where none is."""
+        releases = reversed(self._state().releases.values())
+        return next((one.release_id for one in releases if (one.series, one.stage) == (name, "published")), None)
 
     def look_at_series(
         self,
@@ -233,7 +164,7 @@ class LedgerReader(OpenedLedger):
         unit: DatasetUnit,
         part: int | None = None,
     ) -> Violation | None:
-        """Look whether a series would pay for one more release now; nothing is reserved or recorded.
+        """Return what speaks against one more release that a series pays for; nothing is reserved or recorded.
 
         Args:
             name: of the series.
@@ -242,52 +173,61 @@ class LedgerReader(OpenedLedger):
             mechanism: what would be run.
             unit: whose presence would be hidden.
             part: that it would be of, where the series' mechanisms differ.
-
-        Raises:
-            InputRefused: the ledger has no series of this name.
         """
-        record = sorted_fields(mechanism_record(mechanism))
-        with self._store.looking() as connection:
-            state = series_of(connection, name)
-            if state is None:
-                raise unknown("series", name).refusal
-            full = free_number(connection, state, part=part) is None
-            units = unit_violations(dataset, unit, StoredState(connection))
-            other_unit = next(units, None) if dataset == state.registered.dataset else None
-        number = places_of(state.registered, part)[0]
-        other = other_specification(
-            state.registered, dataset=dataset, spec_digest=spec_digest, mechanism=record, number=number
+        state = self._state()
+        known = known_by_name("series", name, state.series)
+        registered, number, record = known.registered, known.places(part)[0], sorted_fields(mechanism_record(mechanism))
+        of_unit = unit_violations(dataset, unit, state) if dataset == registered.dataset else ()
+        other = next(iter(of_unit), None) or other_specification(
+            registered, dataset=dataset, spec_digest=spec_digest, mechanism=record, number=number
         )
-        return other_unit or other or (all_releases_taken(state.registered, number=number) if full else None)
+        if other is None and known.free_number(part) is None:
+            return all_releases_taken(registered, number=number)
+        return other
 
     def release(self, release_id: str) -> ReleaseState | None:
-        """A release as the ledger knows it, None where it has none of this id."""
-        with self._store.looking() as connection:
-            return release_of(connection, release_id)
+        """Return a release as the ledger knows it, None where it has none of this id."""
+        with self._looking() as ledger:
+            known = ledger.state.releases.get(release_id)
+            return None if known is None else ledger.releases([known])[0]
 
     def releases(self) -> tuple[ReleaseState, ...]:
-        """All releases, in the order of their charges."""
-        with self._store.looking() as connection:
-            return releases_of(connection)
+        """Return all releases, in the order of their charges."""
+        with self._looking() as ledger:
+            return ledger.releases(ledger.state.releases.values())
 
-    def tokens(self) -> tuple[TokenState, ...]:
-        """All tokens of the auditors' pages, in the order of their addition."""
-        with self._store.looking() as connection:
-            return tokens_of(connection)
+    def open_releases(self, *, dataset: str | None = None, series: str | None = None) -> tuple[ReleaseState, ...]:
+        """Return releases that are neither published nor abandoned, in the order of their charges.
+
+        Args:
+            dataset: only those that are charged to it.
+            series: only those that it pays for; then in the order of their numbers.
+        """
+        with self._looking() as ledger:
+            known = [
+                one
+                for one in ledger.state.releases.values()
+                if one.open and dataset in (None, one.dataset) and series in (None, one.series)
+            ]
+            return ledger.releases(known if series is None else sorted(known, key=lambda one: one.number or 0))
+
+    def tokens(self) -> tuple[Token, ...]:
+        """Return all tokens of the auditors' pages, in the order of their addition."""
+        return tuple(self._state().tokens.values())
 
     def overview(self, *, latest: int | None) -> Overview:
-        """The whole ledger at a glance, in one state.
+        """Return the whole ledger at a glance, in one state.
 
         Args:
             latest: how many series and releases to list; None for all, and for estimates that take their time.
         """
-        with self._store.looking() as connection:
-            return overview_of(connection, latest=latest)
+        with self._looking() as ledger:
+            return overview_of(ledger, latest=latest)
 
     def head(self) -> Place:
-        """The last entry's place in the chain."""
+        """Return the last entry's place as it is stored."""
         with self._store.reading() as connection:
-            return head_of(connection)
+            return last_place(connection)
 
     def require_anchored(self, anchoring: Anchoring) -> None:
         """Refuse a ledger that is behind its anchor, or that others wrote, before anything depends on what it says.
@@ -297,78 +237,52 @@ class LedgerReader(OpenedLedger):
                 or its anchor is missing or damaged; or it has entries of kinds that this version doesn't know.
             InputRefused: the anchor can't be read.
         """
-        ledger_id = self.ledger_id
-        last = anchoring.last_of(ledger_id)
-        with self._store.reading() as connection:
-            anchoring.require_continued(connection, ledger_id=ledger_id, last=last)
-            anchoring.require_signed(connection, present_head(connection))
-            require_known_kinds(connection, self.shown)
-
-    def datasets(self) -> tuple[DatasetState, ...]:
-        """All data sets with their accounts, by name."""
-        with self._store.looking() as connection:
-            return datasets_of(connection)
+        with looking_anchored(self._store, anchoring):
+            pass
 
     def entries(self) -> Iterator[RecordedEntry]:
-        """All entries in the order of the chain, read as they are asked for.
+        """Give all entries in the order of the chain, read as they are asked for.
 
         Raises:
             ReleaseFailed: an entry of a kind that this version does not know, or a damaged one.
         """
         with self._store.reading() as connection:
-            rows = connection.execute(select(entry_table).order_by(entry_table.c.position), execution_options=STREAMED)
-            for row in rows:
-                read = self._entry(row.position, row.body)
-                yield RecordedEntry(position=row.position, previous=row.previous, hash=row.hash, entry=read)
-
-    def _entry(self, position: int, body: object) -> Entry:
-        """An entry as it is stored; SQLite may hold something else than text."""
-        try:
-            return entry_of_bytes(str(body).encode("ascii"))
-        except ValueError:
-            raise ReleaseFailed(
-                f"entry {position} can't be read.",
-                where=self._store.shown,
-                not_done="It is damaged, or was written by a later version.",
-                remedy="Run `crowdblend ledger verify`.",
-            ) from None
+            chain = select(entry_table).order_by(entry_table.c.position)
+            with connection.execute(chain, execution_options=STREAMED) as rows:
+                for row in rows:
+                    try:
+                        read = entry_of_bytes(row.body.encode("ascii"))
+                    except ValueError:
+                        raise ReleaseFailed(
+                            f"entry {row.position} can't be read.",
+                            where=self.shown,
+                            not_done="It is damaged, or was written by a later version.",
+                            remedy="Run `crowdblend ledger verify`.",
+                        ) from None
+                    yield RecordedEntry(position=row.position, previous=row.previous, hash=row.hash, entry=read)
 
     def verify(self) -> tuple[Finding, ...]:
-        """Everything that does not hold: chain, prices, single use, accounts, derived tables, guards.
+        """Return everything that does not hold: chain, prices, single use, accounts, snapshot, schema.
 
         What was cut off at the end together with all that followed from it can't be seen from inside, nor can a
         chain that was written anew as a whole: that takes `verify_anchor`.
         """
-        from .rules.audit import (
-            verify_ledger,  # with it come all prices' modules, which a look at the ledger does without
-        )
+        from .verification import verify_ledger  # with it come all prices' modules, which a look does without
 
         with self._store.reading() as connection:
             return verify_ledger(connection)
 
-    def verify_resumed(self, kept: KeptVerification | None) -> tuple[tuple[Finding, ...], Reached | None]:
-        """The same, going on from an earlier verification; what was reached is told where all holds.
-
-        Args:
-            kept: of an earlier verification; None to begin with the first entry.
-
-        Raises:
-            InputRefused: it is of another ledger.
-        """
-        return verify_resumable(kept, connect=self._store.reading)
-
-    def verify_anchor(self, path: Path, *, trusted: tuple[PublicKey, ...], asked: Head | None = None) -> AnchorCheck:
+    def verify_anchor(self, path: Path, *, trusted: tuple[PublicKey, ...]) -> AnchorCheck:
         """Hold the chain against an anchor: truncation, rollback and a chain written anew are found.
 
         Args:
             path: the anchor's file, or a copy of it.
             trusted: public keys that may have signed it; where there are none, it isn't checked whose they are.
-            asked: a head whose line in the anchor is wanted.
 
         Raises:
             InputRefused: the anchor can't be read.
         """
-        return check_anchor(path, connect=self._store.reading, trusted=trusted, asked=asked)
+        return check_anchor(path, connect=self._store.reading, trusted=trusted)
 
     def verify_witnessed(self, path: Path, *, policy: Policy, trusted: tuple[PublicKey, ...]) -> WitnessCheck:
         """Hold the chain against what witnesses have seen: one that was written anew with its private store is found.

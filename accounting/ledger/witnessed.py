@@ -20,12 +20,12 @@ from ...mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from .chain import checkpoint as tlog
 from .chain.hashing import GENESIS, link_hash
 from .database.schema import STREAMED, entry
-from .database.store import Store, open_store, present_head
+from .database.store import Store, open_store
 from .entries.codec import entry_of_bytes
 from .entries.kinds import Entry, ReleaseCharged
 from .file_access import read_given, replace_private
 from .private_store.signing import PublicKey
-from .queries import ledger_id_of
+from .transactions import ledger_id_of, looking_anchored
 
 if TYPE_CHECKING:
     import httpx
@@ -106,19 +106,17 @@ def _tree(connection: Connection) -> tuple[tlog.MerkleTree, str]:
 
     INVARIANT: a leaf is an entry's hash as it follows from the bytes of all entries up to it, not as it is stored.
     """
-    rows = connection.execute(
-        select(entry.c.position, entry.c.body).order_by(entry.c.position), execution_options=STREAMED
-    )
-    leaves, previous = [], GENESIS
-    for expected, (position, body) in enumerate(rows):
-        if position != expected or not body.isascii():
-            raise ReleaseFailed(
-                f"entry {expected} is missing or damaged, so that no checkpoint can be computed.",
-                not_done="",
-                remedy="Run `crowdblend ledger verify`.",
-            )
-        previous = link_hash(previous=previous, position=position, body=body.encode("ascii"))
-        leaves.append(bytes.fromhex(previous))
+    chain, leaves, previous = select(entry.c.position, entry.c.body).order_by(entry.c.position), [], GENESIS
+    with connection.execute(chain, execution_options=STREAMED) as rows:
+        for expected, (position, body) in enumerate(rows):
+            if position != expected or not body.isascii():
+                raise ReleaseFailed(
+                    f"entry {expected} is missing or damaged, so that no checkpoint can be computed.",
+                    not_done="",
+                    remedy="Run `crowdblend ledger verify`.",
+                )
+            previous = link_hash(previous=previous, position=position, body=body.encode("ascii"))
+            leaves.append(bytes.fromhex(previous))
     return tlog.MerkleTree(leaves), previous
 
 
@@ -145,7 +143,7 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
                 remedy="Write its URL at the end of its line.",
             )
     key = anchoring.keys.current()
-    with closing(open_store(url, anchoring=None)) as store:
+    with closing(open_store(url, read_only=True)) as store:
         tree, ledger_id = _own_tree(store, anchoring)
     before = _kept(checkpoint)
     if before is not None:
@@ -182,14 +180,9 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
 
 def _own_tree(store: Store, anchoring: Anchoring) -> tuple[tlog.MerkleTree, str]:
     """The tree of a ledger whose head this private store signed, and the ledger's id."""
-    with store.reading() as connection:
-        ledger_id = ledger_id_of(connection)
-    last = anchoring.last_of(ledger_id)
-    with store.reading() as connection:
-        head = present_head(connection)
-        anchoring.require_continued(connection, ledger_id=ledger_id, last=last)
-        anchoring.require_signed(connection, head)
-        tree, end = _tree(connection)
+    with looking_anchored(store, anchoring) as ledger:
+        head = ledger.head
+        tree, end = _tree(ledger.connection)
     if (tree.size - 1, end) != (head.position, head.hash):
         raise AccountantRefused(
             "the signed head doesn't follow from the entries: one of them was changed.",
@@ -197,7 +190,7 @@ def _own_tree(store: Store, anchoring: Anchoring) -> tuple[tlog.MerkleTree, str]
             not_done=NOT_WITNESSED,
             remedy="Run `crowdblend ledger verify`.",
         )
-    return tree, ledger_id
+    return tree, head.ledger_id
 
 
 def _kept(path: Path) -> tlog.Checkpoint | None:
@@ -439,7 +432,7 @@ def _ledger_of_head(
 ) -> tuple[tlog.MerkleTree, tlog.Checkpoint, Row[Any] | None]:
     """The tree of a ledger, the checkpoint in a file that it continues, and the row of an entry, if there is one."""
     latest = _required(head)
-    with closing(open_store(url, anchoring=None)) as store, store.reading() as connection:
+    with closing(open_store(url, read_only=True)) as store, store.reading() as connection:
         tree, _ = _tree(connection)
         asked = select(entry.c.previous, entry.c.body).where(entry.c.position == min(position, tree.size))
         row = connection.execute(asked).one_or_none()

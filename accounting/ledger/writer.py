@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import fields
+from contextlib import AbstractContextManager, contextmanager
 from datetime import date
 from decimal import Decimal
 from itertools import chain
 
-from sqlalchemy import Connection
-
 from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..theory.composition.group_privacy import no_price_for_surveyed_group
 from .chain.anchor import Anchoring
-from .chain.append import append_entry
-from .chain.signed_state import Place
 from .charge import Receipt, ReleaseCharge, SeriesRegistration, price_faults
-from .database.store import OpenedLedger, Store, open_store
+from .database.store import Store, open_store
 from .entries.kinds import (
     BudgetRaised,
     DataAccess,
@@ -40,10 +35,12 @@ from .entries.kinds import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from .queries import RecordedLook, ReleaseState, free_number, ledger_id_of, places_of, series_of
-from .rules.rule import StoredState, unknown
-from .rules.violations import unit_violations, violations
-from .tokens import secret_digest, token_text, tokens_of
+from .lookup import RecordedLook
+from .rules.rule import known_by_name, unknown
+from .rules.violations import rows_violations, unit_violations, violations
+from .state import Dataset, Place, Release
+from .tokens import secret_digest, token_text
+from .transactions import Look, OpenedLedger, Write, looking, writing
 
 __all__ = ["LedgerWriter", "Receipt", "ReleaseCharge", "open_writer"]
 
@@ -61,7 +58,7 @@ def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
         AccountantRefused: the ledger is behind its anchor.
     """
     try:
-        return LedgerWriter(open_store(url, anchoring=anchoring))
+        return LedgerWriter(open_store(url, read_only=False), anchoring)
     except ReleaseFailed as failure:
         raise InputRefused(
             failure.what,
@@ -74,10 +71,14 @@ def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
 class LedgerWriter(OpenedLedger):
     """A ledger open for writing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, anchoring: Anchoring) -> None:
         super().__init__(store)
-        with store.writing() as connection:
-            self.ledger_id = ledger_id_of(connection)
+        self._anchoring = anchoring
+        with self._writing() as ledger:
+            self.ledger_id = ledger.state.ledger_id
+
+    def _writing(self) -> AbstractContextManager[Write]:
+        return writing(self._store, self._anchoring)
 
     def add_dataset(
         self,
@@ -93,17 +94,9 @@ class LedgerWriter(OpenedLedger):
         accounting: FilterAccounting | None = None,
         unit: DatasetUnit | None = None,
     ) -> None:
-        """Register a data set and its budget.
+        """Register a data set and its budget, as the entry `DatasetAdded` has them.
 
         Args:
-            name: unique in the ledger.
-            epsilon: budget of ε, more than 0.
-            delta: budget of δ, below 1.
-            relation: the one neighbouring relation that its prices must hold for.
-            survey_rate: rate of the data set's own sampling where that is part of the price, else None.
-            rows_per_person: the most records that one person has in a delivery.
-            by: who adds it.
-            day: today.
             accounting: how its budget is accounted if it is a filter's; None for one that adds prices up.
             unit: whose presence all its releases hide; None fixes none, as earlier versions did.
 
@@ -124,25 +117,16 @@ class LedgerWriter(OpenedLedger):
                 by=by,
                 day=day,
             )
-            values = {field.name: getattr(added, field.name) for field in fields(added)}
             if accounting is not None and unit is not None:
-                added = FilterUnitDatasetAdded(**values, accounting=accounting, unit=unit)
+                added = FilterUnitDatasetAdded.of(added, accounting=accounting, unit=unit)
             elif accounting is not None:
-                added = FilterDatasetAdded(**values, accounting=accounting)
+                added = FilterDatasetAdded.of(added, accounting=accounting)
             elif unit is not None:
-                added = UnitDatasetAdded(**values, unit=unit)
+                added = UnitDatasetAdded.of(added, unit=unit)
         self._record(added)
 
     def raise_budget(self, *, name: str, epsilon: Decimal, delta: Decimal, reason: str, by: str, day: date) -> None:
-        """Replace a data set's budget by a larger one.
-
-        Args:
-            name: of the data set.
-            epsilon: the new budget of ε, not the difference.
-            delta: the new budget of δ.
-            reason: why, in one line.
-            by: who raises it.
-            day: today.
+        """Replace a data set's budget by a larger one, which is given and not the difference.
 
         Raises:
             InputRefused: unknown data set, a value outside its range, or a budget that is not larger.
@@ -152,13 +136,7 @@ class LedgerWriter(OpenedLedger):
         self._record(raised)
 
     def record_look(self, *, dataset: str, what: str, by: str, day: date) -> RecordedLook:
-        """Record that somebody looked at a data set's records outside any release.
-
-        Args:
-            dataset: whose records were looked at.
-            what: what was looked at, in one line; never a value of the records.
-            by: who looked.
-            day: today.
+        """Record that somebody looked at a data set's records outside any release; `what` never has a value of them.
 
         Returns:
             The look with its place in the chain: the proof that it is recorded, for whoever reads records by it.
@@ -180,10 +158,9 @@ class LedgerWriter(OpenedLedger):
         """
         with _well_formed():
             entry = registration.entry
-        _price_beforehand(entry, registration.price.rows_per_person, mechanism=entry.mechanism)
-        with self._store.writing() as connection:
-            rows = registration.price.rows_per_person
-            _, refusal = _pay(connection, entry, rows_per_person=rows, unit=registration.unit)
+        _price_beforehand(entry, registration, mechanism=entry.mechanism)
+        with self._writing() as ledger:
+            refusal = _pay(ledger, entry, registration)
         if refusal is not None:
             raise refusal
 
@@ -200,31 +177,31 @@ class LedgerWriter(OpenedLedger):
         """
         with _well_formed():
             entry = charge.entry_at(None if charge.series is None else 1)
-        registered = None if charge.series is None else self._registered(charge.series)
-        paid = registered if isinstance(registered, FreeSeriesRegistered) else entry
-        _price_beforehand(entry, charge.price.rows_per_person, mechanism=paid.mechanism)
-        with self._store.writing() as connection:
+        priced: ReleaseCharged | SeriesRegistered = entry
+        if charge.series is not None:
+            with looking(self._store) as ledger:
+                registered = known_by_name("series", charge.series, ledger.state.series).registered
+            priced = registered if isinstance(registered, FreeSeriesRegistered) else entry
+        _price_beforehand(entry, charge, mechanism=priced.mechanism)
+        with self._writing() as ledger:
             if charge.series is not None:
-                entry = charge.entry_at(_next_number(connection, charge.series, part=charge.part))
-            rows = charge.price.rows_per_person
-            place, refusal = _pay(connection, entry, rows_per_person=rows, unit=charge.unit)
+                series = known_by_name("series", charge.series, ledger.state.series)
+                # Where no place is free it is the first, and the rules refuse that.
+                entry = charge.entry_at(series.free_number(charge.part) or series.places(charge.part)[0])
+            refusal = _pay(ledger, entry, charge)
         if refusal is not None:
             raise refusal
-        return Receipt.of(entry, ledger_id=self.ledger_id, position=place.position, link=place.hash)
+        return ledger.state.releases[entry.release_id].receipt(self.ledger_id)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
-        """The charge that a receipt is for, as the ledger has it.
-
-        Raises:
-            AccountantRefused: the receipt is not of this ledger.
-        """
-        with self._store.looking() as connection:
-            return _paid_release(StoredState(connection), receipt).charge
+        """The charge that a receipt is for, as the ledger has it; refused where it is not of this ledger."""
+        with looking(self._store) as ledger:
+            return ledger.releases([_paid_release(ledger, receipt)])[0].charge
 
     def has_release(self, release_id: str) -> bool:
         """Return whether a release of this id was charged."""
-        with self._store.looking() as connection:
-            return StoredState(connection).release(release_id) is not None
+        with looking(self._store) as ledger:
+            return release_id in ledger.state.releases
 
     def mark_reading(self, receipt: Receipt) -> None:
         """Record that records are about to be read: from here on the cost is spent for ever.
@@ -234,39 +211,27 @@ class LedgerWriter(OpenedLedger):
         Raises:
             AccountantRefused: the receipt is not of this ledger, or the release was published or abandoned.
         """
-        with self._store.writing() as connection:
-            state = StoredState(connection)
-            if _paid_release(state, receipt).stage != "reading":
-                _append(connection, ReleaseReading(release_id=receipt.release_id), state)
+        with self._writing() as ledger:
+            if _paid_release(ledger, receipt).stage != "reading":
+                _append(ledger, ReleaseReading(release_id=receipt.release_id))
 
     def mark_published(self, receipt: Receipt, output_hashes: OutputHashes) -> None:
         """Close a release whose files are in view.
 
         A second call with the same files changes nothing, so that a resumed release may make it again.
 
-        Args:
-            receipt: of the release.
-            output_hashes: name and SHA-256 (hex) of each published file.
-
         Raises:
             AccountantRefused: the receipt is not of this ledger, or the release is not being read.
             ValueError: a name or digest has another form.
         """
         entry = ReleasePublished(release_id=receipt.release_id, output_hashes=tuple(sorted(output_hashes)))
-        with self._store.writing() as connection:
-            state = StoredState(connection)
-            known = _paid_release(state, receipt)
+        with self._writing() as ledger:
+            known = ledger.releases([_paid_release(ledger, receipt)])[0]
             if known.stage != "published" or known.output_hashes != entry.output_hashes:
-                _append(connection, entry, state)
+                _append(ledger, entry)
 
     def abandon(self, *, release_id: str, reason: str, by: str, day: date) -> bool:
         """Give a release up; its id and its sample stay used.
-
-        Args:
-            release_id: the release.
-            reason: why, in one line.
-            by: who abandons it.
-            day: today.
 
         Returns:
             Whether the cost was given back: only where `reading` was never recorded.
@@ -275,15 +240,14 @@ class LedgerWriter(OpenedLedger):
             InputRefused: no such release, or a reason that the ledger can't hold.
             AccountantRefused: the release was published, or abandoned before.
         """
-        with self._store.writing() as connection:
-            state = StoredState(connection)
-            outcomes = state.outcomes(release_id)
-            if not outcomes:
+        with self._writing() as ledger:
+            known = ledger.state.releases.get(release_id)
+            if known is None:
                 raise unknown("release", release_id).refusal
-            refunded = "reading" not in outcomes
+            refunded = known.refunded or known.stage == "charged"
             with _well_formed():
                 entry = ReleaseAbandoned(release_id=release_id, reason=reason, refunded=refunded, by=by, day=day)
-            _append(connection, entry, state)
+            _append(ledger, entry)
             return refunded
 
     def add_token(self, *, name: str, expires: date, by: str, day: date, randomness: Callable[[int], bytes]) -> str:
@@ -299,14 +263,14 @@ class LedgerWriter(OpenedLedger):
         with _well_formed():
             digest = secret_digest(token_id, secret)
             added = TokenAdded(token_id=token_id, name=name, secret_digest=digest, expires=expires, by=by, day=day)
-        with self._store.writing() as connection:
-            if any(state.added.name == name and state.opens(day) for state in tokens_of(connection)):
+        with self._writing() as ledger:
+            if any(token.added.name == name and token.opens(day) for token in ledger.state.tokens.values()):
                 raise InputRefused(
                     "a token of this name is in use.",
                     where=f"token '{name}'",
                     remedy="Revoke it first with `crowdblend token revoke`, or choose another name.",
                 )
-            _append(connection, added, StoredState(connection))
+            _append(ledger, added)
         return token_text(token_id, secret)
 
     def revoke_token(self, *, name: str, by: str, day: date) -> str:
@@ -315,14 +279,14 @@ class LedgerWriter(OpenedLedger):
         Raises:
             InputRefused: there is none that was not revoked, or a value that the ledger can't hold.
         """
-        with self._store.writing() as connection:
-            known = [state.added for state in tokens_of(connection) if state.revoked is None]
+        with self._writing() as ledger:
+            known = [token.added for token in ledger.state.tokens.values() if token.revoked is None]
             found = [added.token_id for added in known if name in (added.name, added.token_id)]
             if not found:
                 raise unknown("token", name).refusal
             with _well_formed():
                 revoked = TokenRevoked(token_id=found[-1], by=by, day=day)
-            _append(connection, revoked, StoredState(connection))
+            _append(ledger, revoked)
         return found[-1]
 
     def record_refusal(self, *, release_id: str | None, dataset: str, cause: str, reason: str, day: date) -> None:
@@ -337,18 +301,10 @@ class LedgerWriter(OpenedLedger):
             refused = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
         self._record(refused)
 
-    def _registered(self, name: str) -> SeriesRegistered:
-        """A series as it was registered, whose price its releases bear."""
-        with self._store.looking() as connection:
-            known = series_of(connection, name)
-        if known is None:
-            raise unknown("series", name).refusal
-        return known.registered
-
     def _record(self, entry: Entry) -> Place:
         """Write one entry, in a transaction of its own."""
-        with self._store.writing() as connection:
-            return _append(connection, entry, StoredState(connection))
+        with self._writing() as ledger:
+            return _append(ledger, entry)
 
 
 @contextmanager
@@ -360,72 +316,59 @@ def _well_formed() -> Iterator[None]:
         raise InputRefused(f"{error}.", where="ledger") from None
 
 
-def _append(connection: Connection, entry: Entry, state: StoredState) -> Place:
+def _append(ledger: Write, entry: Entry) -> Place:
     """Append an entry that breaks no rule, or refuse it."""
-    for violation in violations(entry, state):
+    for violation in violations(entry, ledger.state):
         raise violation.refusal
-    return append_entry(connection, entry, state)
+    return ledger.append(entry)
 
 
 def _pay(
-    connection: Connection, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int, unit: DatasetUnit | None
-) -> tuple[Place, Refusal | None]:
+    ledger: Write, entry: ReleaseCharged | SeriesRegistered, asked: ReleaseCharge | SeriesRegistration
+) -> Refusal | None:
     """Append a charge, or a record of its refusal by the accountant, which is kept as evidence and given back."""
-    state = StoredState(connection)
-    entry = _accounted(entry, state.dataset(entry.dataset), rows_per_person=rows_per_person)
-    of_unit = () if unit is None else unit_violations(entry.dataset, unit, state)
-    violation = next(chain(of_unit, violations(entry, state, rows_per_person=rows_per_person)), None)
+    state, rows_per_person = ledger.state, asked.price.rows_per_person
+    known = state.datasets.get(entry.dataset)
+    entry = _accounted(entry, known, rows_per_person=rows_per_person)
+    of_unit = () if asked.unit is None else unit_violations(entry.dataset, asked.unit, state)
+    of_rows = () if known is None else rows_violations(known, rows_per_person)
+    violation = next(chain(of_unit, of_rows, violations(entry, state)), None)
     if violation is None:
-        return append_entry(connection, entry, state), None
+        ledger.append(entry)
+        return None
     refusal = violation.refusal
     if violation.mistake:
         raise refusal
-    refused = ReleaseRefused(
-        release_id=entry.release_id if isinstance(entry, ReleaseCharged) else None,
-        dataset=entry.dataset,
-        cause=violation.cause,
-        reason=refusal.message,
-        day=entry.day,
-    )
-    return append_entry(connection, refused, state), refusal
+    release_id = entry.release_id if isinstance(entry, ReleaseCharged) else None
+    ledger.append(ReleaseRefused.of(entry, release_id=release_id, cause=violation.cause, reason=refusal.message))
+    return refusal
 
 
 def _accounted(
-    entry: ReleaseCharged | SeriesRegistered, dataset: DatasetAdded | None, *, rows_per_person: int
+    entry: ReleaseCharged | SeriesRegistered, dataset: Dataset | None, *, rows_per_person: int
 ) -> ReleaseCharged | SeriesRegistered:
     """A charge with what it takes of a filter budget, where its data set has one and no series has paid."""
     paid = isinstance(entry, ReleaseCharged) and entry.series is not None
-    if paid or not isinstance(dataset, FilterDatasetAdded) or isinstance(entry, FreeSeriesRegistered):
+    added = None if dataset is None else dataset.added
+    if paid or not isinstance(added, FilterDatasetAdded) or isinstance(entry, FreeSeriesRegistered):
         return entry
     from .filter_budget import FilterBudget, charged_to  # numerics that an additive data set does without
 
-    return charged_to(FilterBudget.of(dataset), entry, rows_per_person=rows_per_person)
+    return charged_to(FilterBudget.of(added), entry, rows_per_person=rows_per_person)
 
 
-def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, rows_per_person: int, *, mechanism: Fields) -> None:
+def _price_beforehand(
+    entry: ReleaseCharged | SeriesRegistered, asked: ReleaseCharge | SeriesRegistration, *, mechanism: Fields
+) -> None:
     """Compute a price before the transaction, since it takes time; the rules find it computed."""
-    price_faults(
-        mechanism=mechanism, price=entry.price, epsilon_paper=entry.epsilon_paper, rows_per_person=rows_per_person
-    )
+    rows, paper = asked.price.rows_per_person, entry.epsilon_paper
+    price_faults(mechanism=mechanism, price=entry.price, epsilon_paper=paper, rows_per_person=rows)
 
 
-def _next_number(connection: Connection, series: str, *, part: int | None) -> int:
-    """The place of a series' next release, or of a part's.
-
-    Where none is left it is the first, and where there is no such series 1: the rules refuse both.
-    """
-    known = series_of(connection, series)
-    return 1 if known is None else free_number(connection, known, part=part) or places_of(known.registered, part)[0]
-
-
-def _paid_release(state: StoredState, receipt: Receipt) -> ReleaseState:
-    """The release that a receipt pays for.
-
-    Raises:
-        AccountantRefused: the receipt was not given by this ledger.
-    """
-    known = state.release(receipt.release_id)
-    if known is None or known.receipt != receipt:
+def _paid_release(ledger: Look, receipt: Receipt) -> Release:
+    """Return the release that a receipt pays for; refuse a receipt that this ledger did not give."""
+    known = ledger.state.releases.get(receipt.release_id)
+    if known is None or known.receipt(ledger.state.ledger_id) != receipt:
         raise AccountantRefused(
             "this receipt is not of this ledger.",
             where=f"release '{receipt.release_id}'",

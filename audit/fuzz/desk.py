@@ -16,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import open_writer

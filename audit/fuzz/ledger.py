@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
+from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.ledger.chain.anchor import DOMAIN as ANCHOR_DOMAIN
 from crowdblend.accounting.ledger.chain.hashing import link_hash
 from crowdblend.accounting.ledger.charge import DatasetContext, ReleaseCharge
@@ -157,13 +157,11 @@ def _forge(path: Path, bodies: list[Any], place: int, body: bytes) -> None:
         for position, one in enumerate(bodies):
             raw_bytes = one if isinstance(one, bytes) else one.encode()
             own = link_hash(previous=previous, position=position, body=raw_bytes)
-            row = (position, previous, own, "budget-raised/1", one)
+            row = (position, previous, own, one)
             if position >= place:
                 connection.execute("DELETE FROM entry WHERE position = ?", row[:1])
                 with contextlib.suppress(sqlite3.IntegrityError):  # the tables refuse some forms by themselves
-                    connection.execute(
-                        "INSERT INTO entry (position, previous, hash, kind, body) VALUES (?,?,?,?,?)", row
-                    )
+                    connection.execute("INSERT INTO entry (position, previous, hash, body) VALUES (?,?,?,?)", row)
             previous = own
         connection.commit()
 

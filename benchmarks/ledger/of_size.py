@@ -1,10 +1,9 @@
-"""A sound ledger of any size, quickly: the ledger's own entries and rows, checked as they are made, written in bulk."""
+"""A sound ledger of any size, quickly: entries that are checked as they are made, written in one transaction."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
@@ -12,13 +11,8 @@ from functools import cache
 from itertools import count
 
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.chain.check import Reached, RowDigests
-from crowdblend.accounting.ledger.chain.hashing import link_hash, node_digest
-from crowdblend.accounting.ledger.chain.signed_state import head_of
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, STREAMED, entry
-from crowdblend.accounting.ledger.database.store import open_store, present_head
-from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.entries.kinds import (
     DatasetAdded,
     Entry,
@@ -27,12 +21,12 @@ from crowdblend.accounting.ledger.entries.kinds import (
     ReleaseReading,
     ReleaseRefused,
 )
-from crowdblend.accounting.ledger.rules.audit import Replay
-from crowdblend.accounting.ledger.rules.state_tree import WholeState, keep_state
+from crowdblend.accounting.ledger.rules.violations import violations
+from crowdblend.accounting.ledger.state import LedgerState
+from crowdblend.accounting.ledger.transactions import writing
 from crowdblend.accounting.theory.kinds.kind import Price
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.microdata import StronglySafeRelease
-from sqlalchemy import Connection, Table, insert, select
 
 __all__ = ["charge_of", "grow"]
 
@@ -43,7 +37,6 @@ MECHANISMS = tuple(
 )
 DATASETS = tuple(f"population-{number}" for number in range(10))
 RELEASES_OF_A_SERIES = 52
-BATCH = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +84,7 @@ def charge_of(number: int, *, label: str = "release", series: str | None = None)
     )
 
 
-def grow(url: str, *, anchoring: Anchoring, entries: int, kept_at: int | None = None) -> Reached | None:
+def grow(url: str, *, anchoring: Anchoring, entries: int) -> None:
     """Bring a ledger that is empty, or that this function made, to a number of entries.
 
     Two of five releases are of series of 52; of twenty, one is given up unread, one while it is read, and one more is
@@ -101,69 +94,32 @@ def grow(url: str, *, anchoring: Anchoring, entries: int, kept_at: int | None = 
         url: of the ledger.
         anchoring: of the ledger; its last head is anchored.
         entries: how many entries it shall have.
-        kept_at: after how many of them, not fewer than there are, a verification is supposed to have taken place.
-
-    Returns:
-        What that verification would have reached; None where none was asked for.
 
     Raises:
         ValueError: an entry breaks a rule of the ledger.
     """
-    store = open_store(url, anchoring=anchoring)
+    store = open_store(url, read_only=False)
     try:
-        with store.writing() as connection, closing(WholeState()) as whole:
+        with writing(store, anchoring) as ledger:
             if store.dialect == "sqlite":  # else each page of an index is written for each row
-                connection.exec_driver_sql("PRAGMA cache_size = -400000")
-            replay = Replay()
-            for row in connection.execute(select(entry).order_by(entry.c.position), execution_options=STREAMED):
-                replay.apply(entry_of_bytes(row.body.encode("ascii")), position=row.position)
-                whole.take(row._asdict(), rows=replay.rows, counts=replay.counts)
-            reached = None
-            if kept_at is not None:
-                _append(connection, replay, whole, kept_at)
-                *_, (_, topmost) = whole.nodes()
-                head, rows = present_head(connection), RowDigests(connection)
-                rows.read_all(after=-1, upto=head.position)
-                reached = Reached(head=head, root=node_digest(topmost), tables=rows.digests)
-            _append(connection, replay, whole, entries)
-            keep_state(connection, whole, head_of(connection))
-            return reached
+                ledger.connection.exec_driver_sql("PRAGMA cache_size = -400000")
+            following = _story(ledger.state)
+            while ledger.state.head.position + 1 < entries:
+                recorded = next(following)
+                for violation in violations(recorded, ledger.state):
+                    raise ValueError(f"entry {ledger.state.head.position + 1}: {violation.fault}")
+                ledger.append(recorded)
     finally:
         store.close()
 
 
-def _append(connection: Connection, replay: Replay, whole: WholeState, entries: int) -> None:
-    head = head_of(connection)
-    position, previous = head.position, head.hash
-    batch: dict[Table, list[dict[str, object]]] = {table: [] for table in (entry, *DERIVED_TABLES)}
-    following = _story(replay)
-    while position + 1 < entries:
-        recorded = next(following)
-        position += 1
-        if faults := replay.apply(recorded, position=position):
-            raise ValueError(f"entry {position}: {faults[0]}")
-        body = bytes_of_entry(recorded)
-        own = link_hash(previous=previous, position=position, body=body)
-        link = {"position": position, "previous": previous, "hash": own, "kind": recorded.KIND, "body": body.decode()}
-        whole.take(link, rows=replay.rows, counts=replay.counts)
-        batch[entry].append(link)
-        for row in replay.rows:
-            batch[row.table].append({"position": position, **row.values})
-        previous = own
-        if len(batch[entry]) == BATCH or position + 1 == entries:
-            for table, rows in batch.items():
-                if rows:
-                    connection.execute(insert(table), rows)
-                rows.clear()
-
-
-def _story(replay: Replay) -> Iterator[Entry]:
-    """Entries without end, each allowed after those before it, continuing what was replayed."""
+def _story(state: LedgerState) -> Iterator[Entry]:
+    """Entries without end, each allowed after those before it, continuing those of a state."""
     for name in DATASETS:
-        if name not in replay.datasets:
+        if name not in state.datasets:
             yield _dataset(name)
-    for number in count(len(replay.payments)):
-        yield from _release(number, replay)
+    for number in count(len(state.releases)):
+        yield from _release(number, state)
 
 
 def _dataset(name: str) -> DatasetAdded:
@@ -179,11 +135,11 @@ def _dataset(name: str) -> DatasetAdded:
     )
 
 
-def _release(number: int, replay: Replay) -> Iterator[Entry]:
+def _release(number: int, state: LedgerState) -> Iterator[Entry]:
     if number % 5 > 2:
         place = (number // 5) * 2 + number % 5 - 3
         series = f"weekly-{place // RELEASES_OF_A_SERIES}"
-        if series not in replay.registered:
+        if series not in state.series:
             yield _series(series)
         charge = charge_of(number, series=series).entry_at(place % RELEASES_OF_A_SERIES + 1)
     else:

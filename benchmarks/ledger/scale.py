@@ -1,4 +1,4 @@
-"""What a ledger costs as it grows: a charge, verifying, verifying from where the last verification ended, showing.
+"""What a ledger costs as it grows: a charge, verifying, showing.
 
     python -m benchmarks.ledger.scale                                        # 1,000, 10,000 and 100,000 entries, SQLite
     python -m benchmarks.ledger.scale --entries 1000 --ledger postgresql://… # in an empty database of a server
@@ -19,18 +19,16 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 from crowdblend.accounting.ledger.chain.anchor import Anchoring, line_of_head
-from crowdblend.accounting.ledger.chain.check import keep_verification
 from crowdblend.accounting.ledger.chain.hashing import Head
-from crowdblend.accounting.ledger.chain.signed_state import head_of
-from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.database.schema import STREAMED, entry
 from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
+from crowdblend.accounting.ledger.transactions import last_place
 from crowdblend.accounting.ledger.writer import open_writer
 from sqlalchemy import select
 
@@ -40,8 +38,6 @@ from .of_size import charge_of, grow
 __all__ = ["Command", "Scale", "measure"]
 
 CHARGES = 60
-KEPT = 0.9
-"""Share of the entries at which the verification was kept from which a resumed one goes on."""
 BY = "python -m benchmarks.ledger.scale"
 
 
@@ -70,8 +66,7 @@ class Scale:
         charge_processor: its processor time in the median.
         show: processor seconds to look up what `ledger show` prints, within a running program.
         verify: `crowdblend ledger verify`, against an anchor with a signed line for every tenth entry.
-        resumed: the same with `--resume`, after nine tenths of the entries.
-        anchor: processor seconds to hold the ledger against that anchor, within a program; part of the two above.
+        anchor: processor seconds to hold the ledger against that anchor, within a program; part of the above.
     """
 
     entries: int
@@ -79,7 +74,6 @@ class Scale:
     charge_processor: float
     show: float
     verify: Command
-    resumed: Command
     anchor: float
 
 
@@ -88,22 +82,18 @@ def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
 
     Args:
         url: where no ledger is yet.
-        home: an empty folder, for the keys, the anchor and what is kept of verifications.
+        home: an empty folder, for the keys and the anchor.
         sizes: how many entries, rising; some more come with what is measured.
 
     Raises:
-        ValueError: the ledger does not hold, or a resumed verification didn't resume.
+        ValueError: the ledger does not hold.
     """
     SigningKeys(home=home).create_where_none(os.urandom)
     anchoring = Anchoring(home=home, file=None)
     ledger_id = create_ledger(url, anchoring=anchoring)
     anchor = anchoring.anchor_of(ledger_id).path
     for size in sizes:
-        kept = home / f"kept-{size}.json"
-        reached = grow(url, anchoring=anchoring, entries=size, kept_at=int(KEPT * size))
-        if reached is not None:
-            line = line_of_head(reached.head, anchoring.keys.current())
-            keep_verification(kept, reached, line=line, version=version("crowdblend"))
+        grow(url, anchoring=anchoring, entries=size)
         charges = list(_charges(url, anchoring, f"at-{size}"))
         with open_reader(url) as reader:
             reader.overview(latest=1)  # loads what it needs
@@ -115,16 +105,14 @@ def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
             reader.verify_anchor(anchor, trusted=anchoring.keys.public_keys())
             anchored = time.process_time() - begun
         whole, said = _verify(url=url, home=home)
-        resumed, said_resumed = _verify("--resume", str(kept), url=url, home=home)
-        if not said["ok"] or not said_resumed["ok"] or said_resumed["resumed"] != int(KEPT * size):
-            raise ValueError(f"{said} {said_resumed}")
+        if not said["ok"]:
+            raise ValueError(f"{said}")
         yield Scale(
             entries=size,
             charge=statistics.median(seconds for seconds, _ in charges),
             charge_processor=statistics.median(processor for _, processor in charges),
             show=shown,
             verify=whole,
-            resumed=resumed,
             anchor=anchored,
         )
 
@@ -141,10 +129,10 @@ def _charges(url: str, anchoring: Anchoring, label: str) -> Iterator[tuple[float
 
 def _anchor_entries(url: str, anchor: Path, ledger_id: str, anchoring: Anchoring) -> None:
     """An anchor of every tenth entry and the last one."""
-    key, store = anchoring.keys.current(), open_store(url, anchoring=None)
+    key, store = anchoring.keys.current(), open_store(url, read_only=True)
     try:
         with store.reading() as connection, anchor.open("wb") as file:
-            end = head_of(connection).position
+            end = last_place(connection).position
             tenth = (entry.c.position % 10 == 0) | (entry.c.position == end)
             links = select(entry.c.position, entry.c.hash).where(tenth).order_by(entry.c.position)
             for position, own in connection.execute(links, execution_options=STREAMED):
@@ -162,9 +150,9 @@ main(sys.argv[1:])
 """The command line, which says at its end what memory it has held: what the kernel tells its parent is of both."""
 
 
-def _verify(*words: str, url: str, home: Path) -> tuple[Command, dict[str, object]]:
+def _verify(*, url: str, home: Path) -> tuple[Command, dict[str, object]]:
     """Run `crowdblend ledger verify` in a process of its own: what it cost, and what it said."""
-    program = [sys.executable, "-c", PROGRAM, "ledger", "verify", "--json", *words]
+    program = [sys.executable, "-c", PROGRAM, "ledger", "verify", "--json"]
     environment = os.environ | {"CROWDBLEND_LEDGER": url, "CROWDBLEND_HOME": str(home)}
     begun = time.perf_counter()
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile("w+") as status:
@@ -184,16 +172,15 @@ def table(scales: Sequence[Scale]) -> Iterator[str]:
     """The lines of a page's table."""
     yield (
         "| entries | a charge, ms | of it processor, ms | `show`, processor s | `verify`, processor s | µs an entry "
-        "| MB | its anchor, µs a line | resumed at nine tenths, processor s | of the whole | MB |"
+        "| MB | its anchor, µs a line |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|"
     for one in scales:
-        verify, resumed = one.verify, one.resumed
+        verify = one.verify
         yield (
             f"| {one.entries:,} | {1000 * one.charge:.1f} | {1000 * one.charge_processor:.1f} | {one.show:.2f} "
             f"| {verify.processor:.1f} | {1e6 * verify.processor / one.entries:.0f} | {verify.memory:.0f} "
-            f"| {1e7 * one.anchor / one.entries:.0f} | {resumed.processor:.1f} "
-            f"| {resumed.processor / verify.processor:.2f} | {resumed.memory:.0f} |"
+            f"| {1e7 * one.anchor / one.entries:.0f} |"
         )
 
 

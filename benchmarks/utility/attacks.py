@@ -26,7 +26,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from crowdblend.accounting.dashboard.charts import Axis
+from crowdblend.accounting.charts import Axis
 from rich.progress import Progress
 
 from audit.statistics.draws import shown_progress

@@ -31,7 +31,7 @@ from pathlib import Path
 from threading import Timer
 
 import numpy as np
-from crowdblend.accounting.dashboard.charts import Axis, Legend, dot, line, line_chart, linear_axis
+from crowdblend.accounting.charts import Axis, Legend, dot, line, line_chart, linear_axis
 from rich.progress import Progress
 
 from audit.statistics.draws import shown_progress

@@ -20,7 +20,7 @@ from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
 if TYPE_CHECKING:
     from ...accounting.dashboard.server.access import Network
     from ...accounting.ledger.chain.checkpoint import NoteKey
-    from ...accounting.ledger.tokens import TokenState
+    from ...accounting.ledger.state import Token
     from ..schemas.outputs import KeysShown, TokenRow
 
 __all__ = ["dashboard", "key", "token", "witness"]
@@ -177,7 +177,7 @@ def revoke(name: str, ledger_url: str | None) -> None:
     click.echo(f"The token {token_id} opens nothing any more.")
 
 
-def _state(state: TokenState, today: date) -> Literal["active", "expired", "revoked"]:
+def _state(state: Token, today: date) -> Literal["active", "expired", "revoked"]:
     if state.revoked is not None:
         return "revoked"
     return "active" if state.opens(today) else "expired"

@@ -175,9 +175,9 @@ def _leftovers(places: StatePaths) -> Check:
 
 def _keys_without_use(places: StatePaths) -> Iterator[str]:
     """The releases that are closed or were never charged, and whose keys or copies of records are still there."""
+    from ...accounting.ledger.lookup import needs_no_secrets
     from ...accounting.ledger.private_store.inspection import is_held
     from ...accounting.ledger.private_store.keys import releases_with_secrets
-    from ...accounting.ledger.queries import needs_no_secrets
     from ...accounting.ledger.reader import open_reader
 
     try:

@@ -67,8 +67,8 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     RELEASE is its folder, or the certificate in it. What the certificate can't know is left as a text that begins with
     FILL IN.
     """
-    from ...accounting.ledger.certificate.registry_entry import StewardsTexts, registry_text
-    from ...accounting.ledger.certificate.verify import read_certificate, verify_certificate
+    from ...accounting.certificate.registry_entry import StewardsTexts, registry_text
+    from ...accounting.certificate.verify import read_certificate, verify_certificate
     from ...accounting.ledger.private_store.signing import read_public_keys
 
     trusted = None if public_key is None else read_public_keys(public_key)

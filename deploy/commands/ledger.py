@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ...accounting.ledger.chain.check import Reached
     from ...accounting.ledger.private_store.signing import PublicKey
     from ...accounting.ledger.reader import LedgerReader
     from ...accounting.ledger.witnessed import WitnessCheck
@@ -108,7 +107,7 @@ def add(
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
-    from ...accounting.ledger.database.creation import ledger_exists
+    from ...accounting.ledger.creation import ledger_exists
     from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
     from ...mechanisms.amounts import amount_exact, amount_left
     from ..python import ledger as ledger_api
@@ -201,7 +200,7 @@ def ledger() -> None:
 @LEDGER
 def init(ledger_url: str | None) -> None:
     """Create an empty ledger, and the signing key where there is none."""
-    from ...accounting.ledger.database.creation import create_ledger
+    from ...accounting.ledger.creation import create_ledger
 
     state_paths = resolve_paths(ledger_url=ledger_url)
     state_paths.anchoring.keys.create_where_none(secrets.token_bytes)
@@ -219,7 +218,7 @@ def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | No
     What came before the beginning of an anchor nobody vouches for. Without witnesses there is nothing to do where there
     is an anchor: each entry is anchored when it is written.
     """
-    from ...accounting.ledger.database.creation import begin_anchor
+    from ...accounting.ledger.creation import begin_anchor
     from ...accounting.ledger.reader import open_reader
 
     state_paths = resolve_paths(ledger_url=ledger_url)
@@ -416,12 +415,6 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
 @click.option("--public-key", type=FILE, help="PEM file of the keys that may have signed it; default: this store's.")
 @WITNESSES
 @CHECKPOINT
-@click.option(
-    "--resume",
-    type=FILE,
-    help="What the last verification kept: of the entries up to there only bytes and rows are checked, and this "
-    "verification is kept instead. Where there is no FILE, everything is checked.",
-)
 @AS_JSON
 def verify(
     ledger_url: str | None,
@@ -429,7 +422,6 @@ def verify(
     public_key: Path | None,
     witnesses: Path | None,
     checkpoint: Path | None,
-    resume: Path | None,
     as_json: bool,
 ) -> int:
     """Check the chain, every price, the single use of samples, the accounts; anchor and witnesses where there are."""
@@ -451,7 +443,7 @@ def verify(
             )
         trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
         lost = anchor_file is not None and missing and not os.path.lexists(anchor_file)
-        found = _verified(reader, None if lost else anchor_file, trusted, resume)
+        found = _verified(reader, None if lost else anchor_file, trusted)
         found.findings.extend(missing)
         seen = _witnessed(reader, state_paths, anchor_file, witnesses, checkpoint, public_key)
     if seen is None:
@@ -461,8 +453,6 @@ def verify(
         found.unchecked.extend(seen.unchecked)
         if seen.size:
             found.said.append(_witnessed_text(seen.size, seen.cosigners))
-    if resume is not None and not found.findings:
-        _keep(resume, found)
     findings = found.findings
     if as_json:
         verified: LedgerVerified = {
@@ -470,7 +460,6 @@ def verify(
             "findings": findings,
             "unchecked": found.unchecked,
             "witnessed": None if seen is None else seen.size,
-            "resumed": found.resumed,
         }
         click.echo(json.dumps(verified, ensure_ascii=False))
         return 1 if findings else 0
@@ -494,85 +483,21 @@ class _Verified:
         findings: what doesn't hold.
         unchecked: what was not checked.
         said: what was, beyond that it holds.
-        resumed: how many entries an earlier verification had; None where everything was verified.
-        reached: what a next verification can go on from; None where something doesn't hold.
-        line: its head in the anchor; None where it isn't anchored.
     """
 
     findings: list[str]
     unchecked: list[str] = field(default_factory=lambda: [NO_ANCHOR])
     said: list[str] = field(default_factory=list)
-    resumed: int | None = None
-    reached: Reached | None = None
-    line: bytes | None = None
 
 
-def _verified(
-    reader: LedgerReader, anchor: Path | None, trusted: tuple[PublicKey, ...], resume: Path | None
-) -> _Verified:
-    """Verify a ledger, whole or from where an earlier verification ended, and hold it against its anchor."""
-    if anchor is None:
-        if resume is None:
-            return _Verified(findings=[str(finding) for finding in reader.verify()])
-        raise InputRefused(
-            "a verification goes on from an anchored entry, and this private store has no anchor of this ledger.",
-            where="--resume",
-            remedy="Name it with --anchor FILE.",
-        )
-    if resume is None:
-        found, held = _Verified(findings=[str(finding) for finding in reader.verify()]), None
-    else:
-        found = _resumed(reader, resume, trusted)
-        held = None if found.reached is None else found.reached.head
-    against = reader.verify_anchor(anchor, trusted=trusted, asked=held)
-    found.findings.extend(against.findings)
-    found.unchecked = [*found.unchecked[1:], *against.unchecked]
-    found.line = against.line
+def _verified(reader: LedgerReader, anchor: Path | None, trusted: tuple[PublicKey, ...]) -> _Verified:
+    """Verify a ledger, and hold it against its anchor if there is one."""
+    found = _Verified(findings=[str(finding) for finding in reader.verify()])
+    if anchor is not None:
+        against = reader.verify_anchor(anchor, trusted=trusted)
+        found.findings.extend(against.findings)
+        found.unchecked = list(against.unchecked)
     return found
-
-
-def _resumed(reader: LedgerReader, resume: Path, trusted: tuple[PublicKey, ...]) -> _Verified:
-    """Verify a ledger from where an earlier verification ended; whole where none was kept, or one by other rules."""
-    from ...accounting.ledger.chain.check import read_verification
-
-    kept = read_verification(resume, trusted=trusted)
-    if kept is None or kept.version != _version():
-        findings, reached = reader.verify_resumed(None)
-        found = _Verified(findings=[str(finding) for finding in findings], reached=reached)
-        if kept is not None:
-            found.said.append(f"Everything was verified: version {kept.version} had applied its rules. {resume}")
-        return found
-    findings, reached = reader.verify_resumed(kept)
-    found = _Verified(findings=[str(finding) for finding in findings], reached=reached)
-    last = kept.reached.head.position
-    found.resumed = last + 1
-    found.said.append(f"Resumed after entry {last}, which the key {kept.anchored.key.key_id} anchored. {resume}")
-    if findings:
-        left = f"more than that, where entries up to {last} are concerned: without --resume everything is verified."
-    else:
-        left = (
-            f"the rules and prices of entries 0 to {last} again. That their bytes, their order and all rows of the "
-            "tables are those to which they were applied, was."
-        )
-    found.unchecked.append(left)
-    return found
-
-
-def _keep(resume: Path, found: _Verified) -> None:
-    """Keep a verification without a finding, if its head is anchored."""
-    from ...accounting.ledger.chain.check import keep_verification
-
-    if found.reached is None or found.line is None:
-        found.unchecked.append("what a next verification would go on from: the last entry is not anchored yet.")
-        return
-    keep_verification(resume, found.reached, line=found.line, version=_version())
-    found.said.append(f"Kept up to entry {found.reached.head.position}, for the next verification: {resume}")
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("crowdblend")
 
 
 @ledger.command("export")
@@ -614,7 +539,7 @@ def _missing_beside(anchor: Path) -> tuple[str, ...]:
 
 def _charge_of(certificate: Path) -> Mapping[str, Any]:
     """The fields of a certificate that name its charge; what else it says is not checked here."""
-    from ...accounting.ledger.certificate.verify import read_certificate
+    from ...accounting.certificate.verify import read_certificate
 
     fields = read_certificate(certificate)
     place = fields.get("ledger")
@@ -691,15 +616,20 @@ def _warn_of_second_ledger(state_paths: StatePaths) -> None:
 def migrate(ledger_url: str | None, as_json: bool) -> None:
     """Bring an earlier version's ledger to this version's tables; its entries stay as they are.
 
-    It is one transaction: the ledger must continue its anchor and must verify afterwards, or nothing is changed. Back
-    it up first. On PostgreSQL give the owner's address, and repeat `ledger roles` afterwards.
+    It is one transaction: the ledger must hold and continue its anchor, or nothing is changed. Back it up first. On
+    PostgreSQL give the owner's address, and repeat `ledger roles` afterwards. In a ledger of this version, a damaged
+    snapshot of the state is made again from the entries.
     """
-    from ...accounting.ledger.database.creation import migrate_ledger
+    from ...accounting.ledger.creation import migrate_ledger
 
     state_paths = resolve_paths(ledger_url=ledger_url)
     done = migrate_ledger(state_paths.ledger_url, anchoring=state_paths.anchoring)
     if as_json:
-        click.echo(json.dumps({"before": done.before, "after": done.after, "entries": done.entries}))
+        click.echo(json.dumps(asdict(done)))
+    elif done.mended:
+        click.echo(
+            "The snapshot of the state was damaged. It was made again from the entries, and its signature holds."
+        )
     elif done.before == done.after:
         click.echo(f"The ledger has schema revision {done.after} already: nothing was done.")
     else:
@@ -726,7 +656,7 @@ def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> Non
     except ValueError as error:
         raise InputRefused(f"{error}.", where="--writer, --auditor") from None
     state_paths = resolve_paths(ledger_url=ledger_url)
-    statements = grant_roles(state_paths.ledger_url, wanted, anchoring=state_paths.anchoring, apply=apply)
+    statements = grant_roles(state_paths.ledger_url, wanted, apply=apply)
     for statement in statements:
         click.echo(f"{statement};")
     if apply:

@@ -241,7 +241,7 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
 
 
 def _write_page(path: Path) -> None:
-    from ...accounting.ledger.certificate.write import VERIFY_PAGE
+    from ...accounting.certificate.write import VERIFY_PAGE
     from .output_guard import write_new
 
     write_new(path, VERIFY_PAGE.read_text(encoding="utf-8"))

@@ -220,7 +220,7 @@ def _serve(
         state = reader.series(series)
         request = request_of_series(spec, output=spec.parent, series=state)
         violation = release_violation(reader, request, state=None, series=series)
-        unfinished = reader.open_releases_of_series(series)
+        unfinished = reader.open_releases(series=series)
     if violation is not None and violation.cause != "series-finished":
         raise violation.refusal
     if violation is not None and not unfinished:

@@ -10,8 +10,8 @@ from pathlib import Path
 from jinja2 import Environment
 from markupsafe import Markup
 
-from ...accounting.dashboard.charts import dot, line, line_chart, linear_axis, share_bar
-from ...accounting.dashboard.templating import environment
+from ...accounting.charts import dot, line, line_chart, linear_axis, share_bar
+from ...accounting.templating import environment
 from ...mechanisms.errors import visible
 
 __all__ = ["cell", "digits_up", "page", "percent", "plain_text"]

@@ -16,9 +16,9 @@ from typing import Literal
 from rich.table import Table
 
 from ...accounting.ledger.charge import SeriesRegistration
-from ...accounting.ledger.database.creation import create_ledger, ledger_exists
+from ...accounting.ledger.creation import create_ledger, ledger_exists
 from ...accounting.ledger.entries.kinds import RECORD, DatasetUnit, FilterAccounting
-from ...accounting.ledger.queries import DatasetState, SeriesState
+from ...accounting.ledger.lookup import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...accounting.ledger.writer import open_writer
 from ...flows.paths import StatePaths, resolve_paths

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 from rich.table import Table
 
-from ...accounting.ledger.certificate.verify import CertificateCheck, read_certificate
+from ...accounting.certificate.verify import CertificateCheck, read_certificate
 from ...accounting.ledger.private_store.signing import read_public_keys
 from ...accounting.theory.kinds.registry import mechanism_of_record
 from ...accounting.theory.planning.planner import Plan

@@ -580,10 +580,6 @@ class LedgerVerified(TypedDict):
         int | None,
         "how many entries enough witnesses have cosigned; 0 if that does not hold, null where none are named.",
     ]
-    resumed: Annotated[
-        int | None,
-        "how many entries an earlier verification had, so that the rules weren't applied to them again; null for none.",
-    ]
 
 
 class LedgerMigrated(TypedDict):
@@ -592,6 +588,7 @@ class LedgerMigrated(TypedDict):
     before: Annotated[str, "schema revision."]
     after: Annotated[str, "schema revision."]
     entries: Annotated[int, "that stayed as they were."]
+    mended: Annotated[bool, "whether the snapshot of the state was damaged, and was made again."]
 
 
 class HierarchyFinding(TypedDict):

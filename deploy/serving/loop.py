@@ -40,8 +40,8 @@ from prefect.types.entrypoint import EntrypointType
 
 from ...accounting.ledger.database.store import LEDGER_AWAY
 from ...accounting.ledger.private_store.keys import PrivateStore
-from ...accounting.ledger.queries import Stage
 from ...accounting.ledger.reader import open_reader
+from ...accounting.ledger.state import Stage
 from ...flows.paths import StatePaths
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.errors import AccountantRefused, Refusal, ReleaseFailed
@@ -140,7 +140,7 @@ class ScheduleLoop:
     def _finish_what_is_open(self) -> None:
         """Releases that were charged or begun and not finished, by the ledger and by Prefect."""
         with open_reader(self.state_paths.ledger_url) as reader:
-            names = {state.release_id: state.stage for state in reader.open_releases_of_series(self.series)}
+            names = {state.release_id: state.stage for state in reader.open_releases(series=self.series)}
         left: dict[str, str] = dict(names)
         for run in self.runs.begun():
             name = self.runs.release_id(run)
@@ -176,7 +176,7 @@ class ScheduleLoop:
         """The exit code where the series has no release left; None where it goes on."""
         with open_reader(self.state_paths.ledger_url) as reader:
             state = reader.series(self.series)
-            unfinished = reader.open_releases_of_series(self.series)
+            unfinished = reader.open_releases(series=self.series)
         if state.remaining:
             return None
         if unfinished:

@@ -22,7 +22,6 @@ from typing import Any
 
 from anyio import to_thread
 
-from ...accounting.dashboard.server.listening import listening, serve_on, url_of
 from ...accounting.ledger.chain.checkpoint import (
     LONGEST_REQUEST,
     TIMED,
@@ -37,6 +36,7 @@ from ...accounting.ledger.chain.checkpoint import (
 from ...accounting.ledger.file_access import private_folder, replace_private
 from ...accounting.ledger.private_store.keys import PrivateStore
 from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
+from ...accounting.listening import listening, serve_on, url_of
 from ...mechanisms.errors import InputRefused
 
 __all__ = ["Answer", "Witness", "serve", "witness_key"]

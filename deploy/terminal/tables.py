@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.table import Table
 
 from ...accounting.ledger.entries.kinds import RECORD, BudgetRaised, FreeSeriesRegistered
-from ...accounting.ledger.queries import RecordedLook
+from ...accounting.ledger.lookup import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.amounts import amount_left, amount_shown, double_left, share_shown
 from ...mechanisms.errors import one_line

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...accounting.ledger.queries import RecordedLook
+from ...accounting.ledger.lookup import RecordedLook
 from ...mechanisms.errors import ReleaseFailed
 from ...mechanisms.measures.counting import CountedRecords
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn

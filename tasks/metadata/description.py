@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from ...accounting.ledger.certificate.write import sha256_of_file
+from ...accounting.certificate.write import sha256_of_file
 from ...accounting.theory.kinds.registry import mechanism_of_record
 from ...mechanisms.deletion import CalibratedDeletion, DeletionRelease, expected_deletion, largest_deletion
 from ...mechanisms.hierarchies.build import described_hierarchy

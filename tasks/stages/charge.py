@@ -11,8 +11,8 @@ from typing import NoReturn
 from ...accounting.ledger.chain.anchor import Anchoring
 from ...accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge
 from ...accounting.ledger.entries.kinds import ReleaseCharged
+from ...accounting.ledger.lookup import needs_no_secrets
 from ...accounting.ledger.private_store.keys import KeyRef, PrivateStore, ReleaseFolder
-from ...accounting.ledger.queries import needs_no_secrets
 from ...accounting.ledger.reader import ReleaseState, open_reader
 from ...accounting.ledger.rules.rule import Violation
 from ...accounting.ledger.writer import open_writer

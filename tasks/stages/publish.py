@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from ...accounting.ledger.certificate.write import VERIFY_PAGE, output_files, write_certificate
+from ...accounting.certificate.write import VERIFY_PAGE, output_files, write_certificate
 from ...accounting.ledger.charge import DatasetContext, Receipt
 from ...accounting.ledger.entries.kinds import ReleaseCharged
 from ...accounting.ledger.private_store.keys import ReleaseFolder

@@ -259,10 +259,11 @@ def stage_of(ledger: Path, release_id: str) -> set[str]:
     """What the ledger has of a release, without the program that wrote it."""
     database = sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)
     try:
-        rows = database.execute("SELECT outcome FROM release_stage WHERE release_id = ?", (release_id,)).fetchall()
+        bodies = [json.loads(body) for (body,) in database.execute("SELECT body FROM entry")]
     finally:
         database.close()
-    return {outcome for (outcome,) in rows}
+    passed = [one for one in bodies if one.get("release_id") == release_id and one["kind"] != "release-refused/1"]
+    return {one["kind"].removeprefix("release-").partition("/")[0] for one in passed}
 
 
 def await_stage(ledger: Path, release_id: str, stage: str) -> None:

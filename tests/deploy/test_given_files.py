@@ -60,7 +60,6 @@ def test_a_pipe_or_a_device_is_no_file_to_read(desk, kind) -> None:
         ("hierarchy", "check", there),
         ("plan", "--k", "20", "--delta", "1e-6", "--epsilon", "1", "--group-sizes", there),
         ("ledger", "verify", "--anchor", there),
-        ("ledger", "verify", "--anchor", copy, "--resume", there),
         ("ledger", "verify", "--anchor", copy, "--witnesses", there),
         ("ledger", "anchor", "--witnesses", there),
         ("ledger", "check", there, "--witnesses", there),

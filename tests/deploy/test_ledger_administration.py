@@ -95,7 +95,22 @@ def test_a_present_ledger_needs_no_migration(desk) -> None:
     done = desk("ledger", "migrate", "--json").json
     assert done["before"] == done["after"]
     assert done["entries"] == len(before.splitlines())
+    assert done["mended"] is False
     assert desk("ledger", "export").out == before
+
+
+def test_a_migration_says_that_it_made_the_snapshot_again(desk) -> None:
+    desk.add_dataset()
+    before = desk("ledger", "show", "--json").json
+    for words in ((), ("--json",)):
+        ledger = create_engine(f"sqlite:///{desk.folder / 'ledger.db'}", poolclass=NullPool)
+        with ledger.begin() as connection:
+            connection.execute(text("UPDATE snapshot SET state = ''"))
+        assert desk("ledger", "show").code == 3
+        answer = desk("ledger", "migrate", *words)
+        assert answer.code == 0
+        assert answer.json["mended"] if words else "was made again from the entries" in answer.out
+        assert desk("ledger", "show", "--json").json == before
 
 
 def test_show_lists_the_latest_and_counts_all(desk) -> None:

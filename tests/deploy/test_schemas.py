@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import (
+from crowdblend.accounting.certificate.verify import (
     CHARGE_FIELDS,
     COLUMN_FIELDS,
     FIELDS,
@@ -23,7 +23,7 @@ from crowdblend.accounting.ledger.certificate.verify import (
     SELECTION_FIELDS,
     SIGNATURE_FIELDS,
 )
-from crowdblend.accounting.ledger.certificate.write import FORMAT
+from crowdblend.accounting.certificate.write import FORMAT
 from crowdblend.accounting.ledger.entries.codec import KINDS
 from crowdblend.deploy.cli import crowdblend
 from crowdblend.deploy.commands.spec import DOCUMENTS, NAMES, schema_text, text_of_schema

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
 from crowdblend.accounting.ledger.writer import open_writer
 from sqlalchemy import create_engine, make_url, text

@@ -29,11 +29,12 @@ import pyarrow.parquet
 import scipy.special
 import sqlalchemy
 import sqlalchemy.dialects.sqlite
-from crowdblend.accounting.ledger.certificate import verify
-from crowdblend.accounting.ledger.chain.signed_state import head_of
-from crowdblend.accounting.ledger.charge import Receipt, charged_price, price_faults
+from crowdblend.accounting.certificate import verify
+from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, charged_price, price_faults
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
+from crowdblend.accounting.ledger.reader import LedgerReader
+from crowdblend.accounting.ledger.transactions import last_place
 from crowdblend.accounting.ledger.writer import LedgerWriter
 from crowdblend.accounting.theory.kinds import deletion as deletion_price
 from crowdblend.accounting.theory.kinds import histogram as histogram_price
@@ -70,7 +71,7 @@ def charge_last() -> None:
     def owe(self: LedgerWriter, request: Any) -> Receipt:
         owed.append(request)
         with self._store.reading() as connection:
-            position = head_of(connection).position + 1
+            position = last_place(connection).position + 1
         known = {"release_id": request.release_id, "dataset": request.dataset, "sample_id": request.sample_id}
         return Receipt(ledger_id=self.ledger_id, position=position, hash="0" * 64, **known)
 
@@ -81,6 +82,7 @@ def charge_last() -> None:
 
     LedgerWriter.charge, LedgerWriter.charged = owe, lambda *_: owed[-1].entry
     LedgerWriter.mark_reading, LedgerWriter.mark_published = lambda *_: None, pay
+    LedgerReader.dataset_context = lambda *_: DatasetContext(rows_per_person=1, look_days=())
 
 
 def read_unrecorded() -> None:

@@ -220,7 +220,7 @@ def kill_at_reading(ledger: Path, worker: subprocess.Popen) -> None:
     """SIGKILL as soon as the ledger knows that the records are read."""
     while worker.poll() is None:
         with contextlib.suppress(sqlite3.OperationalError), contextlib.closing(sqlite3.connect(ledger)) as database:
-            if database.execute("SELECT * FROM release_stage WHERE outcome = 'reading'").fetchall():
+            if database.execute("SELECT * FROM entry WHERE body LIKE '%\"release-reading/1\"%'").fetchall():
                 worker.kill()
         time.sleep(0.005)
 

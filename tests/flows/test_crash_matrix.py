@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate
+from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.mechanisms.sampling import sample_commitment
 
 # What the first attempt draws as its sample and its map, and when it runs; and what any later attempt would draw.
@@ -90,7 +90,8 @@ class Matrix:
         yield from (f"the ledger does not hold: {finding}" for finding in state.findings)
         if state.output and state.release is None:
             yield "an output without its charge"
-        staged = any(name.startswith(".out.") for name in state.beside)
+        # The trial of the place, before the charge, holds nothing of an output.
+        staged = any(name.startswith(".out.") and "-trial" not in name for name in state.beside)
         if state.stage in (None, "charged") and (state.output or staged):
             yield "bytes of an output before its reading is recorded"
         if state.stage in (None, "charged") and stored_draw(state):
@@ -269,7 +270,7 @@ def test_the_places_to_be_killed_at_are_the_releases_own(scene: Any) -> None:
     """Every change lies between two neighbouring places; with hidden steps that does not hold."""
     seen = undisturbed(scene, FIRST)
     assert set(seen.kinds) >= KINDS
-    assert sum(kind == "INSERT" for kind in seen.kinds) >= 9
+    assert sum(kind == "INSERT" for kind in seen.kinds) >= 3
     assert sum(kind == "commit" for kind in seen.kinds) == 3
     touched = {(kind, Path(where.split()[-1]).name) for kind, where, *_ in seen.steps if where}
     assert touched >= {("os.link", "sampling.key"), ("os.remove", "sampling.key"), ("os.rename", "out")}

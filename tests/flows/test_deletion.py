@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import read_certificate
+from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.deploy import release_check
 from crowdblend.flows.releases.kind import KINDS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import map_findings
+from crowdblend.accounting.certificate.verify import map_findings
 from crowdblend.flows.spec import read_spec
 from crowdblend.tasks.stages import count as select
 from crowdblend.tasks.stages.draw_once import stored_numbers

@@ -23,7 +23,7 @@ import psycopg
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import verify_certificate
+from crowdblend.accounting.certificate.verify import verify_certificate
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.tasks.readers.report_files import vector_table

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import read_certificate
+from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.deploy import release_check
 from crowdblend.flows.releases.kind import KINDS

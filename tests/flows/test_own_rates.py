@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.verify import check_certificate
+from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.microdata import StronglySafeRelease

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import open_writer

@@ -14,7 +14,7 @@ import crowdblend.accounting.theory
 import crowdblend.mechanisms
 
 FOLDERS = (crowdblend.mechanisms, crowdblend.accounting.theory, crowdblend.accounting.ledger)
-SUMS_OF_A_WALK = {"Replay", "_Differences", "_Gap"}
+SUMS_OF_A_WALK = {"Dataset", "LedgerState", "Series", "_Comparison"}
 WITH_CACHED_PROPERTIES = {"FiniteLosses", "MapWeights"}
 BY_PLACE = {"_Form", "_Group"}
 WITH_ARRAYS = {"IntegerIndex", "LogisticModel", "PrefixKeys", "SketchReports", "SketchSums", "ValueHierarchy", "_Paths"}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 PACKAGES = ("mechanisms", "accounting.theory", "accounting.ledger")
-# A replay and a comparison grow as they go; weights keep what they have computed; pairs of numbers need no names.
-GROWING = {"_Gap", "Replay", "_Differences"}
+# A state and a comparison grow as they go; weights keep what they have computed; pairs of numbers need no names.
+GROWING = {"Dataset", "LedgerState", "Series", "_Comparison"}
 WITH_MEMORY = {"FiniteLosses", "MapWeights"}
 BY_PLACE = {"_Form", "_Group"}
 

@@ -20,6 +20,8 @@ FIRST: dict[str, tuple[str, ...] | None] = {
     "tests/flows/test_crash_matrix.py": (),
     "tests/audit/test_leaks.py": ("fixed", "drawn", "points", "deletion"),
     "tests/accounting/ledger/forgery/test_entry_mutations.py": ("sqlite", "postgresql"),
+    "tests/accounting/ledger/forgery/test_forgeries.py": ("sqlite", "postgresql"),
+    "tests/accounting/ledger/test_charge_crashes.py": (),
     "tests/accounting/ledger/test_ledger_races.py": None,
     "tests/deploy/test_jobs.py": (),
     "tests/flows/test_races.py": (),

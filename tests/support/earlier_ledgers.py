@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from crowdblend.accounting.ledger.chain.anchor import Anchoring
+from crowdblend.accounting.ledger.database.schema import database_objects
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.deploy.cli import main
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool
 
 REVISION_0003 = Path(__file__).parents[1] / "vectors" / "ledgers_0003"
@@ -47,6 +49,11 @@ class PlacedLedger:
 
     url: str
     home: Path
+
+    @property
+    def anchoring(self) -> Anchoring:
+        """Its keys and its anchor."""
+        return Anchoring(home=self.home, file=None)
 
 
 def ledger_names(folder: Path = REVISION_0003) -> list[str]:
@@ -128,6 +135,26 @@ def _load_dump(url: str, dump: bytes) -> None:
     address = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(dump)
+
+
+def database_content(url: str) -> dict[str, Any]:
+    """All definitions and rows of a ledger's database.
+
+    Args:
+        url: of the ledger.
+    """
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.connect() as connection:
+        tables = inspect(connection).get_table_names()
+        rows = {name: connection.execute(text(f"SELECT * FROM {name}")).all() for name in tables}
+        shown = {name: sorted(map(repr, found)) for name, found in rows.items()}
+        return {"objects": database_objects(connection), **shown}
+
+
+def private_files(home: Path) -> dict[str, tuple[int, bytes]]:
+    """All files of a private store: what each holds, and who may read it."""
+    files = (path for path in sorted(home.rglob("*")) if path.is_file())
+    return {str(path.relative_to(home)): (path.stat().st_mode, path.read_bytes()) for path in files}
 
 
 def answers(url: str, home: Path) -> dict[str, Any]:

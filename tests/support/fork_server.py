@@ -25,7 +25,7 @@ from typing import Any
 
 LOADED = (
     "crowdblend.accounting.dashboard.server.app",
-    "crowdblend.accounting.ledger.certificate.verify",
+    "crowdblend.accounting.certificate.verify",
     "crowdblend.accounting.theory.kinds.histogram",
     "crowdblend.accounting.theory.kinds.deletion",
     "crowdblend.accounting.theory.planning.planner",

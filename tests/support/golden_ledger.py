@@ -7,15 +7,12 @@ import shutil
 from pathlib import Path
 
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
-from crowdblend.accounting.ledger.chain.signed_state import sign_state, vouched
-from crowdblend.accounting.ledger.database.creation import upgrade_tables
-from crowdblend.accounting.ledger.database.schema import entry
-from crowdblend.accounting.ledger.database.store import keep_write_ahead_log, open_database, present_head
+from crowdblend.accounting.ledger.creation import upgrade_tables
+from crowdblend.accounting.ledger.database.store import keep_write_ahead_log, open_database
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
-from crowdblend.accounting.ledger.rules.audit import Replay, build_state
-from sqlalchemy import insert
+from crowdblend.accounting.ledger.rules.violations import violations
+from crowdblend.accounting.ledger.transactions import writing
 
 GOLDEN = Path(__file__).parents[1] / "vectors" / "ledger"
 
@@ -35,23 +32,16 @@ def put_golden_ledger(url: str, home: Path) -> Anchoring:
     anchor.parent.mkdir(mode=0o700)
     shutil.copy(GOLDEN / "anchor.jsonl", anchor)
     anchor.chmod(0o600)
-    store = open_database(url, anchoring=anchoring, creating=True)
+    store = open_database(url, read_only=False, creating=True)
     if store.path is not None:
         store.path.touch(mode=0o600)
         keep_write_ahead_log(store)
-    with store.changing() as connection:
-        upgrade_tables(connection)
-        replay, previous = Replay(), GENESIS
+    with writing(store, anchoring) as ledger:
+        upgrade_tables(ledger.connection)
         for position, body in enumerate(bodies):
-            recorded, own = entry_of_bytes(body), link_hash(previous=previous, position=position, body=body)
-            link = {"position": position, "previous": previous, "hash": own}
-            connection.execute(insert(entry).values(**link, kind=recorded.KIND, body=body.decode("ascii")))
-            if faults := replay.apply(recorded, position=position):
-                raise ValueError(f"entry {position} of the committed ledger: {faults[0]}")
-            for row in replay.rows:
-                connection.execute(insert(row.table).values(position=position, **row.values))
-            previous = own
-        build_state(connection)
-        sign_state(connection, present_head(connection), keys.current(), root=vouched(connection).root)
+            recorded = entry_of_bytes(body)
+            if faults := list(violations(recorded, ledger.state)):
+                raise ValueError(f"entry {position} of the committed ledger: {faults[0].fault}")
+            ledger.append(recorded)
     store.close()
     return anchoring

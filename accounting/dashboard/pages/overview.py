@@ -2,90 +2,56 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import Query
 
 from ....mechanisms.amounts import share_shown, times_in
 from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import (
-    BudgetRaised,
-    DatasetAdded,
-    FilterDatasetAdded,
-    FreeSeriesRegistered,
-    ReleaseCharged,
-    SeriesRegistered,
-)
+from ...ledger.entries.kinds import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged
 from ...ledger.entries.values import Account, amount_text
+from ...ledger.lookup import SeriesState
 from ...ledger.overview import ESTIMATE_NOTE
-from ..views.pictures import SharePoint, Timeline, TimelinePoint, epsilon_of, estimate_of, shares_of, timeline_of
-from ..views.rows import Amount, ReleaseRow, amount, amount_or_none, mechanism_label, release_rows
-from ..views.state import LedgerView, PageHeader, PageRequest
-from ..work import Answer
-from .samples import RefusalRow, refusal_rows
+from ...ledger.state import Dataset
+from ..views.pictures import SharePoint, TimelinePoint, changes_of, epsilon_of, estimate_of, shares_of, timeline_of
+from ..views.rows import Amount, Page, ReleaseRow, Row, amount, mechanism_label, release_rows
+from ..views.state import LAST, Before, OneState, PageRequest, Position
+from .chain import RefusalRow, refusal_rows
 
-__all__ = [
-    "BudgetRow",
-    "DatasetPage",
-    "NextRelease",
-    "OverviewPage",
-    "RaiseRow",
-    "SeriesRow",
-    "dataset_page",
-    "overview_page",
-]
+__all__ = ["dataset_at", "dataset_page", "overview_page"]
 
 ROWS_A_PAGE = 50
 MOST_SERIES = 50
 MOST_LOOKS = 10
 MOST_RAISES = 10
 SECONDS_TO_WAIT = 0.3
+After = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands after this place in the chain.")]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeriesRow:
-    """A series in a table.
-
-    Args:
-        series: its name.
-        mechanism: what each release runs.
-        releases: how many it has paid for.
-        taken: how many hold a place.
-        remaining: the difference.
-        epsilon: charged for all of them.
-        delta: charged for all of them.
-        epsilon_paper: by the published bound, None where that gives none.
-        day: of the registration.
-        position: of the registration.
-        parts: of a series of different mechanisms, each with how many of its places are taken; none of another.
-    """
+class SeriesRow(Row):
+    """A series in a table; ε and δ are charged for all of its releases."""
 
     series: str
     mechanism: str
     releases: int
-    taken: int
-    remaining: int
+    taken: int  # how many of its releases hold a place
+    remaining: int  # how many places are left
     epsilon: Amount
     delta: Amount
     epsilon_paper: Amount | None
     day: str
     position: int
+    # of a series of different mechanisms, each with how many of its places are taken; none of another
     parts: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RaiseRow:
-    """A raise of a budget.
-
-    Args:
-        epsilon: the new budget of ε.
-        delta: the new budget of δ.
-        reason: why, as it was given.
-        by: who raised it.
-        day: when.
-        position: of its entry.
-    """
+class RaiseRow(Row):
+    """A raise of a budget: the new one, and why."""
 
     epsilon: Amount
     delta: Amount
@@ -96,148 +62,145 @@ class RaiseRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DatasetPage:
-    """A data set.
+class BudgetRow(Row):
+    """A data set and its budget. Its position is its page's permanent address."""
 
-    Args:
-        frame: of the ledger.
-        budget: what is spent of what.
-        next_release: what one more like the last would take of a filter budget; None elsewhere, and before the first.
-        relation: the neighbouring relation of its prices.
-        survey_rate: rate of its own sampling where that is part of the price, else None.
-        rows_per_person: the most records that one person has.
-        added: the day of its registration.
-        raises: of its budget; the latest ones, in the order of the chain.
-        private_looks: looks at its records outside any release; the latest ones.
-        private_looks_in_all: how many there were.
-        epsilon_estimate: the composed estimate now, None where there is none.
-        estimate_note: what the estimate is.
-        computing: whether estimates are still being computed; ask again for them.
-        timeline: the account's changes, or some of them spread evenly; none of a filter budget.
-        shares: the same of a filter budget; none of an additive one.
-        changes_in_all: how many there were.
-        series: the latest first.
-        releases: the latest first.
-        older: what to ask for to see the releases before, None on the last page.
-    """
+    dataset: str
+    position: int
+    accounting: str
+    # sum of the ε charged and not given back; None of a filter budget, which adds up divergences
+    epsilon_spent: Amount | None
+    epsilon_budget: Amount  # the most that it may become; of a filter budget what all releases together keep
+    epsilon_left: Amount | None  # the difference, 0 where the budget is passed; None of a filter budget
+    delta_spent: Amount | None  # the same of δ
+    delta_budget: Amount  # the same of δ
+    delta_left: Amount | None  # the same of δ
+    # spent of the budget, 0 to 1 and above where it is passed; of a filter budget by its divergences
+    epsilon_share: float
+    delta_share: float  # the same of δ; of a filter budget by its tails
+    order: str | None  # α of a filter budget, fixed with it; None of an additive one, as all that follows but the share
+    divergence_spent: Amount | None  # sum of the divergences charged and not given back
+    divergence_budget: Amount | None  # the most that it may become
+    tail_spent: Amount | None  # the same of the tails
+    tail_budget: Amount | None  # the most that they may become
+    spent_share: float  # the larger of both shares
+    spent_shown: str  # in percent, rounded up
 
-    frame: PageHeader
-    budget: BudgetRow
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NextRelease(Row):
+    """What one more release like the last that paid for itself would take of a filter budget."""
+
+    mechanism: str
+    position: int
+    divergence: Amount  # what it took
+    tail: Amount  # what it took
+    share: float  # of the whole budget, the larger of both
+    share_shown: str  # in percent, rounded up
+    fit: int  # how many more of them fit, counted up to a million
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetPage(Page):
+    """A data set."""
+
+    budget: BudgetRow  # what is spent of what
+    # what one more like the last would take of a filter budget; None elsewhere, and before the first
     next_release: NextRelease | None
-    relation: str
-    survey_rate: str | None
-    rows_per_person: int
-    added: str
-    raises: tuple[RaiseRow, ...]
-    private_looks: tuple[int, ...]
-    private_looks_in_all: int
-    epsilon_estimate: Amount | None
-    estimate_note: str
+    relation: str  # the neighbouring relation of its prices
+    survey_rate: str | None  # rate of its own sampling where that is part of the price, else None
+    rows_per_person: int  # the most records that one person has
+    added: str  # the day of its registration
+    raises: tuple[RaiseRow, ...]  # of its budget; the latest ones, in the order of the chain
+    private_looks: tuple[int, ...]  # looks at its records outside any release; the latest ones
+    private_looks_in_all: int  # how many there were
+    epsilon_estimate: Amount | None  # the composed estimate now, None where there is none
+    estimate_note: str  # what the estimate is
     computing: bool
-    timeline: tuple[TimelinePoint, ...]
-    shares: tuple[SharePoint, ...]
-    changes_in_all: int
-    series: tuple[SeriesRow, ...]
+    timeline: tuple[TimelinePoint, ...]  # the account's changes, or some of them spread evenly; none of a filter budget
+    shares: tuple[SharePoint, ...]  # the same of a filter budget; none of an additive one
+    changes_in_all: int  # how many there were
+    series: tuple[SeriesRow, ...]  # the latest first
     releases: tuple[ReleaseRow, ...]
     older: int | None
 
+    @property
+    def table(self) -> tuple[Any, ...]:
+        """The account's changes."""
+        return self.shares or self.timeline
 
-def dataset_page(page_request: PageRequest, position: int, *, before: int | None) -> DatasetPage:
-    """Build the page of the data set that an entry registers, with its releases before a place.
 
-    Raises:
-        InputRefused: that entry registers none.
-    """
-    view = page_request.view
-    registration = view.entries([position]).get(position)
-    if registration is None or not isinstance(registration.entry, DatasetAdded):
-        raise InputRefused("This entry registers no data set.", where=f"entry {position}", not_done="")
-    added = registration.entry
-    name = added.dataset
-    last = view.last_change(name)
-    looks = page_request.dashboard.follower.looks(name, up_to=view.head.position)
-    timeline, estimate = Timeline(points=(), computing=False), Answer(found=None, why_not="")
+def dataset_page(page_request: OneState, position: Position, before: Before = None) -> DatasetPage:
+    """A data set, by the place of its registration."""
+    known = dataset_at(page_request, position)
+    added, name, state = known.added, known.added.dataset, page_request.state
+    looks = [place for place, look in state.looks if look.dataset == name]
+    raises = [(place, raised) for place, raised in state.raises if raised.dataset == name]
+    changes, in_all = changes_of(page_request.followed, known)
     shares: tuple[SharePoint, ...] = ()
+    timeline: tuple[TimelinePoint, ...] = ()
+    estimate, computing = None, False
     if isinstance(added, FilterDatasetAdded):
-        shares = shares_of(page_request, added, last=last)
+        shares = shares_of(page_request, changes)
     else:
-        timeline = timeline_of(page_request, added, last=last)
-        estimate = estimate_of(page_request, added, last.position, last.account, wait=SECONDS_TO_WAIT)
-    found = view.releases(name=name, before=before, limit=ROWS_A_PAGE + 1)
-    return DatasetPage(
+        timeline, computing = timeline_of(page_request, added, changes)
+        answer = estimate_of(page_request, added, changes[-1], wait=SECONDS_TO_WAIT)
+        estimate, computing = epsilon_of(answer), computing or answer.pending
+    found = page_request.releases(dataset=name, before=before, limit=ROWS_A_PAGE + 1)
+    return DatasetPage.of(
+        added,
         frame=page_request.frame(),
-        budget=budget_row(added, position, last.account),
-        next_release=_next_release(view, added, last.account),
-        relation=added.relation,
+        budget=_budget_row(known),
+        next_release=_next_release(page_request, known),
         survey_rate=None if added.survey_rate is None else amount_text(added.survey_rate),
-        rows_per_person=added.rows_per_person,
-        added=added.day.isoformat(),
-        raises=_raises(page_request, name),
-        private_looks=tuple(place for place, _ in looks[-MOST_LOOKS:]),
+        added=added.day,
+        raises=tuple(RaiseRow.of(raised, position=place) for place, raised in raises[-MOST_RAISES:]),
+        private_looks=tuple(looks[-MOST_LOOKS:]),
         private_looks_in_all=len(looks),
-        epsilon_estimate=epsilon_of(estimate),
+        epsilon_estimate=estimate,
         estimate_note=ESTIMATE_NOTE,
-        computing=timeline.computing or estimate.pending,
-        timeline=timeline.points,
+        computing=computing,
+        timeline=timeline,
         shares=shares,
-        changes_in_all=last.sequence + 1,
-        series=_series(view, name),
-        releases=release_rows(view, found[:ROWS_A_PAGE]),
-        older=found[ROWS_A_PAGE - 1] if len(found) > ROWS_A_PAGE else None,
+        changes_in_all=in_all,
+        series=_series(page_request, name),
+        releases=release_rows(page_request, found[:ROWS_A_PAGE]),
+        older=found[ROWS_A_PAGE - 1].position if len(found) > ROWS_A_PAGE else None,
     )
 
 
-def _raises(page_request: PageRequest, name: str) -> tuple[RaiseRow, ...]:
-    places = page_request.dashboard.follower.raises(name, up_to=page_request.view.head.position)[-MOST_RAISES:]
-    return tuple(
-        RaiseRow(
-            epsilon=amount(raised.epsilon),
-            delta=amount(raised.delta),
-            reason=raised.reason,
-            by=raised.by,
-            day=raised.day.isoformat(),
-            position=position,
-        )
-        for position, raised in page_request.view.entries_of(BudgetRaised, places).items()
-    )
+def dataset_at(page_request: PageRequest, position: int) -> Dataset:
+    """Return the data set that an entry registers."""
+    found = next((known for known in page_request.state.datasets.values() if known.position == position), None)
+    if found is None:
+        raise InputRefused("This entry registers no data set.", where=f"entry {position}", not_done="")
+    return found
 
 
-def _series(view: LedgerView, name: str) -> tuple[SeriesRow, ...]:
-    found = {position: taken for _, position, taken in view.series_of(name, limit=MOST_SERIES)}
-    return tuple(
-        SeriesRow(
-            series=registered.series,
-            mechanism=mechanism_label(dict(registered.mechanism)) + _freedom(registered),
+def _series(page_request: PageRequest, name: str) -> tuple[SeriesRow, ...]:
+    own = (known for known in reversed(page_request.state.series.values()) if known.registered.dataset == name)
+    rows = []
+    for one in map(SeriesState.of, islice(own, MOST_SERIES)):
+        registered, mixed = one.registered, one.registered.mixed
+        free = mixed is None and isinstance(registered, FreeSeriesRegistered)
+        freedom = "; each has its own columns, and may have a higher k or a lower rate" if free else ""
+        parts = () if mixed is None else zip(mixed.each, one.taken_of_parts, strict=True)
+        row = SeriesRow.of(
+            registered,
+            mechanism=mechanism_label(dict(registered.mechanism)) + freedom,
             releases=registered.price.releases,
-            taken=found[position],
-            remaining=registered.price.releases - found[position],
-            epsilon=amount(registered.price.epsilon),
-            delta=amount(registered.price.delta),
-            epsilon_paper=amount_or_none(registered.epsilon_paper),
-            day=registered.day.isoformat(),
-            position=position,
-            parts=_parts(view, registered),
+            taken=one.taken,
+            remaining=one.remaining,
+            epsilon=registered.price.epsilon,
+            delta=registered.price.delta,
+            position=one.position,
+            parts=tuple(
+                f"part {number}: {part}, {taken} of {part.releases} taken"
+                for number, (part, taken) in enumerate(parts, start=1)
+            ),
         )
-        for position, registered in sorted(view.entries_of(SeriesRegistered, found).items(), reverse=True)
-    )
-
-
-def _parts(view: LedgerView, registered: SeriesRegistered) -> tuple[str, ...]:
-    """Each part of a series of different mechanisms, and how many of its places are taken."""
-    if (mixed := registered.mixed) is None:
-        return ()
-    taken = Counter(mixed.part_of(number) for number in view.numbers_taken(registered.series))
-    return tuple(
-        f"part {number}: {part}, {taken[number]} of {part.releases} taken"
-        for number, part in enumerate(mixed.each, start=1)
-    )
-
-
-def _freedom(registered: SeriesRegistered) -> str:
-    """What the releases of a series may have of their own, after its mechanism."""
-    if registered.mixed is not None or not isinstance(registered, FreeSeriesRegistered):
-        return ""
-    return "; each has its own columns, and may have a higher k or a lower rate"
+        rows.append(row)
+    return tuple(rows)
 
 
 DATASETS_A_PAGE = 50
@@ -245,153 +208,54 @@ LATEST = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BudgetRow:
-    """A data set and its budget.
+class OverviewPage(Page):
+    """The overview, with the latest releases and refusals."""
 
-    Args:
-        dataset: its name.
-        position: where it is registered; its page's permanent address.
-        accounting: "additive", or "filter".
-        epsilon_spent: sum of the ε charged and not given back; None of a filter budget, which adds up divergences.
-        epsilon_budget: the most that it may become; of a filter budget what all releases together keep.
-        epsilon_left: the difference, 0 where the budget is passed; None of a filter budget.
-        delta_spent: the same of δ.
-        delta_budget: the same of δ.
-        delta_left: the same of δ.
-        epsilon_share: spent of the budget, 0 to 1 and above where it is passed; of a filter budget by its divergences.
-        delta_share: the same of δ; of a filter budget by its tails.
-        order: α of a filter budget, fixed with it; None of an additive one, as all that follows but the share.
-        divergence_spent: sum of the divergences charged and not given back.
-        divergence_budget: the most that it may become.
-        tail_spent: the same of the tails.
-        tail_budget: the most that they may become.
-        spent_share: the larger of both shares.
-        spent_shown: in percent, rounded up.
-    """
-
-    dataset: str
-    position: int
-    accounting: str
-    epsilon_spent: Amount | None
-    epsilon_budget: Amount
-    epsilon_left: Amount | None
-    delta_spent: Amount | None
-    delta_budget: Amount
-    delta_left: Amount | None
-    epsilon_share: float
-    delta_share: float
-    order: str | None
-    divergence_spent: Amount | None
-    divergence_budget: Amount | None
-    tail_spent: Amount | None
-    tail_budget: Amount | None
-    spent_share: float
-    spent_shown: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NextRelease:
-    """What one more release like the last would take of a filter budget.
-
-    Args:
-        mechanism: of the last release that paid for itself.
-        position: of its charge.
-        divergence: what it took.
-        tail: what it took.
-        share: of the whole budget, the larger of both.
-        share_shown: in percent, rounded up.
-        fit: how many more of them fit, counted up to a million.
-    """
-
-    mechanism: str
-    position: int
-    divergence: Amount
-    tail: Amount
-    share: float
-    share_shown: str
-    fit: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OverviewPage:
-    """The overview.
-
-    Args:
-        frame: of the ledger.
-        datasets: their budgets, in the order of their registration.
-        datasets_in_all: how many there are.
-        releases: the latest.
-        releases_in_all: how many there are.
-        refusals: the latest.
-        more: where the next page of data sets begins, None on the last.
-    """
-
-    frame: PageHeader
-    datasets: tuple[BudgetRow, ...]
-    datasets_in_all: int
+    TABLE = "datasets"
+    datasets: tuple[BudgetRow, ...]  # their budgets, in the order of their registration
+    datasets_in_all: int  # how many there are
     releases: tuple[ReleaseRow, ...]
     releases_in_all: int
     refusals: tuple[RefusalRow, ...]
-    more: int | None
+    more: int | None  # where the next page of data sets begins, None on the last
 
 
-def overview_page(page_request: PageRequest, *, after: int | None) -> OverviewPage:
-    """Build the overview of the data sets registered after a place."""
-    view = page_request.view
-    found = view.datasets(after=-1 if after is None else after, limit=DATASETS_A_PAGE + 1)
-    added = view.entries_of(DatasetAdded, [position for _, position in found[:DATASETS_A_PAGE]])
-    latest = islice(page_request.dashboard.follower.refusals(up_to=view.head.position), LATEST)
+def overview_page(page_request: OneState, after: After = None) -> OverviewPage:
+    """Every data set with its budget, the latest releases and refusals."""
+    state = page_request.state
+    found = [known for known in state.datasets.values() if after is None or known.position > after]
     return OverviewPage(
         frame=page_request.frame(),
-        datasets=tuple(
-            budget_row(one, position, view.last_change(one.dataset).account) for position, one in added.items()
-        ),
-        datasets_in_all=view.count("dataset"),
-        releases=release_rows(view, view.releases(name=None, before=None, limit=LATEST)),
-        releases_in_all=view.count("release"),
-        refusals=refusal_rows(view, [refusal.position for refusal in latest]),
-        more=found[DATASETS_A_PAGE - 1][1] if len(found) > DATASETS_A_PAGE else None,
+        datasets=tuple(map(_budget_row, found[:DATASETS_A_PAGE])),
+        datasets_in_all=len(state.datasets),
+        releases=release_rows(page_request, page_request.releases(before=None, limit=LATEST)),
+        releases_in_all=len(state.releases),
+        refusals=refusal_rows(page_request, [position for position, _ in page_request.refusals()[:LATEST]]),
+        more=found[DATASETS_A_PAGE - 1].position if len(found) > DATASETS_A_PAGE else None,
     )
 
 
-def budget_row(added: DatasetAdded, position: int, account: Account) -> BudgetRow:
-    """A data set's budget as a row."""
-    row = BudgetRow(
-        dataset=added.dataset,
-        position=position,
-        accounting="additive",
-        epsilon_spent=amount(account.epsilon_spent),
-        epsilon_budget=amount(account.epsilon_budget),
-        epsilon_left=amount(account.epsilon_left),
-        delta_spent=amount(account.delta_spent),
-        delta_budget=amount(account.delta_budget),
-        delta_left=amount(account.delta_left),
+def _budget_row(known: Dataset) -> BudgetRow:
+    added, account = known.added, known.account
+    filtered = isinstance(added, FilterDatasetAdded)
+    additive, divergences = (None, account) if filtered else (account, None)
+    return BudgetRow.of(
+        added,
+        position=known.position,
+        accounting="filter" if filtered else "additive",
+        epsilon_budget=added.epsilon if filtered else account.epsilon_budget,
+        delta_budget=added.delta if filtered else account.delta_budget,
+        **{name: getattr(additive, name, None) for name in ("epsilon_spent", "epsilon_left")},
+        **{name: getattr(additive, name, None) for name in ("delta_spent", "delta_left")},
         epsilon_share=_share(account.epsilon_spent, account.epsilon_budget),
         delta_share=_share(account.delta_spent, account.delta_budget),
-        order=None,
-        divergence_spent=None,
-        divergence_budget=None,
-        tail_spent=None,
-        tail_budget=None,
+        order=amount_text(added.accounting.order) if isinstance(added, FilterDatasetAdded) else None,
+        divergence_spent=getattr(divergences, "epsilon_spent", None),
+        divergence_budget=getattr(divergences, "epsilon_budget", None),
+        tail_spent=getattr(divergences, "delta_spent", None),
+        tail_budget=getattr(divergences, "delta_budget", None),
         spent_share=float(account.spent_share),
         spent_shown=share_shown(account.spent_share),
-    )
-    if not isinstance(added, FilterDatasetAdded):
-        return row
-    return replace(
-        row,
-        accounting="filter",
-        epsilon_spent=None,
-        epsilon_budget=amount(added.epsilon),
-        epsilon_left=None,
-        delta_spent=None,
-        delta_budget=amount(added.delta),
-        delta_left=None,
-        order=amount_text(added.accounting.order),
-        divergence_spent=amount(account.epsilon_spent),
-        divergence_budget=amount(account.epsilon_budget),
-        tail_spent=amount(account.delta_spent),
-        tail_budget=amount(account.delta_budget),
     )
 
 
@@ -399,30 +263,31 @@ MOST_LOOKED_AT = 50
 MOST_COUNTED = 1_000_000
 
 
-def _next_release(view: LedgerView, added: DatasetAdded, account: Account) -> NextRelease | None:
+def _next_release(page_request: PageRequest, known: Dataset) -> NextRelease | None:
     """What one more release like the last that paid for itself would take, and how many of them fit."""
-    if not isinstance(added, FilterDatasetAdded):
+    if not isinstance(known.added, FilterDatasetAdded):
         return None
-    places = view.releases(name=added.dataset, before=None, limit=MOST_LOOKED_AT)
-    for position, charge in sorted(view.entries_of(ReleaseCharged, places).items(), reverse=True):
-        if (taken := charge.of_filter) is not None:
-            once = Account(
-                epsilon_spent=taken.divergence,
-                delta_spent=taken.tail,
-                epsilon_budget=account.epsilon_budget,
-                delta_budget=account.delta_budget,
-            )
-            sums = ((account.epsilon_left, taken.divergence), (account.delta_left, taken.tail))
-            return NextRelease(
-                mechanism=mechanism_label(dict(charge.mechanism)),
-                position=position,
-                divergence=amount(taken.divergence),
-                tail=amount(taken.tail),
-                share=float(once.spent_share),
-                share_shown=share_shown(once.spent_share),
-                fit=min(times_in(left, each, most=MOST_COUNTED) for left, each in sums),
-            )
-    return None
+    latest = page_request.releases(dataset=known.added.dataset, before=None, limit=MOST_LOOKED_AT)
+    if (last := next((one for one in latest if one.series is None), None)) is None:
+        return None
+    charge = page_request.entries_of(ReleaseCharged, [last.position])[last.position]
+    account, divergence, tail = known.account, Decimal(last.epsilon), Decimal(last.delta)
+    once = Account(
+        epsilon_spent=divergence,
+        delta_spent=tail,
+        epsilon_budget=account.epsilon_budget,
+        delta_budget=account.delta_budget,
+    )
+    sums = ((account.epsilon_left, divergence), (account.delta_left, tail))
+    return NextRelease(
+        mechanism=mechanism_label(dict(charge.mechanism)),
+        position=last.position,
+        divergence=amount(divergence),
+        tail=amount(tail),
+        share=float(once.spent_share),
+        share_shown=share_shown(once.spent_share),
+        fit=min(times_in(left, each, most=MOST_COUNTED) for left, each in sums),
+    )
 
 
 def _share(spent: Decimal, budget: Decimal) -> float:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
+
+from fastapi import Query
 
 from ....mechanisms.amounts import amount_exact, counted, share_left_shown, share_shown
 from ....mechanisms.errors import InputRefused
@@ -14,19 +16,12 @@ from ...ledger.entries.kinds import DatasetAdded, FilterDatasetAdded
 from ...ledger.entries.values import Account, amount_text
 from ...theory.planning.forecast import CALENDARS, RATE, K, read_calendar, require_forecast
 from ..views.pictures import ChangeRow, Curve, LastingRow, curve_of
-from ..views.rows import Amount, amount
-from ..views.state import PageHeader, PageRequest
+from ..views.rows import Amount, Page, Row, amount
+from ..views.state import OneState, Position
+from ..work import Answer
+from .overview import dataset_at
 
-__all__ = [
-    "NUMBER",
-    "Asked",
-    "AskedCalendars",
-    "CalculatorPage",
-    "ForecastPage",
-    "PriceRow",
-    "calculator_page",
-    "forecast_page",
-]
+__all__ = ["calculator_page", "forecast_page"]
 
 # At most twelve digits and a small exponent: enough for any price, and nothing that takes long to read.
 NUMBER = r"^ *([0-9]{1,9}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})? *$"
@@ -35,19 +30,13 @@ LARGEST_K = 10_000
 MOST_RELEASES = 10_000
 LEAST = Decimal("1e-60")
 MOST_EPSILON = Decimal(200)
+Number = Annotated[str, Query(max_length=60)]
+Calendars = Annotated[str, Query(max_length=200)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """What was filled in, as it was written; empty where nothing was.
-
-    Args:
-        k: suppression threshold.
-        sampling_rate: β.
-        epsilon: over all releases.
-        delta: over all releases.
-        releases: how many.
-    """
+class Asked(Row):
+    """What was filled in of the calculator, as it was written; empty where nothing was."""
 
     k: str = ""
     sampling_rate: str = ""
@@ -57,14 +46,8 @@ class Asked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PriceRow:
-    """One figure of the answer.
-
-    Args:
-        name: of the figure.
-        exact: by the exact profile, composed; None where there is none or it isn't asked for.
-        paper: by Theorem 3.9; None likewise.
-    """
+class PriceRow(Row):
+    """One figure of the answer: by the exact profile, composed, and by Theorem 3.9; None where it isn't there."""
 
     name: str
     exact: Amount | None
@@ -72,45 +55,51 @@ class PriceRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CalculatorPage:
-    """The calculator.
+class CalculatorPage(Page):
+    """The calculator; parameters and prices are of the answer, and None where there is none."""
 
-    Args:
-        frame: of the ledger.
-        asked: what was filled in.
-        filled: the name of the figure that was filled in, None where there is no answer, or all were given.
-        k: of the answer, None where there is no answer.
-        sampling_rate: of the answer.
-        releases: of the answer.
-        prices: the answer's figures.
-        why_not: why there is no answer; None where there is one, or nothing was asked.
-        computing: whether it is being computed; ask again for it.
-        curve: of one release with these parameters, None where there is no answer.
-    """
-
-    frame: PageHeader
-    asked: Asked
-    filled: str | None
-    k: int | None
-    sampling_rate: str | None
-    releases: int | None
-    prices: tuple[PriceRow, ...]
-    why_not: str | None
-    computing: bool
-    curve: Curve | None
+    TABLE = "prices"
+    asked: Asked  # what was filled in
+    # the name of the figure that was filled in, None where there is no answer, or all were given
+    filled: str | None = None
+    k: int | None = None
+    sampling_rate: str | None = None
+    releases: int | None = None  # how many
+    prices: tuple[PriceRow, ...] = ()  # the answer's figures
+    why_not: str | None = None
+    computing: bool = False
+    curve: Curve | None = None  # of one release with these parameters, None where there is no answer
 
 
-def calculator_page(page_request: PageRequest, asked: Asked) -> CalculatorPage:
-    """Build the calculator's page, with the answer where something was asked."""
+def calculator_page(
+    page_request: OneState,
+    k: Number = "",
+    sampling_rate: Number = "",
+    epsilon: Number = "",
+    delta: Number = "",
+    releases: Number = "",
+) -> CalculatorPage:
+    """What releases would cost; what is left out among k, sampling rate, ε and δ is filled in."""
+    asked = Asked(k=k, sampling_rate=sampling_rate, epsilon=epsilon, delta=delta, releases=releases)
+    frame, calculator = page_request.frame(), page_request.dashboard.calculator
     if asked == Asked():
-        return _page(page_request, asked)
+        return CalculatorPage(frame=frame, asked=asked)
     wanted = _wanted(asked)
     if isinstance(wanted, str):
-        return _page(page_request, asked, why_not=wanted)
-    answer = page_request.dashboard.calculator.ask("plan", wanted, wait=SECONDS_TO_WAIT)
-    if answer.found is None:
-        return _page(page_request, asked, why_not=answer.why_not, computing=answer.pending)
-    return _page(page_request, asked, found=answer.found)
+        return CalculatorPage(frame=frame, asked=asked, why_not=wanted)
+    answer = calculator.ask("plan", wanted, wait=SECONDS_TO_WAIT)
+    if (found := answer.found) is None:
+        return CalculatorPage(frame=frame, asked=asked, why_not=answer.why_not, computing=answer.pending)
+    mechanism = {"kind": "strongly-safe-release/1", "k": found["k"], "sampling_rate": found["sampling_rate"]}
+    curve = curve_of(mechanism, rows_per_person=1, delta=found["delta"], queue=calculator)
+    return CalculatorPage(
+        frame=frame,
+        asked=asked,
+        **{name: found[name] for name in ("filled", "k", "sampling_rate", "releases")},
+        prices=_prices(found),
+        computing=curve.computing,
+        curve=curve,
+    )
 
 
 def _wanted(asked: Asked) -> dict[str, str | int | None] | str:
@@ -152,32 +141,6 @@ LABELS: Mapping[str, str] = {
 }
 
 
-def _page(
-    page_request: PageRequest,
-    asked: Asked,
-    *,
-    found: Mapping[str, Any] | None = None,
-    why_not: str | None = None,
-    computing: bool = False,
-) -> CalculatorPage:
-    curve = None
-    if found is not None:
-        mechanism = {"kind": "strongly-safe-release/1", "k": found["k"], "sampling_rate": found["sampling_rate"]}
-        curve = curve_of(mechanism, rows_per_person=1, delta=found["delta"], queue=page_request.dashboard.calculator)
-    return CalculatorPage(
-        frame=page_request.frame(),
-        asked=asked,
-        filled=None if found is None else found["filled"],
-        k=None if found is None else found["k"],
-        sampling_rate=None if found is None else found["sampling_rate"],
-        releases=None if found is None else found["releases"],
-        prices=() if found is None else _prices(found),
-        why_not=why_not,
-        computing=computing or (curve is not None and curve.computing),
-        curve=curve,
-    )
-
-
 def _prices(found: Mapping[str, Any]) -> tuple[PriceRow, ...]:
     asked = found["filled"] != "epsilon"
     rows = [
@@ -204,90 +167,61 @@ LEAST_RATE, LARGEST_RATE = Decimal("1e-9"), Decimal("0.99999")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class AskedCalendars:
-    """What was filled in, as it was written; empty where nothing was.
+class AskedCalendars(Row):
+    """What was filled in of the forecast, as it was written; k and rate are of what a calendar says nothing of."""
 
-    Args:
-        calendars: with semicolons between them.
-        k: of releases of which a calendar says nothing.
-        sampling_rate: likewise.
-    """
-
-    calendars: str = ""
+    calendars: str = ""  # with semicolons between them
     k: str = ""
     sampling_rate: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ForecastPage:
-    """How long a budget lasts.
+class ForecastPage(Page):
+    """How long a budget lasts."""
 
-    Args:
-        frame: of the ledger.
-        dataset: the data set's name.
-        position: where it is registered.
-        epsilon_left: what is left of ε; None of a filter budget.
-        delta_left: what is left of δ; None likewise.
-        share_left: what share of a filter budget is left; None of an additive one.
-        asked: what was filled in.
-        rows: for each calendar and way what fits; none where there is no forecast, or it is being computed.
-        changes: what another k or rate buys, with the first calendar's own first.
-        why_not: why there is no forecast; None where there is one, or it is being computed.
-        computing: whether it is being computed; ask again for it.
-    """
-
-    frame: PageHeader
+    TABLE = "rows"
     dataset: str
     position: int
-    epsilon_left: Amount | None
-    delta_left: Amount | None
-    share_left: str | None
-    asked: AskedCalendars
+    epsilon_left: Amount | None  # what is left of ε; None of a filter budget
+    delta_left: Amount | None  # what is left of δ; None likewise
+    share_left: str | None  # what share of a filter budget is left; None of an additive one
+    asked: AskedCalendars  # what was filled in
+    # for each calendar and way what fits; none where there is no forecast, or it is being computed
     rows: tuple[LastingRow, ...]
-    changes: tuple[ChangeRow, ...]
+    changes: tuple[ChangeRow, ...]  # what another k or rate buys, with the first calendar's own first
     why_not: str | None
     computing: bool
 
 
-def forecast_page(page_request: PageRequest, position: int, asked: AskedCalendars) -> ForecastPage:
-    """Build the page of the data set that an entry registers.
-
-    Raises:
-        InputRefused: that entry registers none.
-    """
-    registration = page_request.view.entries([position]).get(position)
-    if registration is None or not isinstance(registration.entry, DatasetAdded):
-        raise InputRefused("This entry registers no data set.", where=f"entry {position}", not_done="")
-    added = registration.entry
-    account = page_request.view.last_change(added.dataset).account
+def forecast_page(
+    page_request: OneState, position: Position, calendars: Calendars = "", k: Number = "", sampling_rate: Number = ""
+) -> ForecastPage:
+    """How long what is left of a data set's budget lasts, under calendars with semicolons between them."""
+    asked = AskedCalendars(calendars=calendars, k=k, sampling_rate=sampling_rate)
+    known = dataset_at(page_request, position)
+    added, account = known.added, known.account
     filtered = isinstance(added, FilterDatasetAdded)
-    found: Mapping[str, Any] = {"calendars": (), "changes": ()}
-    why_not, computing = None, False
     try:
         require_forecast(
             relation=added.relation, survey=added.survey_rate is not None, rows_per_person=added.rows_per_person
         )
-        wanted = _calendars_wanted(asked)
-        asked_for = {"left": _left(added, account)} | wanted
+        asked_for = {"left": _left(added, account)} | _calendars_wanted(asked)
         answer = page_request.dashboard.calculator.ask("forecast", asked_for, wait=SECONDS_FOR_FORECAST)
-        found, why_not, computing = answer.found or found, answer.why_not, answer.pending
     except InputRefused as refusal:
-        why_not = " ".join(part for part in (refusal.what, refusal.remedy) if part)
-    return ForecastPage(
+        answer = Answer(why_not=" ".join(part for part in (refusal.what, refusal.remedy) if part))
+    found = answer.found or {"calendars": (), "changes": ()}
+    return ForecastPage.of(
+        added,
         frame=page_request.frame(),
-        dataset=added.dataset,
         position=position,
-        epsilon_left=None if filtered else amount(account.epsilon_left),
-        delta_left=None if filtered else amount(account.delta_left),
+        epsilon_left=None if filtered else account.epsilon_left,
+        delta_left=None if filtered else account.delta_left,
         share_left=share_left_shown(max(1 - account.spent_share, Decimal(0))) if filtered else None,
         asked=asked,
         rows=tuple(_row(calendar, way) for calendar in found["calendars"] for way in calendar["ways"]),
-        changes=tuple(
-            ChangeRow(k=one["k"], sampling_rate=_plain(one["sampling_rate"]), releases=one["releases"])
-            for one in found["changes"]
-        ),
-        why_not=why_not,
-        computing=computing,
+        changes=tuple(ChangeRow(**one | {"sampling_rate": _plain(one["sampling_rate"])}) for one in found["changes"]),
+        why_not=answer.why_not,
+        computing=answer.pending,
     )
 
 
@@ -333,22 +267,11 @@ def _calendars_wanted(asked: AskedCalendars) -> dict[str, Any]:
 
 
 def _row(calendar: Mapping[str, Any], way: Mapping[str, Any]) -> LastingRow:
-    return LastingRow(
-        calendar=calendar["calendar"],
-        k=calendar["k"],
-        sampling_rate=_plain(calendar["sampling_rate"]),
-        way=way["way"],
-        releases=way["releases"],
-        most=way["most"],
-        years=way["years"],
-        lasts=way["lasts"],
-        epsilon=_amount(way["epsilon"]),
-        delta=_amount(way["delta"]),
-        epsilon_each=_amount(way["epsilon_each"]),
-        delta_each=_amount(way["delta_each"]),
-        share_each=None if way["share_each"] is None else share_shown(Decimal(way["share_each"])),
-        limited_by=way["limited_by"],
-    )
+    shown: dict[str, Any] = {name: _amount(way[name]) for name in ("epsilon", "delta", "epsilon_each", "delta_each")}
+    shown |= {name: way[name] for name in ("way", "releases", "most", "years", "lasts", "limited_by")}
+    share = None if way["share_each"] is None else share_shown(Decimal(way["share_each"]))
+    rate = _plain(calendar["sampling_rate"])
+    return LastingRow(calendar=calendar["calendar"], k=calendar["k"], sampling_rate=rate, share_each=share, **shown)
 
 
 def _plain(rate: str) -> str:

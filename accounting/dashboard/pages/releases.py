@@ -4,54 +4,46 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated
 
+from fastapi import Path as PathParameter
+from fastapi import Response
+
+from ....mechanisms.amounts import amount_shown
 from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
 from ....mechanisms.errors import InputRefused
 from ....mechanisms.mixed_series import MixedSeries
-from ...ledger.certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
+from ...certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
 from ...ledger.charge import DatasetContext
-from ...ledger.entries.kinds import (
-    DatasetAdded,
-    FilterDatasetAdded,
-    FreeSeriesRegistered,
-    ReleaseCharged,
-    ReleasePublished,
-)
+from ...ledger.entries.kinds import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
 from ...ledger.entries.values import amount_text
+from ...ledger.state import Release
 from ...theory.kinds.registry import mechanism_of_record
 from ..views.certificates import CertificateStage, MapOfColumns, columns_of, stages_of, told_of
 from ..views.pictures import Curve, curve_of
-from ..views.rows import ReleaseRow, amount, day_of, described, draws_sample, factor_shown, release_row, release_rows
-from ..views.state import LedgerView, PageHeader, PageRequest, Stored
+from ..views.rows import Page, ReleaseRow, Row, described, draws_sample, release_rows
+from ..views.state import Before, OneState, PageRequest
 
-__all__ = ["ReleasePage", "ReleasesPage", "certificate_of", "release_page", "releases_page"]
+__all__ = ["certificate", "release_page", "releases_page"]
 
 CERTIFICATE = "certificate.json"
+ReleaseId = Annotated[
+    str, PathParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}$", description="A release's id.")
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Parameter:
-    """One of the mechanism's parameters.
-
-    Args:
-        name: as the ledger has it.
-        value: as text.
-    """
+class Parameter(Row):
+    """One of the mechanism's parameters, as the ledger has it."""
 
     name: str
     value: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """One of the release's entries in the chain.
-
-    Args:
-        position: its place.
-        hash: its link's hash.
-        day: when, None where the entry bears no day.
-        what: what it says.
-    """
+class Step(Row):
+    """One of the release's entries in the chain."""
 
     position: int
     hash: str
@@ -60,115 +52,77 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deleted:
-    """What a deletion release does to a group at each stage; of the mechanism alone, so it is no secret.
+class Deleted(Row):
+    """What a deletion release does to a group at each stage; of the mechanism alone, so it is no secret."""
 
-    Args:
-        expected: records that are deleted of it in expectation.
-        deviation: standard deviation of that.
-        largest: the most.
-    """
-
-    expected: str
-    deviation: str
-    largest: int
+    expected: str  # records that are deleted of it in expectation
+    deviation: str  # standard deviation of that
+    largest: int  # the most
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class File:
-    """A published file.
-
-    Args:
-        name: of the file.
-        sha256: what it must hash to.
-    """
+class File(Row):
+    """A published file, and what it must hash to."""
 
     name: str
     sha256: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReleasePage:
-    """A release.
+class ReleasePage(Page):
+    """A release."""
 
-    Args:
-        frame: of the ledger.
-        release: what its row in a table says.
-        part: the part of a series of different mechanisms that paid for it, None elsewhere.
-        parameters: of the mechanism.
-        sampled: whether it draws a sample.
-        deleted: what it deletes of a group; None for another kind of release.
-        rule: the versioned rule that gave the price.
-        theorem: what proves it.
-        relation: the neighbouring relation.
-        releases_covered: how many releases the price covers.
-        guarantee: the guarantee in the certificate's words.
-        bound: its two figures in a sentence.
-        limits: what it does not cover, in the certificate's words.
-        filter_share: what it, or its series, took of a filter budget, in the certificate's words; else empty.
-        steps: its entries in the chain.
-        previous: hash of the entry before its charge.
-        files: what was published, none before publication.
-        certificate: digest of its certificate, None before publication.
-        certificate_here: whether these pages can give it out.
-        columns: the generalization map by column; none where the certificate isn't here.
-        stages: what each stage published, where the certificate is here and tells.
-        told: how much the published records tell, where the certificate is here and tells; sentences.
-        map_digest: SHA-256 (hex) of the map.
-        spec_digest: SHA-256 (hex) of the specification.
-        code_version: of the software.
-        sampler_layout: of the coins.
-        curve: the ε–δ curve of one release of this mechanism.
-    """
+    release: ReleaseRow  # what its row in a table says
+    part: str | None  # the part of a series of different mechanisms that paid for it, None elsewhere
+    parameters: tuple[Parameter, ...]  # of the mechanism
+    sampled: bool  # whether it draws a sample
+    deleted: Deleted | None  # what it deletes of a group; None for another kind of release
+    rule: str  # the versioned rule that gave the price
+    theorem: str  # what proves it
+    relation: str  # the neighbouring relation
+    releases_covered: int  # how many releases the price covers
+    guarantee: str  # the guarantee in the certificate's words
+    bound: str  # its two figures in a sentence
+    limits: str  # what it does not cover, in the certificate's words
+    filter_share: str  # what it, or its series, took of a filter budget, in the certificate's words; else empty
+    steps: tuple[Step, ...]  # its entries in the chain
+    previous: str  # hash of the entry before its charge
+    files: tuple[File, ...]  # what was published, none before publication
+    certificate: str | None  # digest of its certificate, None before publication
+    certificate_here: bool  # whether these pages can give it out
+    columns: MapOfColumns  # the generalization map by column; none where the certificate isn't here
+    stages: tuple[CertificateStage, ...]  # what each stage published, where the certificate is here and tells
+    told: tuple[str, ...]  # how much the published records tell, where the certificate is here and tells; sentences
+    map_digest: str  # SHA-256 (hex) of the map
+    spec_digest: str  # SHA-256 (hex) of the specification
+    code_version: str  # of the software
+    sampler_layout: str  # of the coins
+    curve: Curve  # the ε–δ curve of one release of this mechanism
 
-    frame: PageHeader
-    release: ReleaseRow
-    part: str | None
-    parameters: tuple[Parameter, ...]
-    sampled: bool
-    deleted: Deleted | None
-    rule: str
-    theorem: str
-    relation: str
-    releases_covered: int
-    guarantee: str
-    bound: str
-    limits: str
-    filter_share: str
-    steps: tuple[Step, ...]
-    previous: str
-    files: tuple[File, ...]
-    certificate: str | None
-    certificate_here: bool
-    columns: MapOfColumns
-    stages: tuple[CertificateStage, ...]
-    told: tuple[str, ...]
-    map_digest: str
-    spec_digest: str
-    code_version: str
-    sampler_layout: str
-    curve: Curve
+    @property
+    def table(self) -> tuple[ReleaseRow, ...]:
+        """The release alone."""
+        return (self.release,)
 
 
-def release_page(page_request: PageRequest, release_id: str) -> ReleasePage:
-    """Build the page of a release.
-
-    Raises:
-        InputRefused: the ledger has none of this id.
-    """
-    stored, charge = _charge(page_request.view, release_id)
-    row = release_row(page_request.view, charge, position=stored.position)
-    entries = _entries(page_request.view, stored, release_id)
-    published = _published(entries)
-    digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
+def release_page(page_request: OneState, release_id: ReleaseId) -> ReleasePage:
+    """A release."""
+    known = _known(page_request, release_id)
+    charge = page_request.entries_of(ReleaseCharged, [known.position])[known.position]
+    began = page_request.followed.readings.get(release_id, -1) if known.stage != "charged" else -1
+    stored = page_request.entries([known.position, began, -1 if known.closed is None else known.closed])
+    files = _files(page_request, known)
+    digest = files.get(CERTIFICATE)
     content = None if digest is None else page_request.dashboard.certificates.content(digest)
-    context = _dataset_context(page_request, charge, stored.position)
-    return ReleasePage(
+    context = _dataset_context(page_request, known, charge)
+    mechanism = dict(charge.mechanism)
+    return ReleasePage.of(
+        charge,
         frame=page_request.frame(),
-        release=row,
+        release=release_rows(page_request, [known])[0],
         part=_part(charge, context),
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
-        sampled=draws_sample(dict(charge.mechanism)),
+        sampled=draws_sample(mechanism),
         deleted=_deleted(charge),
         rule=charge.price.rule,
         theorem=theorem_of(charge, context),
@@ -178,79 +132,59 @@ def release_page(page_request: PageRequest, release_id: str) -> ReleasePage:
         bound=_bound(charge),
         limits=limit_statements(charge, context),
         filter_share=filter_statement(charge, context),
-        steps=tuple(_step(one) for one in entries),
-        previous=stored.previous,
-        files=() if published is None else tuple(File(name=n, sha256=d) for n, d in published.output_hashes),
+        steps=tuple(
+            Step.of(one, day=getattr(one.entry, "day", None), what=described(one.entry)) for one in stored.values()
+        ),
+        previous=stored[known.position].previous,
+        files=tuple(File(name=name, sha256=hashed) for name, hashed in files.items()),
         certificate=digest,
         certificate_here=content is not None,
         columns=() if content is None else columns_of(content),
         stages=() if content is None else stages_of(content),
         told=() if content is None else told_of(content),
-        map_digest=charge.map_digest,
-        spec_digest=charge.spec_digest,
-        code_version=charge.code_version,
-        sampler_layout=charge.sampler_layout,
         curve=curve_of(
-            dict(charge.mechanism),
+            mechanism,
             rows_per_person=context.rows_per_person,
-            delta=amount(charge.price.delta).exact,
+            delta=amount_text(charge.price.delta),
             queue=page_request.dashboard.queue,
         ),
     )
 
 
-def certificate_of(page_request: PageRequest, release_id: str) -> bytes:
-    """The certificate of a published release.
-
-    Raises:
-        InputRefused: the ledger has no such release, it isn't published, or its certificate isn't here.
-    """
-    stored, _ = _charge(page_request.view, release_id)
-    published = _published(_entries(page_request.view, stored, release_id))
-    digest = None if published is None else dict(published.output_hashes).get(CERTIFICATE)
+def certificate(page_request: OneState, release_id: ReleaseId) -> Response:
+    """A release's certificate, byte for byte as it was published."""
+    digest = _files(page_request, _known(page_request, release_id)).get(CERTIFICATE)
     content = None if digest is None else page_request.dashboard.certificates.content(digest)
     if content is None:
         raise InputRefused("The certificate of this release isn't here.", where=f"release '{release_id}'", not_done="")
-    return content
+    shown = {"content-disposition": f'attachment; filename="{release_id.replace(":", "-")}-certificate.json"'}
+    return Response(content, media_type="application/json", headers=shown)
 
 
-def _charge(view: LedgerView, release_id: str) -> tuple[Stored, ReleaseCharged]:
-    position = view.place_of_release(release_id)
-    if position is None:
+def _known(page_request: PageRequest, release_id: str) -> Release:
+    if (known := page_request.state.releases.get(release_id)) is None:
         raise InputRefused("The ledger has no release of this id.", where="release", not_done="")
-    return view.entries([position])[position], view.entries_of(ReleaseCharged, [position])[position]
+    return known
 
 
-def _entries(view: LedgerView, stored: Stored, release_id: str) -> tuple[Stored, ...]:
-    """The release's entries in the order of the chain, that of its charge first."""
-    outcomes = view.outcomes([release_id]).get(release_id, {})
-    found = {stored.position: stored} | view.entries(outcomes.values())
-    return tuple(found[position] for position in sorted(found))
+def _files(page_request: PageRequest, known: Release) -> dict[str, str]:
+    """Published files with their digests; none before publication."""
+    if known.stage != "published" or known.closed is None:
+        return {}
+    return dict(page_request.entries_of(ReleasePublished, [known.closed])[known.closed].output_hashes)
 
 
-def _published(entries: tuple[Stored, ...]) -> ReleasePublished | None:
-    return next((one.entry for one in entries if isinstance(one.entry, ReleasePublished)), None)
-
-
-def _step(stored: Stored) -> Step:
-    what, day = described(stored.entry), day_of(stored.entry)
-    return Step(position=stored.position, hash=stored.hash, day=day, what=what)
-
-
-def _dataset_context(page_request: PageRequest, charge: ReleaseCharged, position: int) -> DatasetContext:
+def _dataset_context(page_request: PageRequest, known: Release, charge: ReleaseCharged) -> DatasetContext:
     """What the ledger said at the charge."""
-    place = page_request.view.places_of_datasets([charge.dataset])[charge.dataset]
-    added = page_request.view.entries_of(DatasetAdded, [place])[place]
-    looks = page_request.dashboard.follower.looks(charge.dataset, up_to=position - 1)
-    taken = charge.of_filter
-    series = None if charge.series is None else page_request.view.registration_of_series(charge.series.name)
-    if isinstance(added, FilterDatasetAdded) and series is not None:
-        taken = series.of_filter
+    state = page_request.state
+    added = state.datasets[known.dataset].added
+    series = None if known.series is None else state.series[known.series].registered
+    looks = (look for place, look in state.looks if place < known.position and look.dataset == known.dataset)
     return DatasetContext(
         rows_per_person=added.rows_per_person,
-        look_days=tuple(day for _, day in looks),
+        look_days=tuple(look.day for look in looks),
         filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
-        filter_charge=taken,
+        filter_charge=(series or charge).of_filter,
         unit=added.fixed_unit,
         registered=series.mechanism if isinstance(series, FreeSeriesRegistered) else None,
     )
@@ -281,38 +215,33 @@ def _deleted(charge: ReleaseCharged) -> Deleted | None:
 def _bound(charge: ReleaseCharged) -> str:
     """The guarantee's two figures in a sentence."""
     epsilon, delta = charge.price.epsilon, charge.price.delta
-    factor = factor_shown(math.exp(min(float(epsilon), 700.0)))
+    factor = math.exp(min(float(epsilon), 700.0))
+    rounded = Decimal(factor).quantize(Decimal("0.001"), rounding="ROUND_CEILING") if factor < 1e6 else None
+    shown = "10^6 or more" if rounded is None else amount_shown(rounded)
     of = "" if charge.price.releases == 1 else f", for all {charge.price.releases} releases together"
     amounts = f"with epsilon = {amount_text(epsilon)}, and delta is {amount_text(delta)}"
-    return f"Here e^epsilon is about {factor}, {amounts}{of}."
+    return f"Here e^epsilon is about {shown}, {amounts}{of}."
 
 
 ROWS_A_PAGE = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReleasesPage:
-    """The releases.
+class ReleasesPage(Page):
+    """The releases."""
 
-    Args:
-        frame: of the ledger.
-        releases: the latest first.
-        releases_in_all: how many there are.
-        older: what to ask for to see those before, None on the last page.
-    """
-
-    frame: PageHeader
+    TABLE = "releases"
     releases: tuple[ReleaseRow, ...]
     releases_in_all: int
     older: int | None
 
 
-def releases_page(page_request: PageRequest, *, before: int | None) -> ReleasesPage:
-    """Build the page of releases charged before a place in the chain."""
-    found = page_request.view.releases(name=None, before=before, limit=ROWS_A_PAGE + 1)
+def releases_page(page_request: OneState, before: Before = None) -> ReleasesPage:
+    """All releases, the latest first."""
+    found = page_request.releases(before=before, limit=ROWS_A_PAGE + 1)
     return ReleasesPage(
         frame=page_request.frame(),
-        releases=release_rows(page_request.view, found[:ROWS_A_PAGE]),
-        releases_in_all=page_request.view.count("release"),
-        older=found[ROWS_A_PAGE - 1] if len(found) > ROWS_A_PAGE else None,
+        releases=release_rows(page_request, found[:ROWS_A_PAGE]),
+        releases_in_all=len(page_request.state.releases),
+        older=found[ROWS_A_PAGE - 1].position if len(found) > ROWS_A_PAGE else None,
     )

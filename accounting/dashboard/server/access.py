@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
+import math
 import re
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -17,12 +19,14 @@ from typing import Literal
 
 from ....mechanisms.errors import InputRefused
 from ...ledger.private_store.signing import PublicKey
-from ...ledger.tokens import TokenState, recognised
+from ...ledger.state import Token
+from ...ledger.tokens import recognised
 
 __all__ = ["Access", "Decision", "Network", "Options", "host_of", "is_loopback"]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})")
+HOST = re.compile(r"(?:\[(?P<literal>[^\]]*)\]|(?P<name>[^\[:][^:]*|))(?::[0-9]*)?")
 HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 
 
@@ -89,12 +93,14 @@ class Options:
 
 def is_loopback(host: str) -> bool:
     """Whether an address, or the name localhost, is this machine's alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    address = _address_of(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with suppress(ValueError):
+        return ipaddress.ip_address(text)
+    return None
 
 
 MOST_FAILURES = 10
@@ -103,12 +109,6 @@ MOST_ADDRESSES = 4_096
 LONGEST_CREDENTIAL = 512
 
 Decision = Literal["in", "who", "wrong", "too many"]
-
-
-@dataclass(kw_only=True, slots=True)
-class _Failures:
-    times: int
-    until: float
 
 
 class Access:
@@ -120,11 +120,9 @@ class Access:
         today: the day in UTC.
     """
 
-    def __init__(
-        self, options: Options, *, tokens: Callable[[], tuple[TokenState, ...]], today: Callable[[], date]
-    ) -> None:
+    def __init__(self, options: Options, *, tokens: Callable[[], tuple[Token, ...]], today: Callable[[], date]) -> None:
         self._options, self._tokens, self._today = options, tokens, today
-        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # caller → how many, until when they count
         self._lock = threading.Lock()
 
     def knows_host(self, host: str | None) -> bool:
@@ -133,9 +131,7 @@ class Access:
         Without this, a name that an attacker lets resolve to this machine would make a browser read these pages to it.
         """
         name = host_of(host)
-        if name is None:
-            return False
-        return name in self._options.public_names or is_loopback(name) or name == self._options.host
+        return name is not None and (name in (*self._options.public_names, self._options.host) or is_loopback(name))
 
     def decide(self, *, peer: str, headers: Mapping[str, str], values: Mapping[str, int]) -> Decision:
         """Whether a request may go on.
@@ -149,11 +145,13 @@ class Access:
             # A proxy in front makes everybody a local user; it gives itself away by these.
             passed_on = {"forwarded", "via", "x-forwarded-for", "x-real-ip", "x-forwarded-host"} & headers.keys()
             return "who" if passed_on or not is_loopback(host_of(headers.get("host")) or "") else "in"
-        identity = self._options.proxy_header.lower()
-        trusted = self._is_proxy(peer)
-        if trusted and values.get(identity) == 1 and headers[identity].strip():
-            return "in"
-        caller = self._caller(peer, headers) if trusted else peer
+        identity, address = self._options.proxy_header.lower(), _address_of(peer)
+        caller = peer
+        if address is not None and any(address in network for network in self._options.proxies):
+            if values.get(identity) == 1 and headers[identity].strip():
+                return "in"
+            # Whom a proxy speaks for: the last hop, which the proxy itself wrote.
+            caller += " " + headers.get("x-forwarded-for", "").rsplit(",", 1)[-1].strip()[:64]
         if self._blocked(caller):
             return "too many"
         if values.get("authorization", 0) == 0:
@@ -161,66 +159,38 @@ class Access:
         presented = _credential(headers["authorization"]) if values["authorization"] == 1 else None
         if presented is not None and recognised(presented, tokens=self._tokens(), today=self._today()):
             return "in"
-        self._failed(caller)
+        with self._lock:
+            times, until = self._failures.pop(caller, (0, time.monotonic() + SECONDS_OF_FAILURES))
+            self._failures[caller] = (times + 1, until)
+            while len(self._failures) > MOST_ADDRESSES:
+                self._failures.popitem(last=False)
         return "wrong"
-
-    def _is_proxy(self, peer: str) -> bool:
-        try:
-            address = ipaddress.ip_address(peer)
-        except ValueError:
-            return False
-        return any(address in network for network in self._options.proxies)
-
-    def _caller(self, peer: str, headers: Mapping[str, str]) -> str:
-        """Whom a proxy speaks for: the last hop, which the proxy itself wrote."""
-        last = headers.get("x-forwarded-for", "").rsplit(",", 1)[-1].strip()
-        return f"{peer} {last[:64]}"
 
     def _blocked(self, caller: str) -> bool:
         with self._lock:
-            known = self._failures.get(caller)
-            if known is not None and time.monotonic() >= known.until:
+            times, until = self._failures.get(caller, (0, math.inf))
+            if time.monotonic() >= until:
                 del self._failures[caller]
-                known = None
-            return known is not None and known.times >= MOST_FAILURES
-
-    def _failed(self, caller: str) -> None:
-        with self._lock:
-            known = self._failures.setdefault(caller, _Failures(times=0, until=time.monotonic() + SECONDS_OF_FAILURES))
-            known.times += 1
-            self._failures.move_to_end(caller)
-            while len(self._failures) > MOST_ADDRESSES:
-                self._failures.popitem(last=False)
+                return False
+            return times >= MOST_FAILURES
 
 
 def host_of(header: str | None) -> str | None:
     """The host of a Host header, without its port; None where it has another form."""
-    if header is None or len(header) > 300 or not header.isascii():
+    if header is None or len(header) > 300 or not header.isascii() or (found := HOST.fullmatch(header)) is None:
         return None
-    if header.startswith("["):
-        name, closed, port = header[1:].partition("]")
-        port = port.removeprefix(":") if port.startswith(":") else ("" if not port else "x")
-        if not closed:
-            return None
-    else:
-        name, _, port = header.partition(":")
-    if port and not port.isdigit():
-        return None
-    return name.lower().rstrip(".") or None
+    return (found["literal"] or found["name"] or "").lower().rstrip(".") or None
 
 
 def _credential(header: str) -> str | None:
     """The token of an Authorization header: a bearer's, or the password of HTTP Basic."""
     scheme, _, rest = header.partition(" ")
-    rest = rest.strip()
-    if len(rest) > LONGEST_CREDENTIAL:
+    scheme, rest = scheme.lower(), rest.strip()
+    if len(rest) > LONGEST_CREDENTIAL or scheme not in ("bearer", "basic"):
         return None
-    if scheme.lower() == "bearer":
+    if scheme == "bearer":
         return rest
-    if scheme.lower() != "basic":
-        return None
-    try:
+    with suppress(binascii.Error, UnicodeDecodeError):
         _, colon, password = base64.b64decode(rest, validate=True).decode("utf-8").partition(":")
-    except (binascii.Error, UnicodeDecodeError):
-        return None
-    return password if colon else None
+        return password if colon else None
+    return None

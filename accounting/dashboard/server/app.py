@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from functools import partial
-from typing import Any, assert_never
+from traceback import walk_tb
+from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
@@ -22,15 +23,14 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from ....mechanisms.errors import InputRefused, ReleaseFailed
-from ...ledger.chain.signed_state import ForgedState, head_of
+from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ...ledger.database.store import open_store
+from ...ledger.transactions import last_place
+from ...listening import listening, serve_on, url_of
 from ..views.certificates import Certificates
-from ..views.ledger_follower import Follower
-from ..views.state import DashboardState, NotSound, PublicationDelay
+from ..views.state import DashboardState, Follower, NotSound, PublicationDelay
 from ..work import ChainState, ChainWatch, JobQueue
-from .access import Access, Options
-from .listening import listening, serve_on, url_of
+from .access import Access, Decision, Options
 from .routes import API, STATIC, fault_page, router
 
 __all__ = ["SECURITY_HEADERS", "Gate", "Observer", "dashboard", "serve", "to_standard_error"]
@@ -70,27 +70,17 @@ class Observer:
 
     def metrics(self, facts: Mapping[str, float]) -> str:
         """Everything counted, and public facts of the ledger, in Prometheus' text format."""
-        lines = []
-        for name, value in facts.items():
-            lines += [f"# TYPE crowdblend_{name} gauge", f"crowdblend_{name} {value:g}"]
+        lines = [f"# TYPE crowdblend_{name} gauge\ncrowdblend_{name} {value:g}" for name, value in facts.items()]
+        own = "crowdblend_dashboard_request"
         with self._lock:
-            lines.append("# TYPE crowdblend_dashboard_requests_total counter")
-            lines += [
-                f'crowdblend_dashboard_requests_total{{route="{route}",status="{status}"}} {times}'
-                for (route, status), times in sorted(self._requests.items())
-            ]
             total = self._requests.total()
-            lines.append("# TYPE crowdblend_dashboard_request_seconds histogram")
-            lines += [
-                f'crowdblend_dashboard_request_seconds_bucket{{le="{bucket:g}"}} {self._within[bucket]}'
-                for bucket in BUCKETS
-            ]
-            lines += [
-                f'crowdblend_dashboard_request_seconds_bucket{{le="+Inf"}} {total}',
-                f"crowdblend_dashboard_request_seconds_sum {self._seconds:.6f}",
-                f"crowdblend_dashboard_request_seconds_count {total}",
-            ]
-        return "\n".join(lines) + "\n"
+            lines.append(f"# TYPE {own}s_total counter")
+            for (route, status), times in sorted(self._requests.items()):
+                lines.append(f'{own}s_total{{route="{route}",status="{status}"}} {times}')
+            lines.append(f"# TYPE {own}_seconds histogram")
+            lines += [f'{own}_seconds_bucket{{le="{bucket:g}"}} {self._within[bucket]}' for bucket in BUCKETS]
+            lines += [f'{own}_seconds_bucket{{le="+Inf"}} {total}', f"{own}_seconds_sum {self._seconds:.6f}"]
+        return "\n".join([*lines, f"{own}_seconds_count {total}"]) + "\n"
 
 
 def to_standard_error(line: str) -> None:
@@ -120,6 +110,13 @@ SECURITY_HEADERS = {
 }
 OPEN = "/health"
 CHALLENGE = 'Basic realm="crowdblend: any user name, and your token as the password", charset="UTF-8"'
+Refused = tuple[int, str, dict[str, str]]  # status, text and headers
+NO_TOKEN: Refused = (401, "These pages need a token: crowdblend token add.", {"www-authenticate": CHALLENGE})
+DECISIONS: dict[Decision, Refused | None] = {
+    "in": None,
+    "too many": (429, "Too many wrong attempts. Try again in a minute.", {"retry-after": "60"}),
+    **dict.fromkeys(("who", "wrong"), NO_TOKEN),
+}
 
 
 class Gate:
@@ -165,10 +162,8 @@ class Gate:
             else:
                 await _answer(guarded, *refusal)
         except Exception as fault:  # noqa: BLE001 - the last resort: nobody is shown a traceback, nor is the log
-            trace = fault.__traceback__
-            while trace is not None and trace.tb_next is not None:
-                trace = trace.tb_next
-            place = None if trace is None else f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}"
+            *_, (frame, number) = walk_tb(fault.__traceback__)
+            place = f"{frame.f_code.co_name}, line {number}"
             self._observer.event("fault", kind=type(fault).__name__, place=place)
             if not said["status"]:
                 await _answer(guarded, 500, "This page can't be shown.", {})
@@ -181,38 +176,29 @@ class Gate:
             size=said["size"],
         )
 
-    async def _refusal(  # noqa: PLR0911 - one return for each reason
-        self, scope: Message
-    ) -> tuple[int, str, dict[str, str]] | None:
-        """Why a request doesn't go on: status, text and headers; None where it does."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        values = Counter(name.decode("latin-1") for name, _ in scope["headers"])
-        if scope["method"] != "GET":
-            return 405, "These pages are for reading only.", {"allow": "GET, HEAD"}
-        if values["host"] != 1 or not self._access.knows_host(headers.get("host")):
-            return 421, "These pages don't go by this name.", {}
-        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
-            return 414, "The address is too long.", {}
-        if sum(len(name) + len(value) for name, value in scope["headers"]) > LONGEST_HEADERS:
-            return 431, "The headers are too long.", {}
-        if not ((scope.get("raw_path") or b"").isascii() and scope["query_string"].isascii()):
-            return 400, "In an address, whatever is not ASCII is written with percent signs.", {}
-        if scope["path"] == OPEN:
-            return None
+    async def _refusal(self, scope: Message) -> Refused | None:
+        """Why a request doesn't go on; None where it does."""
+        named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers, values = dict(named), Counter(name for name, _ in named)
+        address = (scope.get("raw_path") or b"", scope["query_string"])
+        unknown = values["host"] != 1 or not self._access.knows_host(headers.get("host"))
+        long = sum(len(name) + len(value) for name, value in named) > LONGEST_HEADERS
+        foreign = not all(map(bytes.isascii, address))
+        refused: tuple[tuple[bool, Refused], ...] = (
+            (scope["method"] != "GET", (405, "These pages are for reading only.", {"allow": "GET, HEAD"})),
+            (unknown, (421, "These pages don't go by this name.", {})),
+            (sum(map(len, address)) > LONGEST_ADDRESS, (414, "The address is too long.", {})),
+            (long, (431, "The headers are too long.", {})),
+            (foreign, (400, "In an address, whatever is not ASCII is written with percent signs.", {})),
+        )
+        if (refusal := next((why for wrong, why in refused if wrong), None)) or scope["path"] == OPEN:
+            return refusal
         peer = scope["client"][0] if scope.get("client") else ""
         try:
             decision = await to_thread.run_sync(partial(self._access.decide, peer=peer, headers=headers, values=values))
         except ReleaseFailed:
             return 503, "The ledger can't be read.", {"retry-after": "10"}
-        match decision:
-            case "in":
-                return None
-            case "too many":
-                return 429, "Too many wrong attempts. Try again in a minute.", {"retry-after": "60"}
-            case "who" | "wrong":
-                return 401, "These pages need a token: crowdblend token add.", {"www-authenticate": CHALLENGE}
-            case _:
-                assert_never(decision)
+        return DECISIONS[decision]
 
 
 async def _answer(send: Send, status: int, text: str, headers: dict[str, str]) -> None:
@@ -262,32 +248,26 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
     application.include_router(router())
     application.mount("/static", StaticFiles(directory=STATIC), name="static")
     application.add_api_route("/health", _health, include_in_schema=False)
-    application.add_api_route("/metrics", _metrics(observer), include_in_schema=False, response_model=None)
-    application.add_exception_handler(RequestValidationError, _malformed)
-    application.add_exception_handler(HTTPException, _missing)
-    application.add_exception_handler(InputRefused, _refused)
-    application.add_exception_handler(ReleaseFailed, _failed(observer))
-    for kind in (NotSound, ForgedState, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        application.add_exception_handler(kind, _not_sound(observer))
+    application.add_api_route("/metrics", _metrics, include_in_schema=False, response_model=None)
+    application.state.observer = observer
+    for kind in (*REFUSED, *UNSOUND):
+        application.add_exception_handler(kind, _fault)
     access = Access(options, tokens=state.tokens, today=_today)
     return Gate(application, access=access, observer=observer)
 
 
 def _dashboard_state(options: Options, observer: Observer) -> DashboardState:
-    follower = Follower()
-
     def ended(state: ChainState) -> None:
         observer.event("verified", verdict=state.verdict, entries=state.verified_to, findings=state.findings_in_all)
-        if state.verdict != "sound":
-            follower.start_again()
 
     job = {
         "url": options.ledger_url,
         "anchor": None if options.anchor is None else str(options.anchor),
         "keys": [key.raw.hex() for key in options.anchor_keys],
     }
-    store = open_store(options.ledger_url, anchoring=None)
-    with suppress(ForgedState), store.reading() as connection:
+    follower = Follower(PublicationDelay(minutes=options.hold_back_minutes))
+    store = open_store(options.ledger_url, read_only=True)
+    with suppress(AccountantRefused), store.reading() as connection:
         follower.follow(connection)
     return DashboardState(
         store=store,
@@ -296,7 +276,6 @@ def _dashboard_state(options: Options, observer: Observer) -> DashboardState:
         queue=JobQueue(),
         calculator=JobQueue(),
         certificates=Certificates(options.releases),
-        publication_delay=PublicationDelay(minutes=options.hold_back_minutes),
     )
 
 
@@ -305,85 +284,66 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
     state: DashboardState = application.state.dashboard
     state.watch.start()
     yield
-    state.watch.close()
-    state.queue.close()
-    state.calculator.close()
-    state.store.close()
+    for part in (state.watch, state.queue, state.calculator, state.store):
+        part.close()
 
 
 def _health(request: Request) -> dict[str, str]:
     """Whether the ledger can be read; nothing of what it says."""
     state: DashboardState = request.app.state.dashboard
     with state.store.reading() as connection:
-        head_of(connection)
+        last_place(connection)
     return {"status": "ok"}
 
 
-def _metrics(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    def metrics(request: Request) -> PlainTextResponse:
-        state: DashboardState = request.app.state.dashboard
-        chain = state.watch.state
-        facts = {
-            "chain_sound": float(chain.verdict == "sound"),
-            "chain_findings": float(chain.findings_in_all),
-            "chain_verified_to": float(-1 if chain.verified_to is None else chain.verified_to),
-        }
-        with suppress(NotSound, ForgedState), state.page_request() as page_request:
-            facts |= {
-                "ledger_entries": float(page_request.frame().entries),
-                "ledger_datasets": float(page_request.view.count("dataset")),
-                "ledger_releases": float(page_request.view.count("release")),
-            }
-        return PlainTextResponse(observer.metrics(facts), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    return metrics
+def _metrics(request: Request) -> PlainTextResponse:
+    state: DashboardState = request.app.state.dashboard
+    chain = state.watch.state
+    facts = {
+        "chain_sound": float(chain.verdict == "sound"),
+        "chain_findings": float(chain.findings_in_all),
+        "chain_verified_to": float(-1 if chain.verified_to is None else chain.verified_to),
+    }
+    with suppress(NotSound, AccountantRefused), state.page_request() as page_request:
+        facts["ledger_entries"] = float(page_request.frame().entries)
+        facts["ledger_datasets"] = float(len(page_request.state.datasets))
+        facts["ledger_releases"] = float(len(page_request.state.releases))
+    told = request.app.state.observer.metrics(facts)
+    return PlainTextResponse(told, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _malformed(request: Request, error: Exception) -> Response:
-    """A parameter of another form; its value is never repeated."""
-    faults = error.errors() if isinstance(error, RequestValidationError) else ()
-    names = sorted({str(fault["loc"][-1]) for fault in faults if fault["loc"][0] in ("path", "query")})
-    return _page(request, 422, f"These parameters have another form than they must: {', '.join(names)}.")
+async def _fault(request: Request, error: Exception) -> Response:
+    """Why there is no page; what the ledger's state has to do with it is verified once more."""
+    watch, event = request.app.state.dashboard.watch, request.app.state.observer.event
+    match error:
+        case RequestValidationError():  # a parameter's value is never repeated
+            names = sorted({str(one["loc"][-1]) for one in error.errors() if one["loc"][0] in ("path", "query")})
+            return _page(request, 422, f"These parameters have another form than they must: {', '.join(names)}.")
+        case InputRefused():
+            return _page(request, 404, error.message)
+        case HTTPException():
+            return _page(request, error.status_code, "Nothing is known under this address.")
+        case ReleaseFailed():
+            watch.ask()
+            event("unreadable", why=error.what)
+            return _page(request, 503, f"{error.what} Run crowdblend ledger verify.")
+    # What is stored doesn't hold, by the last verification or by what a page found: findings, and no figure.
+    watch.ask()
+    chain: ChainState = watch.state
+    event("not sound", kind=type(error).__name__, verdict=chain.verdict)
+    if isinstance(error, NotSound):
+        why = "The last verification could not be done." if chain.verdict == "failed" else "It does not verify."
+    elif isinstance(error, AccountantRefused):
+        why = error.what
+    elif chain.verdict != "sound":
+        why = "What it holds here can't be read."
+    else:
+        return _page(request, 500, "The last verification found no fault in the ledger; it is verified once more.")
+    return _page(request, 409, why, chain=chain)
 
 
-async def _missing(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 404
-    return _page(request, status, "Nothing is known under this address.")
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    what = error.message if isinstance(error, InputRefused) else ""
-    return _page(request, 404, what)
-
-
-def _failed(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    async def failed(request: Request, error: Exception) -> Response:
-        what = error.what if isinstance(error, ReleaseFailed) else ""
-        request.app.state.dashboard.watch.ask()
-        observer.event("unreadable", why=what)
-        return _page(request, 503, f"{what} Run crowdblend ledger verify.")
-
-    return failed
-
-
-def _not_sound(observer: Observer):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    async def not_sound(request: Request, error: Exception) -> Response:
-        """What is stored doesn't hold, by the last verification or by what a page found: findings, and no figure."""
-        watch: ChainWatch = request.app.state.dashboard.watch
-        watch.ask()
-        chain = watch.state
-        observer.event("not sound", kind=type(error).__name__, verdict=chain.verdict)
-        if isinstance(error, NotSound):
-            why = "The last verification could not be done." if chain.verdict == "failed" else "It does not verify."
-        elif isinstance(error, ForgedState):
-            why = error.what
-        elif chain.verdict != "sound":
-            why = "What it holds here can't be read."
-        else:
-            return _page(request, 500, "The last verification found no fault in the ledger; it is verified once more.")
-        return _page(request, 409, why, chain=chain)
-
-    return not_sound
+REFUSED = (RequestValidationError, HTTPException, InputRefused, ReleaseFailed)
+UNSOUND = (NotSound, AccountantRefused, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def _page(request: Request, status: int, text: str, *, chain: ChainState | None = None) -> Response:

@@ -11,21 +11,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.recoding import told_sentences
 from ...ledger.file_access import read_given
 
-__all__ = [
-    "CertificateColumn",
-    "CertificateStage",
-    "Certificates",
-    "MapOfColumns",
-    "columns_of",
-    "stages_of",
-    "told_of",
-]
+__all__ = ["Certificates", "MapOfColumns", "columns_of", "stages_of", "told_of"]
 
 NAME = "certificate.json"
 LARGEST = 1 << 20
@@ -35,30 +26,19 @@ SECONDS_BETWEEN = 5.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CertificateColumn:
-    """A released column, as its certificate describes it.
+    """A released column, as its certificate describes it."""
 
-    Args:
-        name: of the column.
-        level: of the hierarchy that was published; of several stages one after the other.
-        hierarchy_sha256: digest of the hierarchy.
-    """
-
-    name: str
-    level: str
-    hierarchy_sha256: str
+    name: str  # of the column
+    level: str  # of the hierarchy that was published; of several stages one after the other
+    hierarchy_sha256: str  # digest of the hierarchy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CertificateStage:
-    """What a stage of a deletion release published, as its certificate has it.
+    """What a stage of a deletion release published, as its certificate has it."""
 
-    Args:
-        groups: how many.
-        records: how many.
-    """
-
-    groups: int
-    records: int
+    groups: int  # how many
+    records: int  # how many
 
 
 MapOfColumns = tuple[CertificateColumn, ...]
@@ -122,24 +102,33 @@ class Certificates:
                     yield path, status
 
 
+FAULTS = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+
+
 def columns_of(content: bytes) -> MapOfColumns:
-    """The columns that a certificate describes; none where it can't be read."""
+    """Return the columns that a certificate describes; none where it can't be read."""
     try:
         certificate = json.loads(content)
-        stages = _stages(certificate) if "published" in certificate else []
-        return tuple(_column(one, stages) for one in certificate["map"]["columns"])
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        stages = certificate.get("published", {}).get("stages", [])
+        return tuple(
+            CertificateColumn(
+                name=str(one["column"]),
+                level=", ".join(str(stage["levels"][one["column"]]) for stage in stages) or str(one["level"]),
+                hierarchy_sha256=str(one["hierarchy_sha256"]),
+            )
+            for one in certificate["map"]["columns"]
+        )
+    except FAULTS:
         return ()
 
 
 def stages_of(content: bytes) -> tuple[CertificateStage, ...]:
-    """What each stage published, by a certificate; none where it has no stages or can't be read."""
+    """Return what each stage published, by a certificate; none where it has no stages or can't be read."""
     try:
-        return tuple(
-            CertificateStage(groups=int(one["published_groups"]), records=int(one["published_records"]))
-            for one in _stages(json.loads(content))
-        )
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        stages = json.loads(content)["published"].get("stages", [])
+        counts = ((int(one["published_groups"]), int(one["published_records"])) for one in stages)
+        return tuple(CertificateStage(groups=groups, records=records) for groups, records in counts)
+    except FAULTS:
         return ()
 
 
@@ -155,22 +144,8 @@ def told_of(content: bytes) -> tuple[str, ...]:
             hierarchies={name: None if own is None else described_hierarchy(own) for name, own in described},
             drawn="selection" in certificate["map"],
         )
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError):
+    except FAULTS:
         return ()
-
-
-def _stages(certificate: dict[str, Any]) -> list[dict[str, Any]]:
-    stages: list[dict[str, Any]] = certificate["published"].get("stages", [])
-    return stages
-
-
-def _column(described: dict[str, Any], stages: list[dict[str, Any]]) -> CertificateColumn:
-    name = str(described["column"])
-    return CertificateColumn(
-        name=name,
-        level=", ".join(str(one["levels"][name]) for one in stages) or str(described["level"]),
-        hierarchy_sha256=str(described["hierarchy_sha256"]),
-    )
 
 
 def _read(path: Path) -> bytes | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from ....mechanisms.amounts import amount_shown, share_shown
 from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import DatasetAdded, FilterDatasetAdded
-from ...ledger.entries.values import Account, amount_text
-from ...theory.kinds.registry import kind_of_record
-from ..charts import (
+from ...charts import (
     Axis,
     BarRow,
     Legend,
@@ -27,30 +26,16 @@ from ..charts import (
     share_bar,
     steps,
 )
+from ...ledger.chain.hashing import GENESIS
+from ...ledger.entries.kinds import DatasetAdded, Fields
+from ...ledger.entries.values import Account
+from ...ledger.state import Dataset, LedgerState, amounts_of
+from ...theory.kinds.registry import kind_of_record
 from ..work import Answer, JobQueue
-from .rows import Amount, amount, amount_or_none, day_of
-from .state import AccountChange, PageRequest
+from .rows import Amount, Row, amount
+from .state import Followed, PageRequest
 
-__all__ = [
-    "ChangeRow",
-    "Curve",
-    "CurvePoint",
-    "LastingRow",
-    "SharePoint",
-    "Timeline",
-    "TimelinePoint",
-    "budget_bar",
-    "change_picture",
-    "curve_of",
-    "curve_picture",
-    "epsilon_of",
-    "estimate_of",
-    "lasting_picture",
-    "shares_of",
-    "shares_picture",
-    "timeline_of",
-    "timeline_picture",
-]
+__all__ = ["PICTURES", "changes_of", "curve_of", "epsilon_of", "estimate_of", "shares_of", "timeline_of"]
 
 SECONDS_TO_WAIT = 0.5
 LARGEST_K = 10_000
@@ -61,39 +46,26 @@ FOR_SEVERAL_RECORDS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CurvePoint:
-    """One point of the curve; both δ are upper bounds.
-
-    Args:
-        epsilon: ε.
-        delta_exact: δ by the exact profile.
-        delta_paper: δ by the paper's theorem; None where that proves nothing.
-    """
+class CurvePoint(Row):
+    """One point of the curve; both δ are upper bounds."""
 
     epsilon: float
-    delta_exact: float
-    delta_paper: float | None
+    delta_exact: float  # δ by the exact profile
+    delta_paper: float | None  # δ by the paper's theorem; None where that proves nothing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curve:
-    """A release's ε–δ curve.
+class Curve(Row):
+    """A release's ε–δ curve."""
 
-    Args:
-        points: by rising ε; none where the curve isn't there.
-        theorem: of Li, Qardaji, Su, arXiv:1101.2604v2, that gives the paper's δ.
-        why_not: why there is no curve; None where it is there.
-        computing: whether it is being computed; ask again for it.
-    """
-
-    points: tuple[CurvePoint, ...]
-    theorem: str
-    why_not: str | None
-    computing: bool
+    points: tuple[CurvePoint, ...] = ()  # by rising ε; none where the curve isn't there
+    theorem: str  # of Li, Qardaji, Su, arXiv:1101.2604v2, that gives the paper's δ
+    why_not: str | None = None
+    computing: bool = False
 
 
 def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, queue: JobQueue) -> Curve:
-    """The curve of a mechanism's record.
+    """Return the curve of a mechanism's record.
 
     Args:
         mechanism: the record, as the ledger has it.
@@ -105,165 +77,159 @@ def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta:
         curves = kind_of_record(mechanism.get("kind")).curves
     except InputRefused:
         curves = None
-    theorem = "" if curves is None else curves.theorem
-    k = mechanism.get("k")
+    theorem, k = "" if curves is None else curves.theorem, mechanism.get("k")
     if rows_per_person != 1:
-        why_not = FOR_SEVERAL_RECORDS
-    elif not theorem:
-        why_not = "No curve is known for this kind of mechanism."
-    elif not isinstance(k, int) or k > LARGEST_K:
-        why_not = f"No curve is drawn for a k above {LARGEST_K}."
-    else:
-        answer = queue.ask("curve", {"mechanism": dict(mechanism), "delta": delta}, wait=SECONDS_TO_WAIT)
-        if answer.found is None:
-            return Curve(points=(), theorem=theorem, why_not=answer.why_not, computing=answer.pending)
-        found = answer.found
-        points = tuple(
-            CurvePoint(epsilon=epsilon, delta_exact=exact, delta_paper=paper)
-            for epsilon, exact, paper in zip(found["epsilons"], found["exact"], found["paper"], strict=True)
-        )
-        return Curve(points=points, theorem=theorem, why_not=None, computing=False)
-    return Curve(points=(), theorem=theorem, why_not=why_not, computing=False)
-
-
-def estimate_of(
-    page_request: PageRequest, added: DatasetAdded, position: int, account: Account, *, wait: float
-) -> Answer:
-    """What the queue knows of the estimate by now.
-
-    Args:
-        page_request: the ledger.
-        added: the data set.
-        position: the entry after which the account is.
-        account: what is spent and what may be.
-        wait: seconds to wait for an answer.
-    """
-    charged = page_request.dashboard.follower.payments(added.dataset, up_to=position)
-    amounts = {
-        part: amount_text(getattr(account, part))
-        for part in ("epsilon_spent", "delta_spent", "epsilon_budget", "delta_budget")
-    }
-    counted = sorted([list(mechanism), times] for mechanism, times in charged.items())
-    asked = {"charged": counted, "account": amounts, "rows_per_person": added.rows_per_person}
-    return page_request.dashboard.queue.ask("estimate", asked, wait=wait)
-
-
-def epsilon_of(answer: Answer) -> Amount | None:
-    """The estimated ε, None where there is none or it is still being computed."""
-    if answer.found is None or answer.found["epsilon"] is None:
-        return None
-    return amount(Decimal(answer.found["epsilon"]))
+        return Curve(theorem=theorem, why_not=FOR_SEVERAL_RECORDS)
+    if not theorem:
+        return Curve(theorem=theorem, why_not="No curve is known for this kind of mechanism.")
+    if not isinstance(k, int) or k > LARGEST_K:
+        return Curve(theorem=theorem, why_not=f"No curve is drawn for a k above {LARGEST_K}.")
+    answer = queue.ask("curve", {"mechanism": dict(mechanism), "delta": delta}, wait=SECONDS_TO_WAIT)
+    if (found := answer.found) is None:
+        return Curve(theorem=theorem, why_not=answer.why_not, computing=answer.pending)
+    points = tuple(
+        CurvePoint(epsilon=epsilon, delta_exact=exact, delta_paper=paper)
+        for epsilon, exact, paper in zip(found["epsilons"], found["exact"], found["paper"], strict=True)
+    )
+    return Curve(points=points, theorem=theorem)
 
 
 MOST_POINTS = 48
 MOST_COMPOSED = 12
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TimelinePoint:
-    """The account after one change.
+class Change(NamedTuple):
+    """A data set's account after one change."""
+
+    change: int  # how many changes came before
+    position: int  # the entry that changed it
+    account: Account  # the account
+    paid: Counter[Fields]  # mechanism → releases of it that are paid for and not given back
+    paper: Decimal | None  # ε by the published bound; None from the first payment on for which it gives no guarantee
+
+
+def changes_of(followed: Followed, known: Dataset, *, most: int = MOST_POINTS) -> tuple[tuple[Change, ...], int]:
+    """Return the changes of a data set's account, all or as many spread evenly, and how many there are in all.
 
     Args:
-        change: how many changes came before.
-        position: the entry that changed it.
-        day: when, None where the entry bears none.
-        epsilon_spent: charged and not given back: this counts.
-        epsilon_budget: the most that it may become.
-        delta_spent: the same of δ.
-        epsilon_composed: the composed estimate; None where it isn't computed for this point.
-        epsilon_paper: what the published bound would have charged; None where it gives no guarantee.
+        followed: the ledger.
+        known: the data set.
+        most: how many; the first and the last are among them.
     """
+    state, name, begun = followed.state, known.added.dataset, LedgerState()
+    begun.apply(known.added, GENESIS)
+    payments: dict[int, tuple[Decimal, Decimal, Fields, int, Decimal | None]] = {}
+    for registered, position in ((one.registered, one.position) for one in state.series.values()):
+        if registered.dataset == name:
+            amounts = amounts_of(registered.price, registered.of_filter)
+            bought = registered.mechanism, registered.price.releases, registered.epsilon_paper
+            payments[position] = (*amounts, *bought)
+    for release in (state.releases[release_id] for release_id in known.releases):
+        if release.series is None:
+            amounts = Decimal(release.epsilon), Decimal(release.delta)
+            mechanism, more = followed.own[release.release_id]
+            payments[release.position] = (*amounts, mechanism, 1, more)
+            if release.refunded and release.closed is not None:
+                payments[release.closed] = (*amounts, mechanism, -1, None if more is None else -more)
+    raises = {position: raised for position, raised in state.raises if raised.dataset == name}
+    places = sorted({known.position, *payments, *raises})
+    last = len(places) - 1
+    step = max(1, -(-last // max(1, most - 1)))
+    account, paid, paper, found = begun.datasets[name].account, Counter[Fields](), Decimal(0), []
+    guaranteed = True
+    for number, place in enumerate(places):
+        if place in raises:
+            account = account.raised(epsilon=raises[place].epsilon, delta=raises[place].delta)
+        elif place in payments:
+            epsilon, delta, mechanism, times, more = payments[place]
+            account = (account.charged if times > 0 else account.refunded)(epsilon=epsilon, delta=delta)
+            paid[mechanism] += times
+            guaranteed, paper = guaranteed and more is not None, paper + (more or 0)
+        if number % step == 0 or number == last:
+            by_paper = paper if guaranteed else None
+            found.append(Change(change=number, position=place, account=account, paid=+paid, paper=by_paper))
+    return tuple(found), len(places)
 
-    change: int
+
+def estimate_of(page_request: PageRequest, added: DatasetAdded, change: Change, *, wait: float) -> Answer:
+    """Return what the queue knows of the composed estimate after a change, having waited some seconds."""
+    asked = {"charged": change.paid, "account": change.account, "rows_per_person": added.rows_per_person}
+    return page_request.dashboard.queue.ask("estimate", asked, wait=wait)
+
+
+def epsilon_of(answer: Answer) -> Amount | None:
+    """Return the estimated ε, None where there is none or it is still being computed."""
+    epsilon = None if answer.found is None else answer.found["epsilon"]
+    return None if epsilon is None else amount(epsilon)
+
+
+def _days(page_request: PageRequest, changes: Sequence[Change]) -> list[str | None]:
+    stored = page_request.entries(change.position for change in changes)
+    return [getattr(stored[change.position].entry, "day", None) for change in changes]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimelinePoint(Row):
+    """The account after one change."""
+
+    change: int  # how many changes came before
     position: int
     day: str | None
-    epsilon_spent: Amount
-    epsilon_budget: Amount
-    delta_spent: Amount
-    epsilon_composed: Amount | None
-    epsilon_paper: Amount | None
+    epsilon_spent: Amount  # charged and not given back: this counts
+    epsilon_budget: Amount  # the most that it may become
+    delta_spent: Amount  # the same of δ
+    epsilon_composed: Amount | None  # the composed estimate; None where it isn't computed for this point
+    epsilon_paper: Amount | None  # what the published bound would have charged; None where it gives no guarantee
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timeline:
-    """An account's changes, or some of them spread evenly.
-
-    Args:
-        points: in the order of the chain.
-        computing: whether estimates are still being computed.
-    """
-
-    points: tuple[TimelinePoint, ...]
-    computing: bool
-
-
-def timeline_of(page_request: PageRequest, added: DatasetAdded, *, last: AccountChange) -> Timeline:
-    """The changes of a data set's account up to its last."""
-    changes = page_request.view.changes(added.dataset, last=last, most=MOST_POINTS)
-    places = tuple(change.position for change in changes)
-    stored = page_request.view.entries(places)
-    papers = page_request.dashboard.follower.paper_spent(added.dataset, up_to=places)
+def timeline_of(
+    page_request: PageRequest, added: DatasetAdded, changes: Sequence[Change]
+) -> tuple[tuple[TimelinePoint, ...], bool]:
+    """Return changes of a data set's account, and whether estimates of them are still being computed."""
     step = max(1, -(-len(changes) // MOST_COMPOSED))
-    points: list[TimelinePoint] = []
-    computing = False
-    for number, (change, paper) in enumerate(zip(changes, papers, strict=True)):
-        composed = None
-        if (len(changes) - 1 - number) % step == 0:
-            answer = estimate_of(page_request, added, change.position, change.account, wait=0.0)
-            composed, computing = epsilon_of(answer), computing or answer.pending
-        points.append(
-            TimelinePoint(
-                change=change.sequence,
-                position=change.position,
-                day=day_of(stored[change.position].entry),
-                epsilon_spent=amount(change.account.epsilon_spent),
-                epsilon_budget=amount(change.account.epsilon_budget),
-                delta_spent=amount(change.account.delta_spent),
-                epsilon_composed=composed,
-                epsilon_paper=amount_or_none(paper),
-            )
+    composed = {
+        change.change: estimate_of(page_request, added, change, wait=0.0)
+        for change in changes[(len(changes) - 1) % step :: step]
+    }
+    points = tuple(
+        TimelinePoint.of(
+            change.account,
+            change=change.change,
+            position=change.position,
+            day=day,
+            epsilon_composed=epsilon_of(composed.get(change.change, Answer())),
+            epsilon_paper=change.paper,
         )
-    return Timeline(points=tuple(points), computing=computing)
+        for change, day in zip(changes, _days(page_request, changes), strict=True)
+    )
+    return points, any(answer.pending for answer in composed.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SharePoint:
-    """A filter budget after one change.
+class SharePoint(Row):
+    """A filter budget after one change."""
 
-    Args:
-        change: how many changes came before.
-        position: the entry that changed it.
-        day: when, None where the entry bears none.
-        divergence: sum of what was charged and not given back.
-        tail: the same of the tails.
-        share: spent of the budget, the larger of both, 0 to 1 and above where it is passed.
-        share_shown: in percent, rounded up.
-    """
-
-    change: int
+    change: int  # how many changes came before
     position: int
     day: str | None
-    divergence: Amount
-    tail: Amount
-    share: float
-    share_shown: str
+    divergence: Amount  # sum of what was charged and not given back
+    tail: Amount  # the same of the tails
+    share: float  # spent of the budget, the larger of both, 0 to 1 and above where it is passed
+    share_shown: str  # in percent, rounded up
 
 
-def shares_of(page_request: PageRequest, added: FilterDatasetAdded, *, last: AccountChange) -> tuple[SharePoint, ...]:
-    """The changes of a filter data set's account up to its last, or some of them spread evenly."""
-    changes = page_request.view.changes(added.dataset, last=last, most=MOST_POINTS)
-    stored = page_request.view.entries(change.position for change in changes)
+def shares_of(page_request: PageRequest, changes: Sequence[Change]) -> tuple[SharePoint, ...]:
+    """Return changes of a filter data set's account."""
     return tuple(
-        SharePoint(
-            change=change.sequence,
-            position=change.position,
-            day=day_of(stored[change.position].entry),
-            divergence=amount(change.account.epsilon_spent),
-            tail=amount(change.account.delta_spent),
+        SharePoint.of(
+            change,
+            day=day,
+            divergence=change.account.epsilon_spent,
+            tail=change.account.delta_spent,
             share=float(change.account.spent_share),
             share_shown=share_shown(change.account.spent_share),
         )
-        for change in changes
+        for change, day in zip(changes, _days(page_request, changes), strict=True)
     )
 
 
@@ -272,44 +238,29 @@ MOST_LABELS = 5
 
 
 def budget_bar(share: float, *, label: str) -> Markup:
-    """How much of a budget is spent.
-
-    Args:
-        share: spent of the budget, 0 to 1; more is drawn as full, in the colour of a fault.
-        label: what stands for the bar where it isn't page_request.
-    """
+    """Return how much of a budget is spent, 0 to 1; more is drawn as full, in the colour of a fault."""
     return share_bar(share, label=label, style="over" if share > 1 else "high" if share >= 0.8 else "low")
 
 
 def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
-    """A data set's ε over its account's changes: charged, composed, by the paper, against the budget."""
-    last = points[-1]
-    budgets = [(float(point.change), float(point.epsilon_budget.exact)) for point in points]
-    charged = [(float(point.change), float(point.epsilon_spent.exact)) for point in points]
-    composed = [
-        (float(point.change), float(point.epsilon_composed.exact))
-        for point in points
-        if point.epsilon_composed is not None
-    ]
-    paper = [
-        (float(point.change), float(point.epsilon_paper.exact)) for point in points if point.epsilon_paper is not None
-    ]
-    top = 1.08 * max(*(up for _, up in budgets), *(up for _, up in charged), 1e-9)
-    x = _change_axis(points)
-    y = linear_axis(0.0, top, name="ε", across=False)
+    """Return a data set's ε over its account's changes: charged, composed, by the paper, against the budget."""
+
+    def series(name: str) -> list[tuple[float, float]]:
+        known = ((point.change, getattr(point, name)) for point in points)
+        return [(float(change), float(value.exact)) for change, value in known if value is not None]
+
+    last, charged, budgets = points[-1], series("epsilon_spent"), series("epsilon_budget")
+    top = 1.08 * max(*(up for _, up in (*budgets, *charged)), 1e-9)
+    x, y = _change_axis(points), linear_axis(0.0, top, name="ε", across=False)
     parts = [
         area(charged, x=x, y=y),
         steps(budgets, x=x, y=y, style="budget"),
-        steps(_up_to(paper, top), x=x, y=y, style="paper"),
-        line(composed, x=x, y=y, style="composed"),
+        steps(_up_to(series("epsilon_paper"), top), x=x, y=y, style="paper"),
+        line(series("epsilon_composed"), x=x, y=y, style="composed"),
         steps(charged, x=x, y=y, style="charged"),
     ]
-    legends = [
-        Legend(style="budget", text="budget"),
-        Legend(style="charged", text="charged"),
-        Legend(style="composed", text="composed (estimate)"),
-        Legend(style="paper", text="by the paper's bound"),
-    ]
+    names = {"composed": "composed (estimate)", "paper": "by the paper's bound"}
+    legends = [Legend(style=one, text=names.get(one, one)) for one in ("budget", "charged", "composed", "paper")]
     said = (
         f"After {last.change} changes ε = {last.epsilon_spent.shown} is charged of a budget of "
         f"{last.epsilon_budget.shown}."
@@ -318,18 +269,17 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
         said += f" Composed tightly it is estimated at {last.epsilon_composed.shown}."
     if last.epsilon_paper is not None:
         said += f" The paper's bound would have charged {last.epsilon_paper.shown}."
-    return line_chart(
-        parts, x=x, y=y, legends=legends, key="timeline", title="Cumulative ε against the budget", description=said
-    )
+    title = "Cumulative ε against the budget"
+    return line_chart(parts, x=x, y=y, legends=legends, key="timeline", title=title, description=said)
 
 
 def shares_picture(points: Sequence[SharePoint]) -> Markup:
-    """A filter budget's spent share over its account's changes, against the whole."""
+    """Return a filter budget's spent share over its account's changes, against the whole."""
     last = points[-1]
     spent = [(float(point.change), 100 * point.share) for point in points]
     whole = [(float(point.change), 100.0) for point in points]
-    x = _change_axis(points)
-    y = linear_axis(0.0, 1.08 * max(100.0, *(up for _, up in spent)), name="%", across=False)
+    top = 1.08 * max(100.0, *(up for _, up in spent))
+    x, y = _change_axis(points), linear_axis(0.0, top, name="%", across=False)
     parts = [area(spent, x=x, y=y), steps(whole, x=x, y=y, style="budget"), steps(spent, x=x, y=y, style="charged")]
     legends = [Legend(style="budget", text="filter budget"), Legend(style="charged", text="spent share of it")]
     said = f"After {last.change} changes {last.share_shown} of the filter budget is spent."
@@ -366,40 +316,23 @@ WAYS = {"filter": "filtered", "one by one": "alone", "series": "together"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LastingRow:
-    """How long what is left lasts under one calendar, paid for in one way.
+class LastingRow(Row):
+    """How long what is left lasts under one calendar, paid for in one way."""
 
-    Args:
-        calendar: so many releases in a period.
-        k: of each release.
-        sampling_rate: of each release.
-        way: how they are paid for.
-        releases: how many fit.
-        most: whether there are more, which were not counted.
-        years: how long they last.
-        lasts: the same for people.
-        epsilon: of all of them; None of a filter, whose charges are no ε.
-        delta: of all of them; None likewise.
-        epsilon_each: of one of them, where they are charged one by one.
-        delta_each: that each states, likewise.
-        share_each: of a filter budget that one of them takes.
-        limited_by: what of a filter budget is used up first, "divergence" or "tails"; None of other ways.
-    """
-
-    calendar: str
+    calendar: str  # so many releases in a period
     k: int
     sampling_rate: str
-    way: str
-    releases: int
-    most: bool
-    years: float
-    lasts: str
-    epsilon: Amount | None
-    delta: Amount | None
-    epsilon_each: Amount | None
-    delta_each: Amount | None
-    share_each: str | None
-    limited_by: str | None
+    way: str  # how they are paid for
+    releases: int  # how many fit
+    most: bool  # whether there are more, which were not counted
+    years: float  # how long they last
+    lasts: str  # the same for people
+    epsilon: Amount | None  # of all of them; None of a filter, whose charges are no ε
+    delta: Amount | None  # of all of them; None likewise
+    epsilon_each: Amount | None  # of one of them, where they are charged one by one
+    delta_each: Amount | None  # that each states, likewise
+    share_each: str | None  # of a filter budget that one of them takes
+    limited_by: str | None  # what of a filter budget is used up first, "divergence" or "tails"; None of other ways
 
     @property
     def label(self) -> str:
@@ -408,14 +341,8 @@ class LastingRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChangeRow:
-    """What another k or rate buys.
-
-    Args:
-        k: of each release.
-        sampling_rate: of each release.
-        releases: way → about how many releases fit.
-    """
+class ChangeRow(Row):
+    """What another k or rate buys: of each way of paying about how many releases fit."""
 
     k: int
     sampling_rate: str
@@ -428,30 +355,28 @@ class ChangeRow:
 
 
 def lasting_picture(rows: Sequence[LastingRow]) -> Markup:
-    """How long a budget lasts: for each calendar a bar for each way of paying, at least one."""
+    """Return how long a budget lasts: for each calendar a bar for each way of paying, at least one."""
     ways = tuple(dict.fromkeys(row.way for row in rows))
-    by_calendar = [rows[place : place + len(ways)] for place in range(0, len(rows), len(ways))]
-    bars = [
-        BarRow(label=group[0].label, values=tuple(row.years for row in group), shown=tuple(row.lasts for row in group))
-        for group in by_calendar
-    ]
-    return bar_chart(
-        bars, series=[(WAYS[way], way) for way in ways], key="lasting", title="How long what is left lasts"
-    )
+    groups = [rows[place : place + len(ways)] for place in range(0, len(rows), len(ways))]
+    bars = [(group[0].label, {row.way: (row.years, row.lasts) for row in group}) for group in groups]
+    return _bars(bars, key="lasting", title="How long what is left lasts")
 
 
 def change_picture(rows: Sequence[ChangeRow]) -> Markup:
-    """About how many releases fit with each k and rate: a bar for each way of paying."""
+    """Return about how many releases fit with each k and rate: a bar for each way of paying."""
+    bars = [(row.label, {way: (float(many), f"{many:,}") for way, many in row.releases.items()}) for row in rows]
+    return _bars(bars, key="changes", title="Releases that fit, by k and rate")
+
+
+def _bars(rows: Sequence[tuple[str, dict[str, tuple[float, str]]]], *, key: str, title: str) -> Markup:
+    """Bars for each way of paying: their lengths, and their figures."""
     bars = [
         BarRow(
-            label=row.label,
-            values=tuple(float(many) for many in row.releases.values()),
-            shown=tuple(f"{many:,}" for many in row.releases.values()),
+            label=label, values=tuple(value for value, _ in of.values()), shown=tuple(said for _, said in of.values())
         )
-        for row in rows
+        for label, of in rows
     ]
-    ways = [(WAYS[way], way) for way in rows[0].releases]
-    return bar_chart(bars, series=ways, key="changes", title="Releases that fit, by k and rate")
+    return bar_chart(bars, series=[(WAYS[way], way) for way in rows[0][1]], key=key, title=title)
 
 
 def _change_axis(points: Sequence[TimelinePoint] | Sequence[SharePoint]) -> Axis:
@@ -475,3 +400,7 @@ def _up_to(points: Sequence[tuple[float, float]], top: float) -> list[tuple[floa
         if up > top:
             break
     return kept
+
+
+PICTURES = (budget_bar, change_picture, curve_picture, lasting_picture, shares_picture, timeline_picture)
+"""What templates may draw."""

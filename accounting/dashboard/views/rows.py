@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Literal, assert_never
+from typing import Any, ClassVar, Literal, Self
 
 from ....mechanisms.amounts import amount_exact, amount_shown, counted
 from ...ledger.entries.kinds import (
@@ -28,24 +29,12 @@ from ...ledger.entries.kinds import (
     TokenRevoked,
 )
 from ...ledger.entries.values import amount_text
+from ...ledger.state import Release
 from ...theory.kinds.registry import kind_of, mechanism_of_record
-from .state import LedgerView
+from .state import PageHeader, PageRequest
 
-__all__ = [
-    "Amount",
-    "ReleaseRow",
-    "Stage",
-    "amount",
-    "amount_or_none",
-    "day_of",
-    "described",
-    "draws_sample",
-    "factor_shown",
-    "mechanism_label",
-    "release_row",
-    "release_rows",
-    "stage_of",
-]
+__all__ = ["Amount", "Page", "ReleaseStage", "Row", "amount", "described", "draws_sample", "mechanism_label"]
+__all__ += ["release_rows", "stage_of"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,13 +51,80 @@ class Amount:
 
 
 def amount(value: Decimal) -> Amount:
-    """An amount for a page."""
+    """Return an amount for a page."""
     return Amount(exact=amount_text(value), shown=amount_shown(value))
 
 
-def amount_or_none(value: Decimal | None) -> Amount | None:
-    """An amount for a page, where there is one."""
-    return None if value is None else amount(value)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """A part of a page. What several of them have is explained here.
+
+    Args:
+        accounting: "additive", or "filter".
+        by: who did it.
+        cause: the rule that refused.
+        computing: whether something of it is still being computed; ask again for it.
+        dataset: the data set's name.
+        dataset_position: where that data set is registered, None where it isn't.
+        day: when, None where the entry bears none.
+        delta: as charged, or as it was set; None where a series was charged whole: its price stands with the series.
+        epsilon: the same of ε.
+        epsilon_paper: by the published bound; None where that gives none, and for a release of a series.
+        exact: by the exact profile.
+        hash: of the entry's link.
+        k: suppression threshold.
+        kind: the versioned kind of entry.
+        label: its name for people.
+        mechanism: what was run.
+        position: of its entry in the chain.
+        reason: as the person who asked was told, or as it was given.
+        release_id: id of the release; None for an entry that tells of none.
+        releases: how many releases.
+        sample_id: commitment to the key that the sample's coins come from.
+        sampling_rate: of each release.
+        series: name of the series, or of the one that paid; None for a release that paid for itself.
+        stage: what became of the release: "charged", "reading", "published", "abandoned", "given back".
+        what: what the entry says, in a sentence.
+        why_not: why there is none; None where there is one, or it is being computed.
+    """
+
+    @classmethod
+    def of(cls, source: object, **others: Any) -> Self:  # noqa: ANN401 - fields of any type
+        """Return one with what an entry, or another object, has under the same names, but for what is given."""
+        same = {one.name: getattr(source, one.name) for one in fields(cls) if one.name not in others}
+        return cls(**{name: _shown(value) for name, value in (same | others).items()})
+
+
+def _shown(value: object) -> object:
+    match value:
+        case Decimal():
+            return amount(value)
+        case date():
+            return value.isoformat()
+        case _:
+            return value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page(Row):
+    """A page.
+
+    Args:
+        frame: of the ledger.
+        older: what to ask for to see those before, None on the last page.
+        releases: the latest first.
+        releases_in_all: how many there are.
+        refusals: the latest first.
+    """
+
+    TABLE: ClassVar[str] = ""
+    frame: PageHeader
+
+    @property
+    def table(self) -> tuple[Any, ...]:
+        """The rows of its main table."""
+        rows: tuple[Any, ...] = getattr(self, self.TABLE)
+        return rows
 
 
 def _for_unit(added: DatasetAdded) -> str:
@@ -79,88 +135,78 @@ def _for_unit(added: DatasetAdded) -> str:
     return f", and all its releases limit each {unit.name}'s records by the column {unit.column!r}"
 
 
-def described(entry: Entry) -> str:  # noqa: PLR0911, PLR0912 - one return for each kind
-    """What an entry says, in a sentence."""
+SENTENCES: Mapping[type, str] = {
+    LedgerCreated: "The ledger was created.",
+    DatasetAdded: "Data set '{0.dataset}' got the budget ε = {epsilon}, δ = {delta}{more}.",
+    BudgetRaised: "The budget of '{0.dataset}' was raised to ε = {epsilon}, δ = {delta}: {0.reason}",
+    SeriesRegistered: "Series '{0.series}' of {more} was charged to '{0.dataset}' whole.",
+    ReleaseCharged: "Release '{0.release_id}' was charged to {more}.",
+    ReleaseReading: "Release '{0.release_id}' began to read records: its cost is spent for ever.",
+    ReleasePublished: "Release '{0.release_id}' was published.",
+    ReleaseAbandoned: "Release '{0.release_id}' was abandoned, its cost {more}: {0.reason}",
+    ReleaseRefused: "The accountant refused ({0.cause}): {0.reason}",
+    DataAccess: "Somebody looked at the records of '{0.dataset}' outside any release: {0.what}",
+    TokenAdded: "A token of these pages was added for '{0.name}', until {more}.",
+    TokenRevoked: "The token {0.token_id} was revoked.",
+}
+
+
+def described(entry: Entry) -> str:
+    """Return what an entry says, in a sentence."""
+    sentence = next(said for kind, said in SENTENCES.items() if isinstance(entry, kind))
+    amounts = {name: amount_exact(getattr(entry, name)) for name in ("epsilon", "delta") if hasattr(entry, name)}
+    return sentence.format(entry, more=_more(entry), **amounts)
+
+
+def _more(entry: Entry) -> str:
+    """What varies of an entry's sentence."""
     match entry:
-        case LedgerCreated():
-            return "The ledger was created."
         case DatasetAdded():
-            filters = (
-                f", a filter's of order {entry.accounting.order:f}" if isinstance(entry, FilterDatasetAdded) else ""
-            )
-            return (
-                f"Data set '{entry.dataset}' got the budget ε = {amount_exact(entry.epsilon)}, "
-                f"δ = {amount_exact(entry.delta)}{filters}{_for_unit(entry)}."
-            )
-        case BudgetRaised():
-            return (
-                f"The budget of '{entry.dataset}' was raised to ε = {amount_exact(entry.epsilon)}, "
-                f"δ = {amount_exact(entry.delta)}: {entry.reason}"
-            )
+            order = f", a filter's of order {entry.accounting.order:f}" if isinstance(entry, FilterDatasetAdded) else ""
+            return order + _for_unit(entry)
         case SeriesRegistered():
-            releases = counted(entry.price.releases, "release")
             free = ", each with columns of its own," if isinstance(entry, FreeSeriesRegistered) else ""
-            if entry.mixed is not None:
-                free = f" ({entry.mixed.parts}){free}"
-            return f"Series '{entry.series}' of {releases}{free} was charged to '{entry.dataset}' whole."
+            mixed = "" if entry.mixed is None else f" ({entry.mixed.parts})"
+            return counted(entry.price.releases, "release") + mixed + free
         case ReleaseCharged():
             payer = f"series '{entry.series.name}'" if entry.series else f"'{entry.dataset}'"
-            reserved = ", and its sample reserved" if draws_sample(dict(entry.mechanism)) else ""
-            return f"Release '{entry.release_id}' was charged to {payer}{reserved}."
-        case ReleaseReading():
-            return f"Release '{entry.release_id}' began to read records: its cost is spent for ever."
-        case ReleasePublished():
-            return f"Release '{entry.release_id}' was published."
+            return payer + (", and its sample reserved" if draws_sample(dict(entry.mechanism)) else "")
         case ReleaseAbandoned():
-            back = "its cost was given back" if entry.refunded else "its cost stays spent"
-            return f"Release '{entry.release_id}' was abandoned, {back}: {entry.reason}"
-        case ReleaseRefused():
-            return f"The accountant refused ({entry.cause}): {entry.reason}"
-        case DataAccess():
-            return f"Somebody looked at the records of '{entry.dataset}' outside any release: {entry.what}"
+            return "was given back" if entry.refunded else "stays spent"
         case TokenAdded():
-            return f"A token of these pages was added for '{entry.name}', until {entry.expires - timedelta(days=1)}."
-        case TokenRevoked():
-            return f"The token {entry.token_id} was revoked."
+            return str(entry.expires - timedelta(days=1))
         case _:
-            assert_never(entry)
+            return ""
 
 
-def day_of(entry: Entry) -> str | None:
-    """The day that an entry bears, None where it bears none."""
-    day: date | None = getattr(entry, "day", None)
-    return None if day is None else day.isoformat()
+EPSILON_SAFE = "k = {k}, rate {sampling_rate}, map chosen at ε {selection_epsilon} on {of}"
+DELETION = "deletion in {in_stages}, k = {k}, {coins}"
+CHOSEN = f"{DELETION}, levels chosen at ε {{selection_epsilon}} on all records"
+LABELS: Mapping[object, str] = {
+    "strongly-safe-release/1": "k = {k}, rate {sampling_rate}",
+    **dict.fromkeys(("epsilon-safe-release/1", "epsilon-safe-release/2"), EPSILON_SAFE),
+    "deletion-release/1": DELETION,
+    **dict.fromkeys(("selected-deletion-release/1", "selected-deletion-release/2"), CHOSEN),
+    MIXED: "{parts}",
+}
+NOISES: Mapping[object, str] = {
+    "optimal": "optimal noise for ε {epsilon} and δ {delta} a stage",
+    "geometric": "geometric noise of ε {epsilon}, m = {width}",
+}
 
 
 def mechanism_label(record: Mapping[str, str | int]) -> str:
-    """A mechanism's record as a line."""
-    if record.get("kind") == "strongly-safe-release/1":
-        return f"k = {record.get('k')}, rate {record.get('sampling_rate')}"
-    if record.get("kind") in ("epsilon-safe-release/1", "epsilon-safe-release/2"):
-        rate = record.get("selection_rate")
-        of = "all records" if rate == "whole" else f"a fresh sample at rate {rate}"
-        chosen = f"map chosen at ε {record.get('selection_epsilon')} on {of}"
-        return f"k = {record.get('k')}, rate {record.get('sampling_rate')}, {chosen}"
-    if record.get("kind") in ("deletion-release/1", "selected-deletion-release/1", "selected-deletion-release/2"):
-        stages = counted(int(record.get("stages", 1)), "stage")
-        own = record.get("selection_epsilon")
-        chosen = "" if own is None else f", levels chosen at ε {own} on all records"
-        return f"deletion in {stages}, k = {record.get('k')}, {_noise_in_words(record)}{chosen}"
-    if record.get("kind") == MIXED:
-        return str(record.get("parts"))
-    named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
-    return f"{record.get('kind')}: {named}"
-
-
-def _noise_in_words(record: Mapping[str, str | int]) -> str:
-    """The noise of a deletion release."""
-    match record.get("noise"):
-        case "optimal":
-            return f"optimal noise for ε {record.get('epsilon')} and δ {record.get('delta')} a stage"
-        case "geometric":
-            return f"geometric noise of ε {record.get('epsilon')}, m = {record.get('width')}"
-        case other:
-            return f"{other} noise of σ {record.get('scale')}, m = {record.get('width')}"
+    """Return a mechanism's record as a line."""
+    label = LABELS.get(record.get("kind"))
+    if label is None:
+        named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
+        return f"{record.get('kind')}: {named}"
+    rate = record.get("selection_rate")
+    of = "all records" if rate == "whole" else f"a fresh sample at rate {rate}"
+    values = defaultdict(lambda: "None", record)
+    coins = NOISES.get(record.get("noise"), "{noise} noise of σ {scale}, m = {width}").format_map(values)
+    stages = counted(int(record.get("stages", 1)), "stage")
+    return label.format_map(values | {"of": of, "coins": coins, "in_stages": stages})
 
 
 def draws_sample(record: Mapping[str, str | int]) -> bool:
@@ -169,48 +215,21 @@ def draws_sample(record: Mapping[str, str | int]) -> bool:
     return kind_of(mechanism).sampling_rate(mechanism) is not None
 
 
-def factor_shown(factor: float) -> str:
-    """A factor of at least 1 for people: four significant digits, rounded up."""
-    return (
-        amount_shown(Decimal(factor).quantize(Decimal("0.001"), rounding="ROUND_CEILING"))
-        if factor < 1e6
-        else "10^6 or more"
-    )
-
-
-Stage = Literal["charged", "reading", "published", "abandoned", "given back"]
+ReleaseStage = Literal["charged", "reading", "published", "abandoned", "given back"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReleaseRow:
-    """A release in a table.
-
-    Args:
-        release_id: its id.
-        label: its name for people.
-        dataset: whose budget paid.
-        dataset_position: where that data set is registered.
-        stage: what became of it: "charged", "reading", "published", "abandoned", "given back".
-        series: the series that paid for it, None for a release that paid for itself.
-        series_number: its place there.
-        filtered: whether it paid for itself with its share of a filter budget; its ε and δ are then its own promise.
-        mechanism: what was run.
-        epsilon: its price; None for a release of a series, which was charged whole: its price stands with the series.
-        delta: the same of δ.
-        epsilon_paper: by the published bound; None where that gives none, and for a release of a series.
-        sample_id: its one sample.
-        day: of the charge.
-        position: of the charge in the chain.
-    """
+class ReleaseRow(Row):
+    """A release in a table."""
 
     release_id: str
     label: str
     dataset: str
     dataset_position: int
-    stage: Stage
+    stage: ReleaseStage
     series: str | None
-    series_number: int | None
-    filtered: bool
+    series_number: int | None  # its place in the series that paid
+    filtered: bool  # whether it paid for itself with its share of a filter budget; its ε and δ are then its own promise
     mechanism: str
     epsilon: Amount | None
     delta: Amount | None
@@ -220,50 +239,28 @@ class ReleaseRow:
     position: int
 
 
-def release_rows(view: LedgerView, positions: Iterable[int]) -> tuple[ReleaseRow, ...]:
-    """The releases charged at these places, the latest first."""
-    charges = view.entries_of(ReleaseCharged, positions)
-    outcomes = view.outcomes(charge.release_id for charge in charges.values())
-    places = view.places_of_datasets(charge.dataset for charge in charges.values())
+def release_rows(page_request: PageRequest, releases: Iterable[Release]) -> tuple[ReleaseRow, ...]:
+    """Return releases as rows, in their order."""
+    known = tuple(releases)
+    charges = page_request.entries_of(ReleaseCharged, [one.position for one in known])
     return tuple(
-        _row(charge, position, outcomes.get(charge.release_id, {}), places[charge.dataset])
-        for position, charge in sorted(charges.items(), reverse=True)
+        ReleaseRow.of(
+            charge := charges[one.position],
+            dataset_position=page_request.state.datasets[one.dataset].position,
+            stage=stage_of(one),
+            series=one.series,
+            series_number=one.number,
+            filtered=charge.of_filter is not None,
+            mechanism=mechanism_label(dict(charge.mechanism)),
+            epsilon=charge.price.epsilon if one.series is None else None,
+            delta=charge.price.delta if one.series is None else None,
+            epsilon_paper=charge.epsilon_paper if one.series is None else None,
+            position=one.position,
+        )
+        for one in known
     )
 
 
-def release_row(view: LedgerView, charge: ReleaseCharged, *, position: int) -> ReleaseRow:
-    """The release of a charge at a place."""
-    outcomes = view.outcomes([charge.release_id]).get(charge.release_id, {})
-    return _row(charge, position, outcomes, view.places_of_datasets([charge.dataset])[charge.dataset])
-
-
-def stage_of(outcomes: Mapping[str, int]) -> Stage:
-    """What became of a release."""
-    if "published" in outcomes:
-        return "published"
-    if "refunded" in outcomes:
-        return "given back"
-    if "abandoned" in outcomes:
-        return "abandoned"
-    return "reading" if "reading" in outcomes else "charged"
-
-
-def _row(charge: ReleaseCharged, position: int, outcomes: Mapping[str, int], place: int) -> ReleaseRow:
-    itself = charge.series is None
-    return ReleaseRow(
-        release_id=charge.release_id,
-        label=charge.label,
-        dataset=charge.dataset,
-        dataset_position=place,
-        stage=stage_of(outcomes),
-        series=None if charge.series is None else charge.series.name,
-        series_number=None if charge.series is None else charge.series.number,
-        filtered=charge.of_filter is not None,
-        mechanism=mechanism_label(dict(charge.mechanism)),
-        epsilon=amount(charge.price.epsilon) if itself else None,
-        delta=amount(charge.price.delta) if itself else None,
-        epsilon_paper=amount_or_none(charge.epsilon_paper) if itself else None,
-        sample_id=charge.sample_id,
-        day=charge.day.isoformat(),
-        position=position,
-    )
+def stage_of(release: Release) -> ReleaseStage:
+    """Return what became of a release."""
+    return "given back" if release.refunded else release.stage

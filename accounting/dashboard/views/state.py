@@ -1,287 +1,52 @@
-"""What every page works with: one state of the open ledger, what follows it, and how new a state pages may show."""
+"""What every page works with: one state of the ledger that follows its chain, and how new a state pages may show."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import islice
+from typing import Annotated, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, func, select
+from fastapi import Depends, Query, Request
+from fastapi import Path as PathParameter
+from sqlalchemy import ColumnElement, Connection, select
 
-from ....mechanisms.errors import ReleaseFailed
-from ...ledger.chain.signed_state import ForgedState, Place, SignedState, head_of, rows_in
-from ...ledger.database.schema import (
-    DERIVED_TABLES,
-    account,
-    dataset,
-    release,
-    release_stage,
-    sample,
-    series,
-    series_release,
-)
+from ....mechanisms.errors import AccountantRefused, ReleaseFailed
+from ...ledger.chain.hashing import GENESIS, link_hash
+from ...ledger.database.schema import STREAMED, as_stored, snapshot
 from ...ledger.database.schema import entry as entry_table
 from ...ledger.database.store import Store
 from ...ledger.entries.codec import entry_of_bytes
-from ...ledger.entries.kinds import Entry, ReleaseCharged, SeriesRegistered
-from ...ledger.entries.values import Account, account_of_row
-from ...ledger.queries import ledger_id_of
-from ...ledger.tokens import TokenState, vouched_tokens
+from ...ledger.entries.kinds import Entry, Fields, ReleaseCharged, ReleaseReading, ReleaseRefused
+from ...ledger.snapshot import ForgedState
+from ...ledger.state import LedgerState, Place, Release, Token
+from ...ledger.transactions import last_place, stored_state
 from ..work import ChainState, ChainWatch, JobQueue
 from .certificates import Certificates
-from .ledger_follower import Follower
 
-__all__ = [
-    "AccountChange",
-    "DashboardState",
-    "LedgerView",
-    "NotSound",
-    "PageHeader",
-    "PageRequest",
-    "PublicationDelay",
-    "Stored",
-]
+__all__ = ["Before", "DashboardState", "Followed", "Follower", "NotSound", "OneState", "PageRequest", "Position"]
+__all__ += ["PublicationDelay"]
 
 Kind = TypeVar("Kind", bound=Entry)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """One entry as stored.
+    """One entry as stored."""
 
-    Args:
-        position: its place.
-        previous: hash of the entry before it.
-        hash: its own hash.
-        body: its bytes as text.
-        entry: what it records.
-    """
-
-    position: int
-    previous: str
-    hash: str
-    body: str
-    entry: Entry
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AccountChange:
-    """A data set's account after one change.
-
-    Args:
-        sequence: how many changes came before.
-        position: the entry that changed it.
-        account: the account.
-    """
-
-    sequence: int
-    position: int
-    account: Account
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerView:
-    """The ledger up to a head, in one reading transaction whose signed state is vouched for.
-
-    INVARIANT: nothing is given out that does not follow from the signed chain; a question raises ForgedState instead.
-
-    PRIVACY: every question is bounded by the head, so that delayed pages show nothing newer.
-
-    Args:
-        connection: in a reading transaction, and unable to write.
-        head: the last entry that pages may show.
-    """
-
-    connection: Connection
-    head: Place
-
-    @cached_property
-    def _signed(self) -> SignedState:
-        return SignedState(self.connection)
-
-    def require_all_rows(self) -> None:
-        """Require that every table has as many rows, at places of the chain, as follow from the entries.
-
-        Raises:
-            ForgedState: rows were added or removed, or the place of one is damaged.
-        """
-        last = head_of(self.connection).position
-        for table in DERIVED_TABLES:
-            within = table.c.position.between(0, last)
-            rows = self.connection.execute(select(func.count()).select_from(table).where(within)).scalar_one()
-            self._signed.require_rows(table, rows)
-
-    def entries(self, positions: Iterable[int]) -> dict[int, Stored]:
-        """Entries by their places up to the head, in their order."""
-        wanted = {position for position in positions if 0 <= position <= self.head.position}
-        query = select(entry_table).where(entry_table.c.position.in_(wanted)).order_by(entry_table.c.position)
-        found = self._rows(entry_table, query)
-        if missing := wanted - {row["position"] for row in found}:
-            raise ForgedState(f"entry {min(missing)} is missing")
-        return {
-            row["position"]: Stored(
-                position=row["position"],
-                previous=row["previous"],
-                hash=row["hash"],
-                body=row["body"],
-                entry=entry_of_bytes(row["body"].encode("ascii")),
-            )
-            for row in found
-        }
-
-    def entries_of(self, kind: type[Kind], positions: Iterable[int]) -> dict[int, Kind]:
-        """Entries of one kind by their places, in their order."""
-        found: dict[int, Kind] = {}
-        for position, stored in self.entries(positions).items():
-            if not isinstance(stored.entry, kind):
-                raise ForgedState(f"entry {position} is of another kind than a table says")
-            found[position] = stored.entry
-        return found
-
-    def _rows(self, table: Table, query: Select[Any]) -> list[dict[str, Any]]:
-        """Whole rows of a table, each of them required to be one of the signed state."""
-        rows = rows_in(self.connection, query)
-        self._signed.require(table, rows, what="what this page would show")
-        return rows
-
-    def count(self, table: str) -> int:
-        """How many rows follow from the entries: of "release", "sample" or "dataset"."""
-        known = {"release": release, "sample": sample, "dataset": dataset}[table]
-        counted = select(func.count()).select_from(known).where(known.c.position <= self.head.position)
-        return self.connection.execute(counted).scalar_one()
-
-    def datasets(self, *, after: int, limit: int) -> tuple[tuple[str, int], ...]:
-        """Names of data sets and the places of their registrations, in the order of these, past a place."""
-        query = select(dataset).where(dataset.c.position > after, dataset.c.position <= self.head.position)
-        rows = self._rows(dataset, query.order_by(dataset.c.position).limit(limit))
-        return tuple((row["name"], row["position"]) for row in rows)
-
-    def places_of_datasets(self, names: Iterable[str]) -> dict[str, int]:
-        """Where data sets are registered, by name."""
-        query = select(dataset).where(dataset.c.name.in_(set(names)), dataset.c.position <= self.head.position)
-        return {row["name"]: row["position"] for row in self._rows(dataset, query)}
-
-    def last_change(self, name: str) -> AccountChange:
-        """The latest change of a data set's account."""
-        query = select(account).where(account.c.dataset == name, account.c.position <= self.head.position)
-        rows = self._rows(account, query.order_by(account.c.sequence.desc()).limit(1))
-        if not rows:
-            raise ForgedState("the account of a data set is missing")
-        return _change(rows[0])
-
-    def changes(self, name: str, *, last: AccountChange, most: int) -> tuple[AccountChange, ...]:
-        """Changes of a data set's account up to its last: all, or as many spread evenly, with first and last.
-
-        Args:
-            name: of the data set.
-            last: the latest.
-            most: how many.
-        """
-        step = max(1, -(-last.sequence // max(1, most - 1)))
-        wanted = {*range(0, last.sequence + 1, step), last.sequence}
-        query = select(account).where(account.c.dataset == name, account.c.sequence.in_(wanted))
-        rows = self._rows(account, query.order_by(account.c.sequence))
-        if len(rows) != len(wanted):
-            raise ForgedState("changes of an account are missing")
-        return tuple(_change(row) for row in rows)
-
-    def releases(self, *, name: str | None, before: int | None, limit: int) -> tuple[int, ...]:
-        """Places of charges, the latest first; of one data set, or of all."""
-        query = select(release).where(release.c.position <= self._last(before))
-        if name is not None:
-            query = query.where(release.c.dataset == name)
-        rows = self._rows(release, query.order_by(release.c.position.desc()).limit(limit))
-        return tuple(row["position"] for row in rows)
-
-    def place_of_release(self, release_id: str) -> int | None:
-        """Where a release is charged, None where the ledger has none of this id."""
-        rows = self._rows(release, select(release).where(release.c.release_id == release_id))
-        place = next((int(row["position"]) for row in rows), None)
-        return place if place is not None and place <= self.head.position else None
-
-    def place_of_series(self, name: str) -> int:
-        """Where the series that paid for a release is registered."""
-        rows = self._rows(series, select(series).where(series.c.name == name))
-        if not rows:
-            raise ForgedState("the series that paid for a release is missing")
-        return int(rows[0]["position"])
-
-    def samples(self, *, before: int | None, limit: int) -> tuple[tuple[str, str, str, int], ...]:
-        """Samples with their purposes, their releases and their places, the latest first."""
-        query = select(sample).where(sample.c.position <= self._last(before))
-        rows = self._rows(sample, query.order_by(sample.c.position.desc(), sample.c.purpose).limit(limit))
-        return tuple((row["sample_id"], row["purpose"], row["release_id"], row["position"]) for row in rows)
-
-    def outcomes(self, release_ids: Iterable[str]) -> dict[str, Mapping[str, int]]:
-        """What became of releases: release id → outcome → place of its entry."""
-        query = select(release_stage).where(
-            release_stage.c.release_id.in_(set(release_ids)), release_stage.c.position <= self.head.position
-        )
-        found: dict[str, dict[str, int]] = {}
-        for row in self._rows(release_stage, query):
-            found.setdefault(row["release_id"], {})[row["outcome"]] = row["position"]
-        return dict(found)
-
-    def registration_of_series(self, name: str) -> SeriesRegistered:
-        """The series that paid for a release, as it was registered."""
-        place = self.place_of_series(name)
-        return self.entries_of(SeriesRegistered, [place])[place]
-
-    def _held(self) -> tuple[ColumnElement[bool], ...]:
-        """Places of series that a release holds: conditions."""
-        given_back = (
-            select(release_stage.c.release_id)
-            .where(
-                release_stage.c.release_id == series_release.c.release_id,
-                release_stage.c.outcome == "refunded",
-                release_stage.c.position <= self.head.position,
-            )
-            .exists()
-        )
-        return series_release.c.position <= self.head.position, ~given_back
-
-    def numbers_taken(self, name: str) -> tuple[int, ...]:
-        """The numbers of a series' places that a release holds, by their charges in the chain."""
-        asked = select(series_release.c.position).where(series_release.c.series == name, *self._held())
-        charges = self.entries_of(ReleaseCharged, self.connection.execute(asked).scalars())
-        return tuple(charge.series.number for charge in charges.values() if charge.series is not None)
-
-    def series_of(self, name: str, *, limit: int) -> tuple[tuple[str, int, int], ...]:
-        """Series of a data set, the latest first: name, place of its registration, places taken in it."""
-        taken = (
-            select(func.count())
-            .select_from(series_release)
-            .where(series_release.c.series == series.c.name, *self._held())
-            .scalar_subquery()
-        )
-        rows = rows_in(
-            self.connection,
-            select(series, taken.label("taken"))
-            .where(series.c.dataset == name, series.c.position <= self.head.position)
-            .order_by(series.c.position.desc())
-            .limit(limit),
-        )
-        self._signed.require(series, rows, what="what this page would show")
-        if self.head == head_of(self.connection) and any(
-            row["taken"] != self._signed.count("held", row["name"]) for row in rows
-        ):
-            raise ForgedState("the places taken in a series don't follow from the signed chain")
-        return tuple((row["name"], row["position"], row["taken"]) for row in rows)
-
-    def _last(self, before: int | None) -> int:
-        return self.head.position if before is None else min(self.head.position, before - 1)
-
-
-def _change(row: Mapping[str, Any]) -> AccountChange:
-    return AccountChange(sequence=row["sequence"], position=row["position"], account=account_of_row(row).account)
+    position: int  # its place
+    previous: str  # hash of the entry before it
+    hash: str  # its own hash
+    body: str  # its bytes as text
+    entry: Entry  # what it records
 
 
 class PublicationDelay:
-    """Lets pages see the head as it was when the present interval began.
+    """Lets pages see the ledger as it was when the present interval began.
 
     PRIVACY: how long a release reads follows its input. Entries that appear at the ends of intervals alone tell no
     more of that than which interval it ended in.
@@ -292,24 +57,137 @@ class PublicationDelay:
 
     def __init__(self, *, minutes: float) -> None:
         self._seconds = 60.0 * minutes
-        self._lock = threading.Lock()
-        self._place: Place | None = None
         self._until = 0.0
 
-    def head(self, now: Place) -> Place:
-        """The last entry that pages may show.
+    @property
+    def over(self) -> bool:
+        """Whether the present interval has ended."""
+        return not self._seconds or time.time() >= self._until
+
+    def begin(self) -> None:
+        """Begin the next interval: what pages show from now on they show until its end."""
+        if self._seconds:
+            self._until = (time.time() // self._seconds + 1) * self._seconds
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Followed:
+    """A ledger up to an entry, as it follows from its chain.
+
+    A page keeps the one that it began with: the state is never changed. What stands beside it becomes longer meanwhile,
+    so it is asked for what the state knows alone.
+
+    Args:
+        state: what follows from the entries.
+        links: hash of each entry's link, by its place.
+        refusals: place and cause of each refusal.
+        own: release that pays for itself → its mechanism, and its ε by the published bound if that gives one.
+        readings: release → where it began to read.
+    """
+
+    state: LedgerState = field(default_factory=LedgerState)
+    links: list[str] = field(default_factory=list)
+    refusals: list[tuple[int, str]] = field(default_factory=list)
+    own: dict[str, tuple[Fields, Decimal | None]] = field(default_factory=dict)
+    readings: dict[str, int] = field(default_factory=dict)
+
+
+def _contents(connection: Connection, wanted: ColumnElement[bool]) -> Iterator[tuple[int, bytes]]:
+    """Places of entries, and their bytes; none where they aren't ASCII."""
+    columns = [as_stored(entry_table.c[name]) for name in ("position", "body")]
+    query = select(*columns).where(wanted).order_by(entry_table.c.position)
+    with connection.execute(query, execution_options=STREAMED) as rows:
+        for position, body in rows:
+            yield position, body.encode() if isinstance(body, str) and body.isascii() else b""
+
+
+class Follower:
+    """Follows the chain from its beginning; the cost of a call is that of the entries since the last one.
+
+    Args:
+        delay: says when newer entries may be taken over.
+    """
+
+    def __init__(self, delay: PublicationDelay) -> None:
+        self._delay = delay
+        self._lock = threading.Lock()
+        self._followed, self._folded = Followed(), LedgerState()
+        self._signed: tuple[object, Place, LedgerState] | None = None
+
+    def follow(self, connection: Connection) -> Followed:
+        """Return what pages may show; it begins anew where the chain is not the one followed before.
 
         Args:
-            now: the ledger's head.
+            connection: at the begin of a reading transaction.
+
+        Raises:
+            AccountantRefused: what is stored does not follow from the signed chain, or a later version wrote it.
         """
-        if not self._seconds:
-            return now
+        # The transaction's first question is asked under the lock, so that none sees less than was followed before.
         with self._lock:
-            clock = time.time()
-            if self._place is None or clock >= self._until or now.position < self._place.position:
-                self._place = now
-                self._until = (clock // self._seconds + 1) * self._seconds
-            return self._place
+            signed, known = self._signed_state(connection), self._followed
+            if (head := known.state.head).position >= 0:
+                found = select(as_stored(entry_table.c.hash)).where(entry_table.c.position == head.position)
+                if connection.execute(found).scalar() != head.hash:
+                    self._followed, self._folded = Followed(), LedgerState()
+                elif not self._delay.over:
+                    return known
+            if self._followed.state.head != signed.head:
+                self._fold_on(connection, signed)
+            self._delay.begin()
+            return self._followed
+
+    def _fold_on(self, connection: Connection, signed: LedgerState) -> None:
+        """Follow to the head; nothing is taken over from a chain that doesn't hold, and the next call begins anew.
+
+        What is folded on is never a page's: that is the signed state, once both are the same.
+
+        Raises:
+            ForgedState: an entry is missing or damaged, or another state follows from the entries than was signed.
+        """
+        known, more, state = self._followed, Followed(), self._folded
+        self._followed, self._folded = Followed(), LedgerState()
+        mechanisms: dict[Fields, Fields] = {}
+        for position, content in _contents(connection, entry_table.c.position > state.head.position):
+            before = state.head
+            if position != before.position + 1:
+                raise ForgedState(f"entry {before.position + 1} is missing")
+            try:
+                entry = entry_of_bytes(content)
+                more.links.append(link_hash(previous=before.hash, position=position, body=content))
+                state.apply(entry, more.links[-1])
+            except (ArithmeticError, AttributeError, ValueError):
+                raise ForgedState(f"entry {position} can't be read") from None
+            if isinstance(entry, ReleaseRefused):
+                more.refusals.append((position, entry.cause))
+            elif isinstance(entry, ReleaseReading):
+                more.readings[entry.release_id] = position
+            elif isinstance(entry, ReleaseCharged) and entry.series is None:
+                mechanism = mechanisms.setdefault(entry.mechanism, entry.mechanism)
+                more.own[entry.release_id] = (mechanism, entry.epsilon_paper)
+        if state != signed:
+            raise ForgedState("the signed state of the ledger is not what follows from its entries")
+        known.links.extend(more.links)
+        known.refusals.extend(more.refusals)
+        known.own.update(more.own)
+        known.readings.update(more.readings)
+        self._followed, self._folded = replace(known, state=signed), state
+
+    def signed(self, connection: Connection) -> LedgerState:
+        """Return the state at the head as it is signed now; it is parsed once.
+
+        Raises:
+            AccountantRefused: no signature holds over the head and the state, or a later version wrote it.
+        """
+        with self._lock:
+            return self._signed_state(connection)
+
+    def _signed_state(self, connection: Connection) -> LedgerState:
+        stored = select(as_stored(snapshot.c.statement)).where(snapshot.c.slot == 0)
+        statement, last = connection.execute(stored).scalar(), last_place(connection)
+        if self._signed is None or self._signed[:2] != (statement, last):
+            self._signed = (statement, last, stored_state(connection)[0])
+        return self._signed[2]
 
 
 class NotSound(Exception):
@@ -318,21 +196,13 @@ class NotSound(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageHeader:
-    """What every page says of the ledger.
+    """What every page says of the ledger."""
 
-    Args:
-        ledger_id: 64 hexadecimal digits.
-        entries: how many entries the page's state of the ledger has.
-        head: hash of the last of them.
-        chain: what the last verification found.
-        not_verified: how many entries came after it, None before the first verification.
-    """
-
-    ledger_id: str
-    entries: int
-    head: str
-    chain: ChainState
-    not_verified: int | None
+    ledger_id: str  # 64 hexadecimal digits
+    entries: int  # how many entries the page's state of the ledger has
+    head: str  # hash of the last of them
+    chain: ChainState  # what the last verification found
+    not_verified: int | None  # how many entries came after it, None before the first verification
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -341,12 +211,11 @@ class DashboardState:
 
     Args:
         store: the ledger, open for looking.
-        follower: what is known of entries beyond the tables.
+        follower: follows its chain.
         watch: verifies the chain.
         queue: computes estimates and curves.
         calculator: computes what visitors ask for.
         certificates: published certificates by their digest.
-        publication_delay: up to which entry pages may look.
     """
 
     store: Store
@@ -355,10 +224,9 @@ class DashboardState:
     queue: JobQueue
     calculator: JobQueue
     certificates: Certificates
-    publication_delay: PublicationDelay
 
-    def tokens(self) -> tuple[TokenState, ...]:
-        """The tokens as the ledger has them now.
+    def tokens(self) -> tuple[Token, ...]:
+        """Return the tokens as the ledger has them now.
 
         INVARIANT: a token that no writer signed lets nobody in, nor does a ledger from which a revocation was removed.
 
@@ -366,68 +234,121 @@ class DashboardState:
             ReleaseFailed: the database fails, or the tokens don't follow from the signed chain.
         """
         try:
-            with self.store.looking() as connection:
-                return vouched_tokens(connection)
-        except ForgedState as forged:
+            with self.store.reading() as connection:
+                return tuple(self.follower.signed(connection).tokens.values())
+        except AccountantRefused as forged:
             raise ReleaseFailed(
                 f"who may look can't be told: {forged.what}", where=self.store.shown, not_done="", remedy=forged.remedy
             ) from None
 
     @contextmanager
     def page_request(self, *, path: str = "", query: str = "") -> Iterator[PageRequest]:
-        """One state of the ledger, for one page.
+        """Give one state of the ledger, for one page.
 
         INVARIANT: no page is made from a ledger that doesn't verify, nor from anything that its signed head doesn't
         vouch for.
 
         Raises:
             NotSound: the last verification found it so.
-            ForgedState: what the page would show does not follow from the signed chain.
-            ReleaseFailed: the database fails, or the first entry is damaged.
+            AccountantRefused: what the page would show does not follow from the signed chain.
+            ReleaseFailed: the database fails.
         """
         chain = self.watch.state
         if chain.verdict in ("broken", "failed"):
             raise NotSound
-        with self.store.looking() as connection:
-            self.follower.follow(connection)
-            view = LedgerView(connection=connection, head=self.publication_delay.head(head_of(connection)))
-            view.require_all_rows()
+        asked = f"?{query}" if query else ""
+        with self.store.reading() as connection:
+            followed = self.follower.follow(connection)
             yield PageRequest(
-                view=view,
-                ledger_id=ledger_id_of(connection),
-                chain=chain,
-                dashboard=self,
-                path=path,
-                query=f"?{query}" if query else "",
+                connection=connection, followed=followed, chain=chain, dashboard=self, path=path, query=asked
             )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageRequest:
-    """What one page sees.
+    """What one page sees: the ledger up to the last entry that pages may show.
+
+    INVARIANT: nothing is given out that does not follow from the signed chain; a question raises ForgedState instead.
+
+    PRIVACY: every question is bounded by the state's head, so that delayed pages show nothing newer.
 
     Args:
-        view: the ledger.
-        ledger_id: its id.
+        connection: in a reading transaction, and unable to write.
+        followed: the ledger.
         chain: what the last verification found.
         dashboard: the dashboard's long-lived parts.
         path: the address that was asked for.
         query: its query with the question mark, or empty.
     """
 
-    view: LedgerView
-    ledger_id: str
+    connection: Connection
+    followed: Followed
     chain: ChainState
     dashboard: DashboardState
     path: str
     query: str
 
+    @property
+    def state(self) -> LedgerState:
+        """What follows from the entries."""
+        return self.followed.state
+
     def frame(self) -> PageHeader:
-        """The page's frame; entries that are newer than the last verification ask for another."""
-        head, verified_to = self.view.head, self.chain.verified_to
+        """Return the page's frame; entries that are newer than the last verification ask for another."""
+        head, verified_to = self.state.head, self.chain.verified_to
         newer = None if verified_to is None else max(0, head.position - verified_to)
         if newer:
             self.dashboard.watch.ask()
         return PageHeader(
-            ledger_id=self.ledger_id, entries=head.position + 1, head=head.hash, chain=self.chain, not_verified=newer
+            ledger_id=self.state.ledger_id,
+            entries=head.position + 1,
+            head=head.hash,
+            chain=self.chain,
+            not_verified=newer,
         )
+
+    def entries(self, positions: Iterable[int]) -> dict[int, Stored]:
+        """Return entries by their places up to the head, in their order; each is held against its known hash."""
+        wanted = {position for position in positions if 0 <= position <= self.state.head.position}
+        found: dict[int, Stored] = {}
+        for position, content in _contents(self.connection, entry_table.c.position.in_(wanted)):
+            own, previous = self.followed.links[position], self.followed.links[position - 1] if position else GENESIS
+            if link_hash(previous=previous, position=position, body=content) != own:
+                raise ForgedState(f"entry {position} was changed")
+            entry = entry_of_bytes(content)
+            found[position] = Stored(
+                position=position, previous=previous, hash=own, body=content.decode("ascii"), entry=entry
+            )
+        if missing := wanted - found.keys():
+            raise ForgedState(f"entry {min(missing)} is missing")
+        return found
+
+    def entries_of(self, kind: type[Kind], positions: Iterable[int]) -> dict[int, Kind]:
+        """Return entries of one kind by their places, in their order."""
+        found = {position: stored.entry for position, stored in self.entries(positions).items()}
+        if others := [position for position, entry in found.items() if not isinstance(entry, kind)]:
+            raise ForgedState(f"entry {others[0]} is of another kind than the state says")
+        return found  # type: ignore[return-value]
+
+    def refusals(self) -> list[tuple[int, str]]:
+        """Return places and causes of refusals, the latest first."""
+        return [one for one in reversed(self.followed.refusals[:]) if one[0] <= self.state.head.position]
+
+    def releases(self, *, before: int | None, limit: int, dataset: str | None = None) -> list[Release]:
+        """Return releases, the latest first: those charged before a place, of one data set or of all."""
+        known = self.state.releases
+        ids = known if dataset is None else self.state.datasets[dataset].releases
+        latest = (known[release_id] for release_id in reversed(ids))
+        return list(islice((one for one in latest if before is None or one.position < before), limit))
+
+
+def _page_request(request: Request) -> Iterator[PageRequest]:
+    dashboard: DashboardState = request.app.state.dashboard
+    with dashboard.page_request(path=request.url.path, query=request.url.query) as page_request:
+        yield page_request
+
+
+LAST = 2**53
+OneState = Annotated[PageRequest, Depends(_page_request)]
+Position = Annotated[int, PathParameter(ge=0, le=LAST, description="Place of an entry in the chain, from 0.")]
+Before = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands before this place in the chain.")]

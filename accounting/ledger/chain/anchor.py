@@ -9,16 +9,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, select
-
 from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..database.schema import entry
 from ..file_access import open_given, private_folder, sync_folder
-from ..private_store.signing import PublicKey, SigningKey, SigningKeys, Statement, read_statement, signed_statement
+from ..private_store.signing import PublicKey, SigningKey, SigningKeys, read_statement, signed_statement
 from .hashing import Head
-from .signed_state import head_of, is_new, signer_of
 
-__all__ = ["AnchorFile", "Anchoring", "ClaimedHead", "SignedHead", "claim_of_line", "head_of_line", "line_of_head"]
+__all__ = ["AnchorFile", "AnchoredHead", "Anchoring", "head_of_line", "line_of_head"]
 
 NOTHING_WRITTEN = "Nothing was written, and no key was destroyed."
 RESTORE = "Restore the ledger's newest copy; `crowdblend ledger verify --anchor FILE` tells what differs."
@@ -50,8 +46,8 @@ class Anchoring:
         """The anchor of a ledger, whether or not it is there."""
         return AnchorFile(path=self.file or self.home / "anchors" / f"{ledger_id}.jsonl")
 
-    def last_of(self, ledger_id: str) -> SignedHead | None:
-        """The last head that was anchored of a ledger; None where none was.
+    def last_of(self, ledger_id: str) -> AnchoredHead | None:
+        """Return the last head that was anchored of a ledger; None where none was.
 
         Raises:
             AccountantRefused: the anchor is damaged, of another ledger, or signed by a key of somebody else.
@@ -67,65 +63,51 @@ class Anchoring:
         if last is None:
             return None
         if last.head.ledger_id != ledger_id:
-            raise self._refusal(
-                "this is the anchor of another ledger.", ledger_id, "Name its own in CROWDBLEND_ANCHOR."
-            )
+            remedy = "Name its own in CROWDBLEND_ANCHOR."
+            raise self._refusal("this is the anchor of another ledger.", ledger_id, remedy)
         if last.key not in self.keys.public_keys():
-            raise self._refusal(
-                f"the anchor's last line is signed by the key {last.key.key_id}, which isn't of this private store.",
-                ledger_id,
-                "Name the private store that has it in CROWDBLEND_HOME.",
-            )
+            what = f"the anchor's last line is signed by the key {last.key.key_id}, which isn't of this private store."
+            raise self._refusal(what, ledger_id, "Name the private store that has it in CROWDBLEND_HOME.")
         return last
 
-    def require_continued(self, connection: Connection, *, ledger_id: str, last: SignedHead | None) -> None:
+    def require_continued(self, head: Head, last: AnchoredHead | None, *, found: str | None) -> None:
         """Refuse a ledger that doesn't hold what its anchor says it held.
 
         INVARIANT: a head is anchored after its commit, so whoever reads the anchor before the transaction sees the
         ledger's state, or while no other writer can commit, must find the head there.
 
         Args:
-            connection: a connection in a transaction.
-            ledger_id: the ledger's id.
+            head: where the ledger's chain ends.
             last: what `last_of` gave.
+            found: the hash that the ledger has at the place of that, None where it has none.
 
         Raises:
             AccountantRefused: the ledger is behind its anchor, or another chain, or its anchor is missing.
         """
         if last is None:
-            if head_of(connection).position > 0:
-                raise self._refusal("this ledger's anchor is missing.", ledger_id, BEGIN, cause="anchor-missing")
+            if head.position > 0:
+                raise self._refusal("this ledger's anchor is missing.", head.ledger_id, BEGIN, cause="anchor-missing")
             return
-        position, expected = last.head.position, last.head.hash
-        found = connection.execute(select(entry.c.hash).where(entry.c.position == position)).scalar()
+        position, end = last.head.position, head.position
         if found is None:
-            end = head_of(connection).position
-            raise self._refusal(
+            what = (
                 f"the ledger ends at entry {end}, and its anchor vouches for entry {position}: what came after entry "
-                f"{end} was lost, such as by the restoring of an older copy.",
-                ledger_id,
-                RESTORE,
+                f"{end} was lost, such as by the restoring of an older copy."
             )
-        if found != expected:
-            raise self._refusal(
-                f"entry {position} is not the one that the anchor vouches for: the chain was written anew.",
-                ledger_id,
-                RESTORE,
-            )
+            raise self._refusal(what, head.ledger_id, RESTORE)
+        if found != last.head.hash:
+            what = f"entry {position} is not the one that the anchor vouches for: the chain was written anew."
+            raise self._refusal(what, head.ledger_id, RESTORE)
 
-    def require_signed(self, connection: Connection, head: Head) -> None:
-        """Refuse a head that no writer with a key of this private store wrote, and tables that don't belong to it.
+    def require_own(self, head: Head, key: PublicKey) -> None:
+        """Refuse a head that no writer with a key of this private store signed.
 
-        Args:
-            connection: a connection in a transaction.
-            head: where the chain ends in it.
+        A ledger that has its first entry alone may be anybody's: nothing was spent by it.
 
         Raises:
-            AccountantRefused: the head and the state of the tables aren't signed together, or by a key of somebody
-                else.
+            AccountantRefused: the key is somebody else's.
         """
-        key = signer_of(connection, head)
-        if key not in self.keys.public_keys() and not is_new(connection):
+        if head.position > 0 and key not in self.keys.public_keys():
             raise AccountantRefused(
                 f"the last entry, {head.position}, is signed by the key {key.key_id}, which isn't of this private "
                 "store.",
@@ -151,10 +133,9 @@ class Anchoring:
             anchor.append(head, key)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error
+            what = "the ledger is written, but its anchor is not" if written else "the ledger's anchor can't be written"
             raise ReleaseFailed(
-                f"the ledger is written, but its anchor is not ({why})."
-                if written
-                else f"the ledger's anchor can't be written ({why}).",
+                f"{what} ({why}).",
                 where=str(anchor.path),
                 not_done="",
                 remedy="See to the file and do the same again: what is in the ledger isn't written twice.",
@@ -171,7 +152,7 @@ FIELDS = frozenset({"hash", "key_id", "ledger_id", "position", "public_key"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SignedHead:
+class AnchoredHead:
     """A head whose signature holds for the key that stands beside it; whose key that is, isn't said here.
 
     Args:
@@ -183,40 +164,13 @@ class SignedHead:
     key: PublicKey
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimedHead:
-    """A head as an anchor's line states it, its signature not checked yet.
-
-    Args:
-        head: the head.
-        statement: the line.
-    """
-
-    head: Head
-    statement: Statement
-
-    @property
-    def key(self) -> PublicKey:
-        """The public key that the line names."""
-        return self.statement.key
-
-    @property
-    def holds(self) -> bool:
-        """Whether the signature is the key's over this head."""
-        return self.statement.holds(domain=DOMAIN)
-
-
 def line_of_head(head: Head, key: SigningKey) -> bytes:
     """The anchor's line for a head, with its newline."""
     return signed_statement(asdict(head), key, domain=DOMAIN) + b"\n"
 
 
-def claim_of_line(line: bytes) -> ClaimedHead:
-    """Read an anchor's line without checking its signature.
-
-    Raises:
-        ValueError: it has another form.
-    """
+def head_of_line(line: bytes) -> AnchoredHead:
+    """Read an anchor's line, and refuse (ValueError) one whose signature doesn't hold for the key that it names."""
     if not line.endswith(b"\n"):
         raise ValueError("the line has no end")
     statement = read_statement(line[:-1])
@@ -224,19 +178,9 @@ def claim_of_line(line: bytes) -> ClaimedHead:
     if fields.keys() != FIELDS or not all(isinstance(fields[name], str) for name in FIELDS - {"position"}):
         raise ValueError("the line has another form than an anchor's")
     head = Head(ledger_id=fields["ledger_id"], position=fields["position"], hash=fields["hash"])
-    return ClaimedHead(head=head, statement=statement)
-
-
-def head_of_line(line: bytes) -> SignedHead:
-    """Read an anchor's line back, and check its signature against the key that it names.
-
-    Raises:
-        ValueError: it has another form, or its signature doesn't hold.
-    """
-    claim = claim_of_line(line)
-    if not claim.holds:
+    if not statement.holds(domain=DOMAIN):
         raise ValueError("the signature doesn't hold")
-    return SignedHead(head=claim.head, key=claim.key)
+    return AnchoredHead(head=head, key=statement.key)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,8 +193,8 @@ class AnchorFile:
 
     path: Path
 
-    def last(self) -> SignedHead | None:
-        """The last head; None where there is no file or no head in it.
+    def last(self) -> AnchoredHead | None:
+        """Return the last head; None where there is no file or no head in it.
 
         A line without its newline was never reported as written, and is passed over.
 
@@ -265,11 +209,7 @@ class AnchorFile:
             return None
 
     def append(self, head: Head, key: SigningKey) -> None:
-        """Add a head, durable when this returns, unless it or a later one is there.
-
-        Args:
-            head: the head, of a chain that continues the last one here.
-            key: signs it.
+        """Add a head of a chain that continues the last one here, durable when this returns, unless it is there.
 
         Raises:
             ValueError: the last line is damaged, or of another ledger.
@@ -302,21 +242,13 @@ class AnchorFile:
             os.close(handle)  # frees the lock
 
 
-def _last(handle: int) -> tuple[SignedHead | None, int]:
-    """The last head, and how many bytes of the file are whole lines.
-
-    Raises:
-        ValueError: the last line is damaged.
-    """
+def _last(handle: int) -> tuple[AnchoredHead | None, int]:
+    """Return the last head, and how many bytes of the file are whole lines; ValueError for a damaged last line."""
     size = os.fstat(handle).st_size
     start = max(0, size - 2 * LONGEST_LINE)
     end = os.pread(handle, size - start, start)
     whole = end.rfind(b"\n") + 1
-    if whole == 0:
-        if start:
-            raise ValueError("the anchor's last line is too long")
-        return None, 0
-    before = end.rfind(b"\n", 0, whole - 1) + 1
+    before = end.rfind(b"\n", 0, max(0, whole - 1)) + 1
     if before == 0 and start:
         raise ValueError("the anchor's last line is too long")
-    return head_of_line(end[before:whole]), start + whole
+    return head_of_line(end[before:whole]) if whole else None, start + whole

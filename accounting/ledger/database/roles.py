@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, text
 
 from ....mechanisms.errors import InputRefused
-from ..chain.anchor import Anchoring
 from ..entries.values import require_name
-from .schema import APPEND_ONLY, VERSION_TABLE, signed_state, state_node
+from .schema import VERSION_TABLE, entry, snapshot
 from .store import Store, open_store
 
 __all__ = ["Roles", "grant_roles"]
 
-LEDGER_TABLES = tuple(table.name for table in APPEND_ONLY)
-STATE_TABLES = (state_node.name, signed_state.name)  # each write replaces some of their rows
+LEDGER_TABLES = (entry.name,)
+STATE_TABLES = (snapshot.name,)  # each write replaces its row
 # What would let a role change or remove what is written, weaken a guard, or become somebody who can.
 TABLE_POWERS = ("UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 ATTRIBUTES = {
@@ -26,6 +26,7 @@ ATTRIBUTES = {
     "rolbypassrls": "passes row security",
 }
 LARGE_OBJECTS = ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)")
+OWN_TABLES = "FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 FILE_ROLES = ("pg_write_all_data", "pg_write_server_files", "pg_execute_server_program")
 
 
@@ -48,7 +49,7 @@ class Roles:
             raise ValueError("the writer and the auditor are different roles")
 
 
-def grant_roles(url: str, roles: Roles, *, anchoring: Anchoring, apply: bool) -> tuple[str, ...]:
+def grant_roles(url: str, roles: Roles, *, apply: bool) -> tuple[str, ...]:
     """Give two roles what they need in a ledger and take the rest from them, in one transaction.
 
     INVARIANT: the database itself is asked afterwards what the roles may do; more than was meant, such as by the
@@ -57,7 +58,6 @@ def grant_roles(url: str, roles: Roles, *, anchoring: Anchoring, apply: bool) ->
     Args:
         url: the ledger's address, as the role that owns its tables.
         roles: they must exist.
-        anchoring: of the ledger.
         apply: whether to do it; else the statements are only given.
 
     Returns:
@@ -67,8 +67,7 @@ def grant_roles(url: str, roles: Roles, *, anchoring: Anchoring, apply: bool) ->
         InputRefused: not a PostgreSQL ledger; a role that is missing or may do more; or not the owner's address.
         ReleaseFailed: the database fails.
     """
-    store = open_store(url, anchoring=anchoring)
-    try:
+    with closing(open_store(url, read_only=False)) as store:
         if store.dialect != "postgresql":
             raise InputRefused(
                 "an SQLite file has no roles: whoever can write to the file can do all that SQLite can.",
@@ -83,13 +82,11 @@ def grant_roles(url: str, roles: Roles, *, anchoring: Anchoring, apply: bool) ->
                 for statement in statements:
                     connection.exec_driver_sql(statement)
                 _require_no_more(connection, roles)
-    finally:
-        store.close()
     return statements
 
 
 def statements_for(connection: Connection, roles: Roles) -> tuple[str, ...]:
-    """What the owner of the tables says to PostgreSQL."""
+    """Return what the owner of the tables says to PostgreSQL."""
     quote = connection.dialect.identifier_preparer.quote_identifier
     schema_name, database_name = connection.execute(text("SELECT current_schema(), current_database()")).one()
     schema, database = quote(schema_name), quote(database_name)
@@ -97,9 +94,13 @@ def statements_for(connection: Connection, roles: Roles) -> tuple[str, ...]:
     tables = ", ".join(f"{schema}.{quote(name)}" for name in LEDGER_TABLES)
     state = ", ".join(f"{schema}.{quote(name)}" for name in STATE_TABLES)
     version = f"{schema}.{quote(VERSION_TABLE)}"
+    guards = (
+        "SELECT DISTINCT proname FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid "
+        "WHERE NOT tgisinternal AND pronamespace = current_schema()::regnamespace ORDER BY proname"
+    )
     pinned = [
         f"ALTER FUNCTION {schema}.{quote(name)}() SET search_path = {schema}, pg_temp"
-        for name in _guard_functions(connection)
+        for name in connection.execute(text(guards)).scalars()
     ]
     return (
         f"REVOKE ALL ON DATABASE {database} FROM PUBLIC, {writer}, {auditor}",
@@ -115,21 +116,8 @@ def statements_for(connection: Connection, roles: Roles) -> tuple[str, ...]:
     )
 
 
-def _guard_functions(connection: Connection) -> tuple[str, ...]:
-    """The functions that the tables' triggers call, by name."""
-    names = (
-        "SELECT DISTINCT proname FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid "
-        "WHERE NOT tgisinternal AND pronamespace = current_schema()::regnamespace ORDER BY proname"
-    )
-    return tuple(connection.execute(text(names)).scalars())
-
-
 def _require_owner(connection: Connection, store: Store) -> None:
-    owns = (
-        "SELECT bool_and(pg_has_role(relowner, 'USAGE')) FROM pg_class "
-        "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-    )
-    if not connection.execute(text(owns)).scalar():
+    if not connection.execute(text(f"SELECT bool_and(pg_has_role(relowner, 'USAGE')) {OWN_TABLES}")).scalar():
         raise InputRefused(
             "only the role that owns the ledger's tables can say who may use them.",
             where=store.shown,
@@ -150,58 +138,42 @@ def _require_roles(connection: Connection, roles: Roles) -> None:
 
 def _require_no_more(connection: Connection, roles: Roles) -> None:
     for name, inserts in ((roles.writer, True), (roles.auditor, False)):
-        for what in _excess(connection, name, inserts=inserts):
-            raise InputRefused(
-                f"this role {what}, whatever is granted here.",
-                where=f"role '{name}'",
-                not_done="Nothing was changed.",
-                remedy="Take that from it first, or use a fresh role.",
-            )
+        for question, values, what in _excesses(inserts=inserts):
+            if connection.execute(text(f"SELECT {question}"), {"role": name, **values}).scalar():
+                raise InputRefused(
+                    f"this role {what}, whatever is granted here.",
+                    where=f"role '{name}'",
+                    not_done="Nothing was changed.",
+                    remedy="Take that from it first, or use a fresh role.",
+                )
 
 
-def _excess(connection: Connection, name: str, *, inserts: bool) -> Iterator[str]:
-    """What a role may do beyond what it is for, as the database says it."""
+def _excesses(*, inserts: bool) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Give what a role may not do: the question to the database, its values, and what the role does if it says yes."""
     for attribute, what in ATTRIBUTES.items():
-        if _asked(connection, f"{attribute} FROM pg_roles WHERE rolname = :role", role=name):
-            yield what
-    owner = (
-        "bool_or(pg_has_role(:role, relowner, 'MEMBER')) FROM pg_class "
-        "WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
-    )
-    if _asked(connection, owner, role=name):
-        yield "is, or can become, the owner of a table"
+        yield f"{attribute} FROM pg_roles WHERE rolname = :role", {}, what
+    owner = f"bool_or(pg_has_role(:role, relowner, 'MEMBER')) {OWN_TABLES}"
+    yield owner, {}, "is, or can become, the owner of a table"
     member = "bool_or(pg_has_role(:role, oid, 'MEMBER')) FROM pg_roles WHERE rolname = :other"
     for other in FILE_ROLES:
-        if _asked(connection, member, role=name, other=other):
-            yield f"is a member of {other}"
+        yield member, {"other": other}, f"is a member of {other}"
     for function in LARGE_OBJECTS:
-        if _asked(connection, "has_function_privilege(:role, :function, 'EXECUTE')", role=name, function=function):
-            taken = f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC"
-            yield f"can create large objects (a superuser takes that away by {taken})"
-    for table in (*LEDGER_TABLES, *STATE_TABLES, VERSION_TABLE):
-        updates = inserts and table in STATE_TABLES
-        yield from _excess_on_table(
-            connection, name, table, inserts=inserts and table != VERSION_TABLE, updates=updates
-        )
-    if _asked(connection, "has_schema_privilege(:role, current_schema(), 'CREATE')", role=name):
-        yield "can create tables in the ledger's schema"
-    for power in ("CREATE", "TEMPORARY"):
-        if _asked(connection, "has_database_privilege(:role, current_database(), :power)", role=name, power=power):
-            yield f"has {power} on the database"
-
-
-def _excess_on_table(connection: Connection, name: str, table: str, *, inserts: bool, updates: bool) -> Iterator[str]:
-    for power in TABLE_POWERS[1:] if updates else TABLE_POWERS:
-        may = "has_table_privilege(:role, CAST(:name AS regclass), :power)"
-        if _asked(connection, may, role=name, name=table, power=power):
-            yield f"can {power} {table}"
+        taken = f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC"
+        what = f"can create large objects (a superuser takes that away by {taken})"
+        yield "has_function_privilege(:role, :function, 'EXECUTE')", {"function": function}, what
     some_columns = "has_any_column_privilege(:role, CAST(:name AS regclass), :power)"
-    if not updates and _asked(connection, some_columns, role=name, name=table, power="UPDATE"):
-        yield f"can UPDATE columns of {table}"
-    if not inserts and _asked(connection, some_columns, role=name, name=table, power="INSERT"):
-        yield f"can INSERT INTO {table}"
-
-
-def _asked(connection: Connection, question: str, **values: str) -> bool:
-    """The database's answer to a question with yes or no."""
-    return bool(connection.execute(text(f"SELECT {question}"), values).scalar())
+    for table in (*LEDGER_TABLES, *STATE_TABLES, VERSION_TABLE):
+        meant = {"INSERT"} if inserts and table != VERSION_TABLE else set()
+        meant |= {"UPDATE"} if inserts and table in STATE_TABLES else set()
+        for power in TABLE_POWERS:
+            if power not in meant:
+                may = "has_table_privilege(:role, CAST(:name AS regclass), :power)"
+                yield may, {"name": table, "power": power}, f"can {power} {table}"
+        for power, what in (("UPDATE", f"can UPDATE columns of {table}"), ("INSERT", f"can INSERT INTO {table}")):
+            if power not in meant:
+                yield some_columns, {"name": table, "power": power}, what
+    schema = "has_schema_privilege(:role, current_schema(), 'CREATE')"
+    yield schema, {}, "can create tables in the ledger's schema"
+    for power in ("CREATE", "TEMPORARY"):
+        database = "has_database_privilege(:role, current_database(), :power)"
+        yield database, {"power": power}, f"has {power} on the database"

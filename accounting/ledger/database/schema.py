@@ -13,12 +13,10 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Dialect,
-    ForeignKey,
     Integer,
     MetaData,
     Table,
     Text,
-    UniqueConstraint,
     text,
     type_coerce,
 )
@@ -26,33 +24,23 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.types import NULLTYPE, TypeDecorator, TypeEngine
 
 __all__ = [
-    "APPEND_ONLY",
-    "DERIVED_TABLES",
     "EARLIER_REVISIONS",
     "METADATA",
     "OBJECTS",
     "SCHEMA_REVISION",
     "STREAMED",
+    "UNIQUE_OF_CHARGE",
     "UNSIGNED_REVISIONS",
     "VERSION_TABLE",
-    "account",
     "as_stored",
     "database_objects",
-    "dataset",
     "entry",
-    "release",
-    "release_stage",
-    "sample",
     "schema_differences",
-    "series",
-    "series_release",
-    "signed_state",
-    "state_node",
-    "survey_use",
+    "snapshot",
 ]
 
-SCHEMA_REVISION = "0003"
-EARLIER_REVISIONS: tuple[str, ...] = ()  # those that a migration brings to the present one
+SCHEMA_REVISION = "0004"
+EARLIER_REVISIONS = ("0003",)  # those that a migration brings to the present one
 UNSIGNED_REVISIONS = {"0001": "7a33e7453769", "0002": "822f357a1512"}
 """Schema revisions of development versions, without a signed state → the last commit of this project that knows it."""
 VERSION_TABLE = "ledger_version"
@@ -100,112 +88,29 @@ def as_stored(column: Column[Any]) -> ColumnElement[Any]:
 WORDS, PLACE = _Words(), _Whole()
 
 
-def _position(*, primary_key: bool = False) -> Column[int]:
-    """The place of the entry that a derived row follows from."""
-    return Column(
-        "position",
-        PLACE,
-        ForeignKey("entry.position"),
-        nullable=False,
-        unique=None if primary_key else True,
-        primary_key=primary_key,
-    )
-
-
 entry = Table(
     "entry",
     METADATA,
     Column("position", PLACE, primary_key=True, autoincrement=False),
     Column("previous", WORDS, nullable=False, unique=True),
     Column("hash", WORDS, nullable=False, unique=True),
-    Column("kind", WORDS, nullable=False),
     Column("body", WORDS, nullable=False),
+    # Of a charge, and empty elsewhere: what two racing writers must not both take.
+    Column("release_id", Text, unique=True),
+    Column("sample_id", Text, unique=True),
+    Column("selection_sample_id", Text, unique=True),
 )
-dataset = Table(
-    "dataset",
-    METADATA,
-    Column("name", WORDS, primary_key=True),
-    _position(),
-)
-account = Table(
-    "account",
-    METADATA,
-    Column("dataset", WORDS, ForeignKey("dataset.name"), primary_key=True),
-    Column("sequence", PLACE, primary_key=True, autoincrement=False),
-    _position(),
-    Column("epsilon_spent", WORDS, nullable=False),
-    Column("delta_spent", WORDS, nullable=False),
-    Column("epsilon_budget", WORDS, nullable=False),
-    Column("delta_budget", WORDS, nullable=False),
-)
-release = Table(
-    "release",
-    METADATA,
-    Column("release_id", WORDS, primary_key=True),
-    Column("dataset", WORDS, ForeignKey("dataset.name"), nullable=False, index=True),
-    _position(),
-)
-sample = Table(
-    "sample",
-    METADATA,
-    Column("sample_id", WORDS, primary_key=True),
-    Column("release_id", WORDS, ForeignKey("release.release_id"), nullable=False),
-    Column("position", PLACE, ForeignKey("entry.position"), nullable=False),
-    Column("purpose", WORDS, nullable=False),
-    UniqueConstraint("release_id", "purpose"),
-    UniqueConstraint("position", "purpose"),
-)
-release_stage = Table(
-    "release_stage",
-    METADATA,
-    Column("release_id", WORDS, ForeignKey("release.release_id"), primary_key=True),
-    Column("stage", WORDS, primary_key=True),
-    Column("outcome", WORDS, nullable=False),
-    _position(),
-)
-survey_use = Table(
-    "survey_use",
-    METADATA,
-    Column("dataset", WORDS, ForeignKey("dataset.name"), primary_key=True),
-    Column("release_id", WORDS, ForeignKey("release.release_id"), nullable=False, unique=True),
-    _position(),
-)
-series = Table(
-    "series",
-    METADATA,
-    Column("name", WORDS, primary_key=True),
-    Column("dataset", WORDS, ForeignKey("dataset.name"), nullable=False),
-    Column("releases", PLACE, nullable=False),
-    _position(),
-)
-series_release = Table(
-    "series_release",
-    METADATA,
-    Column("series", WORDS, ForeignKey("series.name"), primary_key=True),
-    Column("number", PLACE, primary_key=True, autoincrement=False),
-    Column("turn", PLACE, primary_key=True, autoincrement=False),
-    Column("release_id", WORDS, ForeignKey("release.release_id"), nullable=False, unique=True),
-    _position(),
-)
+"""The chain. Nothing else is stored of it but the snapshot."""
+UNIQUE_OF_CHARGE = ("release_id", "sample_id", "selection_sample_id")
 
-# What vouches for the rows above: one node of the state's tree, and the signature over its root. Both are replaced by
-# each write, and nothing follows from them but refusals.
-state_node = Table(
-    "state_node",
-    METADATA,
-    Column("path", WORDS, primary_key=True),
-    Column("children", WORDS, nullable=False),
-)
-signed_state = Table(
-    "signed_state",
+snapshot = Table(
+    "snapshot",
     METADATA,
     Column("slot", PLACE, primary_key=True, autoincrement=False),
-    Column("root", WORDS, nullable=False),
+    Column("state", WORDS, nullable=False),
     Column("statement", WORDS, nullable=False),
 )
-
-DERIVED_TABLES = (dataset, account, release, sample, release_stage, survey_use, series, series_release)
-APPEND_ONLY = (entry, *DERIVED_TABLES)
+"""One row, replaced by each write: the state at the head, and the signature over both."""
 
 OBJECTS = Path(__file__).with_name("objects.json")
 """Dialect → what the migrations make in a database → how it is defined; a test holds both together."""
@@ -273,11 +178,7 @@ SELECT 'policy ' || relname || '.' || polname, polcmd::text FROM own JOIN pg_pol
 
 
 def database_objects(connection: Connection) -> dict[str, str]:
-    """Return what a ledger's database holds and how each object is defined, in the same words wherever it is sound.
-
-    Args:
-        connection: a connection in a transaction.
-    """
+    """Return what a ledger's database holds and how each object is defined, in the same words wherever it is sound."""
     dialect = connection.dialect.name
     query = _SQLITE_OBJECTS if dialect == "sqlite" else _POSTGRESQL_OBJECTS
     rows = connection.exec_driver_sql(query.replace("%", "%%") if dialect == "postgresql" else query).all()
@@ -287,11 +188,7 @@ def database_objects(connection: Connection) -> dict[str, str]:
 
 
 def schema_differences(connection: Connection) -> Iterator[str]:
-    """In what a ledger's database differs from what this version makes, one sentence each.
-
-    Args:
-        connection: a connection in a transaction.
-    """
+    """Give in what a ledger's database differs from what this version makes, one sentence each."""
     made = {**json.loads(OBJECTS.read_bytes())[connection.dialect.name], "schema revision": SCHEMA_REVISION}
     there = database_objects(connection)
     for name in sorted(made.keys() | there.keys()):

@@ -10,8 +10,6 @@ from typing import Any
 
 __all__ = [
     "Account",
-    "AccountAt",
-    "account_of_row",
     "amount_of_text",
     "amount_text",
     "check_field",
@@ -228,33 +226,3 @@ def check_field(name: str, value: object) -> None:
     """
     if value is not None and name in _CHECKS:
         _CHECKS[name](value, _WORDS.get(name, name.replace("_", " ")))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AccountAt:
-    """A data set's account after its latest change.
-
-    Args:
-        sequence: how many changes came before, from 0.
-        account: what is spent and what may be.
-    """
-
-    sequence: int
-    account: Account
-
-
-def account_of_row(values: Mapping[str, str | int]) -> AccountAt:
-    """Read an account back from its row.
-
-    Raises:
-        ValueError: an amount is not in its one form.
-    """
-    return AccountAt(
-        sequence=int(values["sequence"]),
-        account=Account(
-            epsilon_spent=amount_of_text(str(values["epsilon_spent"])),
-            delta_spent=amount_of_text(str(values["delta_spent"])),
-            epsilon_budget=amount_of_text(str(values["epsilon_budget"])),
-            delta_budget=amount_of_text(str(values["delta_budget"])),
-        ),
-    )

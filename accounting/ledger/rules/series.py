@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import mechanism_of_record, not_covered
-from ..entries.kinds import Fields, FreeSeriesRegistered, ReleaseCharged, SeriesPlace, SeriesRegistered
-from .rule import LedgerState, Violation, unknown
+from ..entries.kinds import Fields, FreeSeriesRegistered, ReleaseCharged, SeriesRegistered
+from ..state import LedgerState
+from .rule import Violation, unknown
 
 __all__ = [
     "all_releases_taken",
@@ -20,7 +21,7 @@ __all__ = [
 
 def registration_violations(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
     """A series is registered once."""
-    if state.series(entry.series) is not None:
+    if entry.series in state.series:
         yield Violation(
             fault=f"series '{entry.series}' is registered a second time",
             what="a series of this name is in the ledger already.",
@@ -30,12 +31,15 @@ def registration_violations(entry: SeriesRegistered, state: LedgerState) -> Iter
         )
 
 
-def place_violations(entry: ReleaseCharged, place: SeriesPlace, state: LedgerState) -> Iterator[Violation]:
+def place_violations(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """A series pays for releases that are as it was registered, so many as it was priced for."""
-    series = state.series(place.name)
-    if series is None:
+    if (place := entry.series) is None:
+        return
+    known = state.series.get(place.name)
+    if known is None:
         yield unknown("series", place.name)
         return
+    series = known.registered
     if parts := unpaid_parts(entry, series):
         fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
         if parts == ("specification",):
@@ -49,8 +53,8 @@ def place_violations(entry: ReleaseCharged, place: SeriesPlace, state: LedgerSta
     if place.number > (paid := series.price.releases):
         fault = f"series '{place.name}' has paid for {paid} releases, and this is one more"
         yield all_releases_taken(series, number=place.number, fault=fault)
-    if (holder := state.holder(place.name, place.number)) is not None:
-        fault = f"release '{holder}' has this place in series '{place.name}'"
+    if place.number in known.held:
+        fault = f"release '{known.holders[place.number][-1]}' has this place in series '{place.name}'"
         yield all_releases_taken(series, number=place.number, fault=fault)
 
 

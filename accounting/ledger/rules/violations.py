@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import assert_never
+from types import UnionType
+from typing import Any
 
 from ....mechanisms.amounts import amount_shown
 from ....mechanisms.errors import InputRefused
 from ...theory.kinds.registry import kind_of, mechanism_of_record
-from ..chain.append import amounts_of, is_exclusive, released_once
 from ..charge import enforced_unit, price_faults, what_fits
 from ..entries.kinds import (
     RECORD,
@@ -29,69 +29,55 @@ from ..entries.kinds import (
     ReleaseCharged,
     ReleasePublished,
     ReleaseReading,
-    ReleaseRefused,
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
 )
 from ..entries.values import Account
-from ..queries import stage_of
-from .rule import LedgerState, StoredState, Violation, unknown
+from ..state import Dataset, LedgerState, Release, amounts_of, is_exclusive, released_once
+from .rule import Violation, unknown
 from .series import place_violations, registration_violations
 
 __all__ = [
+    "RULES",
     "budget_violations",
-    "sample_faults",
+    "rows_violations",
     "survey_fault",
     "unit_violations",
     "violations",
 ]
 
-CLOSED = frozenset({"published", "abandoned", "refunded"})
+Rule = Callable[[Any, LedgerState], Iterator[Violation]]
 
 
-def violations(entry: Entry, state: LedgerState, *, rows_per_person: int | None = None) -> Iterator[Violation]:
-    """Every rule that an entry would break as the next one, the weightiest first; none for one that may be written.
+def violations(entry: Entry, state: LedgerState) -> Iterator[Violation]:
+    """Give every rule that an entry would break as the next one, the weightiest first.
 
-    INVARIANT: the writer refuses for the first, and the verification tells all of them, each from its own knowledge
-    of the entries before (`StoredState`, `Replay`): there is no second list of rules.
+    INVARIANT: the writer refuses for the first, and the verification tells all of them: there is no second list.
 
     Args:
         entry: the entry.
         state: the ledger before it.
-        rows_per_person: the most records of one person that its price was computed for, as the writer knows it; None
-            where nothing but the entry is known: then what its data set was registered with.
     """
-    match entry:
-        case LedgerCreated() | ReleaseRefused():
-            pass
-        case DatasetAdded():
-            yield from _of_dataset(entry, state)
-        case BudgetRaised():
-            yield from _of_raise(entry, state)
-        case DataAccess():
-            if state.dataset(entry.dataset) is None:
-                yield unknown("dataset", entry.dataset)
-        case SeriesRegistered() | ReleaseCharged():
-            yield from _of_charge(entry, state, rows_per_person)
-        case ReleaseReading() | ReleasePublished() | ReleaseAbandoned():
-            yield from _of_step(entry, state)
-        case TokenAdded() | TokenRevoked():
-            yield from _of_token(entry, state)
-        case _:
-            assert_never(entry)
-    if (state.position == 0) is not isinstance(entry, LedgerCreated):
+    for kind, rules in RULES.items():
+        if isinstance(entry, kind):
+            for rule in rules:
+                yield from rule(entry, state)
+
+
+def _first(entry: Entry, state: LedgerState) -> Iterator[Violation]:
+    if (state.head.position < 0) is not isinstance(entry, LedgerCreated):
         once, never = "a ledger is created once, by its first entry", "the first entry does not create the ledger"
-        fault = once if state.position else never
-        yield Violation(cause="first-entry", fault=fault, what=f"{fault}.", where="ledger", remedy="")
+        yield Violation(cause="first-entry", fault=never if state.head.position < 0 else once, where="ledger")
 
 
 def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
-    if state.dataset(entry.dataset) is not None:
+    where = f"dataset '{entry.dataset}'"
+    if entry.dataset in state.datasets:
         yield Violation(
-            fault=f"dataset '{entry.dataset}' is added a second time",
+            fault=f"{where} is added a second time",
             what="a data set of this name is in the ledger already.",
-            where=f"dataset '{entry.dataset}'",
+            where=where,
             remedy="A new delivery of its records keeps the name and the budget; "
             "a larger budget is `crowdblend dataset raise`.",
             mistake=True,
@@ -100,16 +86,15 @@ def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
         from ..filter_budget import FilterBudget, accounting_faults  # numerics that an additive data set does without
 
         for fault in accounting_faults(FilterBudget.of(entry)):
-            where = f"dataset '{entry.dataset}'"
-            yield Violation(fault=fault, what=f"{fault}.", where=where, remedy="", mistake=True)
+            yield Violation(fault=fault, where=where, mistake=True)
 
 
 def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
-    before = state.account(entry.dataset)
-    if before is None:
+    known = state.datasets.get(entry.dataset)
+    if known is None:
         yield unknown("dataset", entry.dataset)
         return
-    if isinstance(state.dataset(entry.dataset), FilterDatasetAdded):
+    if isinstance(known.added, FilterDatasetAdded):
         yield Violation(
             fault="a filter budget is raised",
             what="it has a filter budget, which can't be raised: the proof holds for a budget, an order and a share of "
@@ -119,7 +104,7 @@ def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
             mistake=True,
         )
         return
-    epsilon, delta = before.account.epsilon_budget, before.account.delta_budget
+    epsilon, delta = known.account.epsilon_budget, known.account.delta_budget
     lowered = entry.epsilon < epsilon or entry.delta < delta
     if lowered or (entry.epsilon, entry.delta) == (epsilon, delta):
         yield Violation(
@@ -127,83 +112,76 @@ def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
             what=f"the budget is (ε, δ) = ({epsilon}, {delta}) and can only be raised, not set to "
             f"({entry.epsilon}, {entry.delta}).",
             where=f"dataset '{entry.dataset}'",
-            remedy="",
             mistake=True,
         )
 
 
-def _of_charge(
-    entry: SeriesRegistered | ReleaseCharged, state: LedgerState, rows_per_person: int | None
-) -> Iterator[Violation]:
-    """What speaks against a release or a series that is charged; the price of one that a series paid for was charged
-    with the series.
-    """
-    dataset, before = state.dataset(entry.dataset), state.account(entry.dataset)
-    if dataset is None or before is None:
+def _known_dataset(entry: SeriesRegistered | ReleaseCharged | DataAccess, state: LedgerState) -> Iterator[Violation]:
+    if entry.dataset not in state.datasets:
         yield unknown("dataset", entry.dataset)
-    place, registered = None, 1 if dataset is None else dataset.rows_per_person
-    claimed = registered if rows_per_person is None else rows_per_person
-    match entry:
-        case SeriesRegistered():
-            where = f"series '{entry.series}'"
-            yield from registration_violations(entry, state)
-        case ReleaseCharged():
-            where, place = f"release '{entry.release_id}'", entry.series
-            yield from _of_release(entry, state)
-        case _:
-            assert_never(entry)
-    if dataset is not None:
-        yield from _of_population(entry.mechanism, claimed, dataset)
-        fixed = dataset.fixed_unit
-        if fixed is not None and isinstance(entry, ReleaseCharged):
-            name = enforced_unit(entry.sampler_layout) or RECORD
-            if name != fixed.name:
-                yield _other_unit(dataset.dataset, asked=name, known=str(fixed), remedy=_unit_remedy(fixed))
-    if isinstance(entry, ReleaseCharged) and place is not None:
-        yield from place_violations(entry, place, state)
+
+
+def _of_unit(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """Find a release whose records were limited for another unit than its data set was registered with."""
+    known = state.datasets.get(entry.dataset)
+    fixed = known and known.added.fixed_unit
+    name = enforced_unit(entry.sampler_layout) or RECORD
+    if fixed and name != fixed.name:
+        yield _other_unit(entry.dataset, asked=name, known=str(fixed), remedy=_unit_remedy(fixed))
+
+
+def _of_price(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """Find a price that is not the mechanism's."""
+    known = state.datasets.get(entry.dataset)
+    where = f"release '{entry.release_id}'" if isinstance(entry, ReleaseCharged) else f"series '{entry.series}'"
     for fault in price_faults(
         mechanism=_priced_mechanism(entry, state),
         price=entry.price,
         epsilon_paper=entry.epsilon_paper,
-        rows_per_person=claimed,
+        rows_per_person=1 if known is None else known.added.rows_per_person,
     ):
-        remedy = "Charge what the mechanism costs."
-        yield Violation(cause="price-differs", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
-    if dataset is not None and before is not None and place is None:
-        yield from _of_accounting(entry, claimed, dataset)
-        yield from _of_budget(entry.price, entry.of_filter, entry.mechanism, claimed, dataset, before.account, state)
+        yield Violation(cause="price-differs", fault=fault, where=where, remedy="Charge what the mechanism costs.")
+
+
+def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """Find a charge that its data set's budget doesn't pay; a release of a series was paid for with the series."""
+    known = state.datasets.get(entry.dataset)
+    if known is None or (isinstance(entry, ReleaseCharged) and entry.series is not None):
+        return
+    yield from _of_accounting(entry, known.added)
+    yield from _of_budget(entry.price, entry.of_filter, entry.mechanism, known)
 
 
 def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Fields:
     """The mechanism that an entry's price is of: for a release of a series with free columns the registered one."""
     if isinstance(entry, ReleaseCharged) and entry.series is not None:
-        series = state.series(entry.series.name)
-        if isinstance(series, FreeSeriesRegistered):
-            return series.mechanism
+        series = state.series.get(entry.series.name)
+        if series is not None and isinstance(series.registered, FreeSeriesRegistered):
+            return series.registered.mechanism
     return entry.mechanism
 
 
 def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """A release's id and its samples serve once."""
     where, remedy = f"release '{entry.release_id}'", "Draw a fresh sample: run again with a new release id."
-    if state.payment(entry.release_id) is not None:
+    if (known := state.releases.get(entry.release_id)) is not None:
         yield Violation(
             cause="release-known",
             fault=f"release id '{entry.release_id}' is charged a second time",
-            what=f"this release id is in the ledger already ({stage_of(state.outcomes(entry.release_id))}).",
+            what=f"this release id is in the ledger already ({known.stage}).",
             where=where,
             remedy="Resume that release, or use another id.",
         )
     for _, taken in entry.samples:
-        if (other := state.release_of_sample(taken)) is not None:
+        if (other := state.samples.get(taken)) is not None:
             fault = f"its sample was used by release '{other}'"
             what = f"{fault}, and a sample serves one release."
             yield Violation(cause="sample-used", fault=fault, what=what, where=where, remedy=remedy)
-    for fault in sample_faults(entry):
-        yield Violation(cause="samples-differ", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
+    for fault in _sample_faults(entry):
+        yield Violation(cause="samples-differ", fault=fault, where=where, remedy=remedy)
 
 
-def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
+def _sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     """What is wrong with a charge's samples, in sentences; nothing where they are what its mechanism reads.
 
     A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
@@ -226,30 +204,66 @@ def sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     return ()
 
 
-def _of_population(mechanism: Fields, claimed: int, dataset: DatasetAdded) -> Iterator[Violation]:
-    """A price holds for the population as it was registered: how it was sampled, and how many records a person has."""
-    where = f"dataset '{dataset.dataset}'"
-    fault = survey_fault(mechanism, dataset.survey_rate)
-    if fault is not None:
+def _of_population(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    if (known := state.datasets.get(entry.dataset)) is not None:
+        yield from _of_survey(entry.mechanism, known.added)
+
+
+def _of_survey(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Violation]:
+    """A price holds for the population as it was registered."""
+    if (fault := survey_fault(mechanism, dataset.survey_rate)) is not None:
         yield Violation(
             cause="survey-differs",
             fault=fault,
-            what=f"{fault}.",
-            where=where,
+            where=f"dataset '{dataset.dataset}'",
             remedy="Register the data under a name of their own with `crowdblend dataset add NAME --survey-rate RATE`, "
             "RATE being the largest; or draw a fresh sample with [sampling].rate.",
         )
-    if claimed != dataset.rows_per_person:
+
+
+def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
+    """What is wrong with a data set's own sampling as protection, in a sentence; None where nothing is.
+
+    A mechanism that draws no coins of its own, and leans on those that the data were drawn with, is sound once: so
+    its data set must be registered as a sample, which the ledger lets be released once, and its rates must not be
+    below what was registered.
+    """
+    try:
+        found = mechanism_of_record(dict(mechanism))
+    except InputRefused:
+        return None  # which has no price either, and that is said
+    if (rate_of := kind_of(found).survey_rate) is None:
+        return None
+    if survey_rate is None:
+        return "its price leans on the data having been sampled, and the data set is not registered as a sample"
+    if survey_rate <= rate_of(found):
+        return None
+    return (
+        f"it says that no record was sampled at a rate above {rate_of(found)}, and the data set is registered as "
+        f"sampled at {survey_rate}"
+    )
+
+
+def rows_violations(known: Dataset, rows_per_person: int) -> Iterator[Violation]:
+    """Find a price for another number of records of a person than its data set was registered with.
+
+    The number is in no entry of a charge: a verification prices by the registered one.
+
+    Args:
+        known: the data set.
+        rows_per_person: the most records of one person that the price was computed for.
+    """
+    if rows_per_person != (registered := known.added.rows_per_person):
         yield Violation(
             cause="rows-per-person",
-            what=f"it was added with at most {_records(dataset.rows_per_person)} of a person in a delivery, and this "
-            f"price covers {_records(claimed)}.",
-            where=where,
-            remedy=f"Write rows_per_person = {dataset.rows_per_person} below [data].",
+            what=f"it was added with at most {_records(registered)} of a person in a delivery, and this price covers "
+            f"{_records(rows_per_person)}.",
+            where=f"dataset '{known.added.dataset}'",
+            remedy=f"Write rows_per_person = {registered} below [data].",
         )
 
 
-def unit_violations(name: str, unit: DatasetUnit, state: StoredState) -> Iterator[Violation]:
+def unit_violations(name: str, unit: DatasetUnit, state: LedgerState) -> Iterator[Violation]:
     """What speaks against hiding a unit's presence, before anything is charged: all charges of a budget hide one unit.
 
     Releases of different units cost each of them more than the sum of their prices (docs/proofs/persons.md). A data set
@@ -261,15 +275,16 @@ def unit_violations(name: str, unit: DatasetUnit, state: StoredState) -> Iterato
         unit: whose presence what is charged would hide.
         state: the ledger now.
     """
-    dataset = state.dataset(name)
+    dataset = state.datasets.get(name)
     if dataset is None:
         return
-    if (fixed := dataset.fixed_unit) is not None:
+    if (fixed := dataset.added.fixed_unit) is not None:
         if unit != fixed:
             yield _other_unit(name, asked=str(unit), known=str(fixed), remedy=_unit_remedy(fixed))
         return
-    if state.units_released(name) - {unit.name}:
-        known = " and ".join(sorted(state.units_released(name)))
+    released = {state.releases[release_id].unit for release_id in dataset.standing}
+    if released - {unit.name}:
+        known = " and ".join(sorted(released))
         remedy = (
             "Register the records under another name with `crowdblend dataset add NAME --unit UNIT`, and at most what "
             "is left of this budget: what both spend adds up."
@@ -298,68 +313,33 @@ def _unit_remedy(fixed: DatasetUnit) -> str:
     )
 
 
-def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
-    """What is wrong with a data set's own sampling as protection, in a sentence; None where nothing is.
-
-    A mechanism that draws no coins of its own, and leans on those that the data were drawn with, is sound once: so
-    its data set must be registered as a sample, which the ledger lets be released once, and its rates must not be
-    below what was registered.
-
-    Args:
-        mechanism: the mechanism's versioned record.
-        survey_rate: as registered; None for a data set that is no sample.
-    """
-    try:
-        found = mechanism_of_record(dict(mechanism))
-    except InputRefused:
-        return None  # which has no price either, and that is said
-    rate_of = kind_of(found).survey_rate
-    if rate_of is None:
-        return None
-    if survey_rate is None:
-        return "its price leans on the data having been sampled, and the data set is not registered as a sample"
-    if survey_rate > rate_of(found):
-        return (
-            f"it says that no record was sampled at a rate above {rate_of(found)}, and the data set is registered "
-            f"as sampled at {survey_rate}"
-        )
-    return None
-
-
 def budget_violations(
-    price: ChargedPrice, *, mechanism: Fields, rows_per_person: int, dataset: str, state: LedgerState
+    price: ChargedPrice, *, mechanism: Fields, rows_per_person: int, known: Dataset
 ) -> Iterator[Violation]:
-    """What speaks against charging a price to a data set, whatever the release: what can be known before its charge.
+    """Give what speaks against charging a price to a data set, as far as it is known before the charge.
 
     Args:
         price: what would be charged.
         mechanism: the mechanism's versioned record.
         rows_per_person: the most records of one person in a delivery that the price covers.
-        dataset: whose budget would pay.
-        state: the ledger now.
+        known: the data set whose budget would pay, as it is now.
     """
-    known, before = state.dataset(dataset), state.account(dataset)
-    if known is None or before is None:
-        yield unknown("dataset", dataset)
-        return
-    yield from _of_population(mechanism, rows_per_person, known)
-    taken = _taken(mechanism, price, known, rows_per_person) if isinstance(known, FilterDatasetAdded) else None
+    yield from _of_survey(mechanism, known.added)
+    yield from rows_violations(known, rows_per_person)
+    taken = _taken(mechanism, price, known.added) if isinstance(known.added, FilterDatasetAdded) else None
     if isinstance(taken, Violation):
         yield taken
         return
-    yield from _of_budget(price, taken, mechanism, rows_per_person, known, before.account, state)
+    yield from _of_budget(price, taken, mechanism, known)
 
 
-def _taken(
-    mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded, claimed: int
-) -> FilterCharge | Violation:
+def _taken(mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded) -> FilterCharge | Violation:
     """What releases would take of a filter budget, or that it can't pay for them."""
     from ..filter_budget import FilterBudget, filter_charge  # numerics that an additive data set does without
 
     try:
-        return filter_charge(
-            mechanism, budget=FilterBudget.of(dataset), releases=price.releases, rows_per_person=claimed
-        )
+        budget, rows = FilterBudget.of(dataset), dataset.rows_per_person
+        return filter_charge(mechanism, budget=budget, releases=price.releases, rows_per_person=rows)
     except InputRefused as error:
         why = error.what
     except (ArithmeticError, ValueError) as error:
@@ -376,15 +356,13 @@ def _taken(
 BY_PRICE = "it is charged by ε and δ to a filter budget, which pays divergences alone"
 
 
-def _of_accounting(
-    entry: SeriesRegistered | ReleaseCharged, claimed: int, dataset: DatasetAdded
-) -> Iterator[Violation]:
+def _of_accounting(entry: SeriesRegistered | ReleaseCharged, dataset: DatasetAdded) -> Iterator[Violation]:
     """A filter budget pays divergences of its own order, computed from the mechanism; an additive one ε and δ."""
     taken, where = entry.of_filter, f"dataset '{dataset.dataset}'"
     if not isinstance(dataset, FilterDatasetAdded):
         if taken is not None:
             fault = "it takes a divergence of a budget that adds up ε and δ"
-            yield Violation(cause="accounting-differs", fault=fault, what=f"{fault}.", where=where, remedy="")
+            yield Violation(cause="accounting-differs", fault=fault, where=where)
         return
     if isinstance(entry, FreeSeriesRegistered):
         yield Violation(
@@ -397,34 +375,23 @@ def _of_accounting(
         )
         return
     if taken is None:
-        due = _taken(entry.mechanism, entry.price, dataset, claimed)
-        plain = Violation(cause="accounting-differs", fault=BY_PRICE, what=f"{BY_PRICE}.", where=where, remedy="")
+        due = _taken(entry.mechanism, entry.price, dataset)
+        plain = Violation(cause="accounting-differs", fault=BY_PRICE, where=where)
         yield due if isinstance(due, Violation) else plain
         return
     from ..filter_budget import FilterBudget, charge_faults  # numerics that an additive data set does without
 
-    for fault in charge_faults(
-        entry.mechanism,
-        taken,
-        budget=FilterBudget.of(dataset),
-        releases=entry.price.releases,
-        rows_per_person=claimed,
-    ):
+    terms = {"releases": entry.price.releases, "rows_per_person": dataset.rows_per_person}
+    for fault in charge_faults(entry.mechanism, taken, budget=FilterBudget.of(dataset), **terms):
         remedy = "Charge what the mechanism takes."
-        yield Violation(cause="divergence-differs", fault=fault, what=f"{fault}.", where=where, remedy=remedy)
+        yield Violation(cause="divergence-differs", fault=fault, where=where, remedy=remedy)
 
 
 def _of_budget(
-    price: ChargedPrice,
-    taken: FilterCharge | None,
-    mechanism: Fields,
-    claimed: int,
-    dataset: DatasetAdded,
-    account: Account,
-    state: LedgerState,
+    price: ChargedPrice, taken: FilterCharge | None, mechanism: Fields, known: Dataset
 ) -> Iterator[Violation]:
     """A budget pays for prices of its own relation, once where that is all that is proved, and as far as it goes."""
-    name, where = dataset.dataset, f"dataset '{dataset.dataset}'"
+    dataset, account, where = known.added, known.account, f"dataset '{known.added.dataset}'"
     if price.relation != dataset.relation:
         yield Violation(
             cause="relation-mismatch",
@@ -437,49 +404,47 @@ def _of_budget(
     if dataset.survey_rate is not None and price.releases > 1:
         yield Violation(
             cause="survey-released",
-            fault=f"dataset '{name}' is itself a sample and has a series",
+            fault=f"{where} is itself a sample and has a series",
             what="it is itself a sample and can be released once, so it can have no series.",
             where=where,
             remedy="Release it once, without a series.",
         )
     # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
     # it. So any one release tells, at a cost that does not grow with the ledger.
-    other = state.standing(name, exclusive=not released_once(dataset, mechanism))
-    if other is not None:
+    others = known.standing if released_once(dataset, mechanism) else known.exclusive
+    if (other := next(iter(others), None)) is not None:
         yield _beside(mechanism, dataset=dataset, other=other)
     epsilon, delta = amounts_of(price, taken)
-    after = account.charged(epsilon=epsilon, delta=delta)
-    if not after.within_budget:
+    if not (after := account.charged(epsilon=epsilon, delta=delta)).within_budget:
         asked = "this release" if price.releases == 1 else f"this series of {price.releases} releases"
         symbols = ("ε", "δ") if taken is None else (f"the divergence of order {taken.order:f}", "the tails")
         yield Violation(
             cause="over-budget",
-            fault=f"the budget of dataset '{name}' is exceeded",
+            fault=f"the budget of {where} is exceeded",
             what=f"{asked} would bring {_excess(account, after, symbols=symbols)}.",
             where=where,
-            remedy=lambda: _what_fits(account, price, mechanism=mechanism, dataset=dataset, claimed=claimed),
+            remedy=lambda: _what_fits(account, price, mechanism=mechanism, dataset=dataset),
         )
 
 
-def _what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, dataset: DatasetAdded, claimed: int) -> str:
-    """What is left of a budget, and what would fit into that."""
+def _what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, dataset: DatasetAdded) -> str:
+    """Return what is left of a budget, and what would fit into that."""
+    claimed = dataset.rows_per_person
     if not isinstance(dataset, FilterDatasetAdded):
         return what_fits(account, price, mechanism=mechanism, rows_per_person=claimed)
     from ..filter_budget import FilterBudget, what_fits_filter  # numerics that an additive data set does without
 
-    budget = FilterBudget.of(dataset)
-    return what_fits_filter(
-        account, mechanism=mechanism, budget=budget, releases=price.releases, rows_per_person=claimed
-    )
+    terms = {"releases": price.releases, "rows_per_person": claimed}
+    return what_fits_filter(account, mechanism=mechanism, budget=FilterBudget.of(dataset), **terms)
 
 
 def _beside(mechanism: Fields, *, dataset: DatasetAdded, other: str) -> Violation:
     """A release that may not stand beside another one."""
-    name, where = dataset.dataset, f"dataset '{dataset.dataset}'"
+    where = f"dataset '{dataset.dataset}'"
     if dataset.survey_rate is not None:
         return Violation(
             cause="survey-released",
-            fault=f"dataset '{name}' is itself a sample and is released a second time",
+            fault=f"{where} is itself a sample and is released a second time",
             what="it is itself a sample, can be released once, and has been: its sampling was part of that "
             f"price (release '{other}').",
             where=where,
@@ -487,7 +452,7 @@ def _beside(mechanism: Fields, *, dataset: DatasetAdded, other: str) -> Violatio
         )
     return Violation(
         cause="counts-not-alone",
-        fault=f"a price of dataset '{name}' holds for outcome counts alone, and something else is released",
+        fault=f"a price of {where} holds for outcome counts alone, and something else is released",
         what="the price of outcome counts holds only while nothing else is published of their reports, and this "
         f"release would stand beside release '{other}'.",
         where=where,
@@ -500,53 +465,45 @@ def _beside(mechanism: Fields, *, dataset: DatasetAdded, other: str) -> Violatio
 
 def _of_step(entry: ReleaseReading | ReleasePublished | ReleaseAbandoned, state: LedgerState) -> Iterator[Violation]:
     """A release is read once, published after it was read, and closed once; unread, its cost is given back."""
-    name, outcomes, paid = entry.release_id, state.outcomes(entry.release_id), state.payment(entry.release_id)
-    if not outcomes:
+    release, name = state.releases.get(entry.release_id), entry.release_id
+    if release is None:
         yield unknown("release", name)
         return
-    if paid is not None and state.dataset(paid.dataset) is None:
-        yield unknown("dataset", paid.dataset)
-    if outcomes & CLOSED:
-        yield _misstep(name, outcomes, fault=f"release '{name}' was closed before")
-    read = "reading" in outcomes
+    if not release.open:
+        yield _misstep(release, fault=f"release '{name}' was closed before")
+    read = release.stage != "charged" and not release.refunded
     match entry:
         case ReleaseReading() if read:
-            yield _misstep(name, outcomes, fault=f"release '{name}' begins to read a second time")
+            yield _misstep(release, fault=f"release '{name}' begins to read a second time")
         case ReleasePublished() if not read:
-            yield _misstep(name, outcomes, fault=f"release '{name}' is published without reading", lacking=True)
+            yield _misstep(release, fault=f"release '{name}' is published without reading")
         case ReleaseAbandoned(refunded=refunded) if refunded is read:
             fault = "a cost is given back exactly where nothing was read, and here it is not so"
-            yield _misstep(name, outcomes, fault=fault)
+            yield _misstep(release, fault=fault)
         case _:
             pass
 
 
-def _misstep(release_id: str, outcomes: Set[str], *, fault: str, lacking: bool = False) -> Violation:
+def _misstep(release: Release, *, fault: str) -> Violation:
     """A step that a release's stage does not allow."""
-    stage, where = stage_of(outcomes), f"release '{release_id}'"
-    what, remedy = f"this release is {stage} and can't change any more.", "Use another release id."
-    if stage == "charged":
+    what, remedy = f"this release is {release.stage} and can't change any more.", "Use another release id."
+    if release.stage == "charged":
         what, remedy = "nothing was read for this release, so nothing can be published.", ""
-    return Violation(fault=fault, what=what, where=where, remedy=remedy, lacking=lacking)
+    return Violation(fault=fault, what=what, where=f"release '{release.release_id}'", remedy=remedy)
 
 
-def _of_token(entry: TokenAdded | TokenRevoked, state: LedgerState) -> Iterator[Violation]:
-    revoked, name = state.revoked(entry.token_id), entry.token_id
-    match entry:
-        case TokenAdded() if revoked is not None:
-            yield Violation(
-                fault=f"token {name} is added a second time",
-                what="a token of this id is in the ledger already.",
-                where=f"token '{name}'",
-                remedy="Add it again: another id is drawn.",
-                mistake=True,
-            )
-        case TokenRevoked() if revoked is None:
-            yield unknown("token", name)
-        case TokenRevoked() if revoked:
-            yield replace(unknown("token", name), fault=f"token {name} is revoked a second time", lacking=False)
-        case _:
-            pass
+def _of_new_token(entry: TokenAdded, state: LedgerState) -> Iterator[Violation]:
+    if entry.token_id in state.tokens:
+        fault, remedy = f"token {entry.token_id} is added a second time", "Add it again: another id is drawn."
+        yield Violation(fault=fault, where=f"token '{entry.token_id}'", remedy=remedy, mistake=True)
+
+
+def _of_revocation(entry: TokenRevoked, state: LedgerState) -> Iterator[Violation]:
+    known = state.tokens.get(entry.token_id)
+    if known is None:
+        yield unknown("token", entry.token_id)
+    elif known.revoked is not None:
+        yield replace(unknown("token", entry.token_id), fault=f"token {entry.token_id} is revoked a second time")
 
 
 def _records(count: int) -> str:
@@ -554,12 +511,26 @@ def _records(count: int) -> str:
 
 
 def _excess(before: Account, after: Account, *, symbols: tuple[str, str]) -> str:
-    parts = []
-    for symbol, old, new, budget in (
+    sums = (
         (symbols[0], before.epsilon_spent, after.epsilon_spent, after.epsilon_budget),
         (symbols[1], before.delta_spent, after.delta_spent, after.delta_budget),
-    ):
-        if new > budget:
-            shown = [amount_shown(amount) for amount in (old, new, budget)]
-            parts.append(f"{symbol} from {shown[0]} to {shown[1]}, past the budget {shown[2]}")
-    return " and ".join(parts)
+    )
+    return " and ".join(
+        f"{symbol} from {amount_shown(old)} to {amount_shown(new)}, past the budget {amount_shown(budget)}"
+        for symbol, old, new, budget in sums
+        if new > budget
+    )
+
+
+RULES: dict[type | UnionType, tuple[Rule, ...]] = {
+    object: (_first,),
+    DatasetAdded: (_of_dataset,),
+    BudgetRaised: (_of_raise,),
+    DataAccess: (_known_dataset,),
+    SeriesRegistered: (_known_dataset, registration_violations, _of_population, _of_price, _of_payment),
+    ReleaseCharged: (_known_dataset, _of_release, _of_population, _of_unit, place_violations, _of_price, _of_payment),
+    ReleaseReading | ReleasePublished | ReleaseAbandoned: (_of_step,),
+    TokenAdded: (_of_new_token,),
+    TokenRevoked: (_of_revocation,),
+}
+"""Kind of entry → its rules, the weightiest first. A new rule is one function, and its name in one line here."""

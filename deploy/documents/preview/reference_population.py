@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ....accounting.ledger.certificate.verify import read_certificate, verify_certificate
-from ....accounting.ledger.certificate.write import has_own_rates
+from ....accounting.certificate.verify import read_certificate, verify_certificate
+from ....accounting.certificate.write import has_own_rates
 from ....accounting.ledger.private_store.inspection import known_names_of_source
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ....accounting.ledger.certificate.verify import read_certificate
-from ....accounting.ledger.certificate.write import has_own_rates
+from ....accounting.certificate.verify import read_certificate
+from ....accounting.certificate.write import has_own_rates
 from ....accounting.ledger.private_store.signing import PublicKey
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....accounting.theory.privacy_profile import record_survival

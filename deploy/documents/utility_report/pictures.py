@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ....accounting.dashboard.charts import BarRow, Legend, bar_chart, dot, line, line_chart, log_axis, triangle_chart
+from ....accounting.charts import BarRow, Legend, bar_chart, dot, line, line_chart, log_axis, triangle_chart
 from ....mechanisms.measures.classification import Classification
 from ....mechanisms.measures.counting import QueryErrors
 from ....mechanisms.measures.utility import CLASS_EDGES, ColumnUtility, UtilityMeasures

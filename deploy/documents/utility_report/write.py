@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 from jinja2 import Environment
 from markupsafe import Markup
 
-from ....accounting.dashboard.templating import environment
-from ....accounting.ledger.certificate.verify import check_certificate, read_certificate
-from ....accounting.ledger.certificate.write import has_own_rates
+from ....accounting.certificate.verify import check_certificate, read_certificate
+from ....accounting.certificate.write import has_own_rates
 from ....accounting.ledger.charge import enforced_unit
 from ....accounting.ledger.private_store.inspection import remembered_facts
 from ....accounting.ledger.private_store.keys import PrivateStore
 from ....accounting.ledger.reader import open_reader
 from ....accounting.ledger.writer import open_writer
+from ....accounting.templating import environment
 from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....flows.paths import StatePaths
 from ....flows.spec import read_spec

@@ -9,7 +9,7 @@ import shutil
 import pytest
 from crowdblend.accounting.dashboard import work
 from crowdblend.accounting.dashboard.work import WITHOUT_ANCHOR
-from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.creation import create_ledger
 
 CANT_BE_READ = "the ledger can't be read (OperationalError). Run crowdblend ledger verify."
 FAULTS = {"unreadable", "not sound", "fault"}

@@ -333,7 +333,7 @@ def test_the_dashboards_own_connection_writes_nothing_on_sqlite(copied) -> None:
 
 @pytest.mark.slow
 def test_the_dashboards_own_connection_writes_nothing_on_postgresql(postgresql_server, copied, tmp_path) -> None:
-    from crowdblend.accounting.ledger.database.creation import create_ledger
+    from crowdblend.accounting.ledger.creation import create_ledger
     from sqlalchemy import create_engine
     from sqlalchemy.pool import NullPool
 
@@ -347,9 +347,9 @@ def test_the_dashboards_own_connection_writes_nothing_on_postgresql(postgresql_s
 
 def refused_everywhere(url: str) -> None:
     """The very store that the dashboard opens; inside its transactions and beside them."""
-    store = open_store(url, anchoring=None)
+    store = open_store(url, read_only=True)
     statements = (
-        "INSERT INTO dataset VALUES ('x', 0)",
+        "INSERT INTO snapshot VALUES (1, 'x', 'y')",
         "UPDATE entry SET body = 'x'",
         "DELETE FROM entry",
         "DROP TABLE entry",
@@ -364,7 +364,7 @@ def refused_everywhere(url: str) -> None:
             with pytest.raises(DatabaseError, match="readonly"):
                 connection.exec_driver_sql("CREATE TABLE other (x integer)")
     store.close()
-    control = open_store(url, anchoring=None)
+    control = open_store(url, read_only=True)
     with control.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM entry")).scalar_one() >= 1
     control.close()

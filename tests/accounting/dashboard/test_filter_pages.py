@@ -14,14 +14,14 @@ from crowdblend.mechanisms.microdata import StronglySafeRelease
 
 KEEP = "CROWDBLEND_SCREENSHOTS"
 TWELVE = ((StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), 12),)
-CHARGE = "(SELECT position FROM release WHERE release_id = 'filtered-2')"
-REGISTERED = "(SELECT position FROM dataset WHERE name = 'filtered')"
+CHARGE = "(SELECT position FROM entry WHERE release_id = 'filtered-2')"
+REGISTERED = """(SELECT position FROM entry WHERE body LIKE '%"dataset":"filtered"%"kind":"dataset-added/%')"""
 FORGERIES = {
     "divergence": f"""UPDATE entry SET body = replace(body, '"divergence":"0.0117', '"divergence":"0.0017')
     WHERE position = {CHARGE}""",
     "tail": f"""UPDATE entry SET body = replace(body, '"tail":"0.000', '"tail":"0.0000') WHERE position = {CHARGE}""",
     "order": f"""UPDATE entry SET body = replace(body, '"order":"37"', '"order":"30"') WHERE position = {REGISTERED}""",
-    "account": "UPDATE account SET delta_spent = '0' WHERE dataset = 'filtered' AND sequence = 2",
+    "account": "UPDATE snapshot SET state = replace(state, '0.0117', '0.0017')",
 }
 
 

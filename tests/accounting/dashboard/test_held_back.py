@@ -6,27 +6,26 @@ import time
 
 import pytest
 from crowdblend.accounting.dashboard.views.state import PublicationDelay
-from crowdblend.accounting.ledger.chain.signed_state import Place
 
 MINUTES = 5.0
 SECONDS = 60 * MINUTES
 
 
-def place(position: int) -> Place:
-    return Place(position=position, hash="0" * 64)
-
-
-def test_the_head_stays_until_the_interval_ends(monkeypatch) -> None:
+def test_nothing_newer_is_taken_over_until_the_interval_ends(monkeypatch) -> None:
     clock = [100 * SECONDS]
     monkeypatch.setattr(time, "time", lambda: clock[0])
     held, control = PublicationDelay(minutes=MINUTES), PublicationDelay(minutes=0.0)
-    assert held.head(place(5)).position == 5
+    assert held.over
+    held.begin()
+    control.begin()
     clock[0] += SECONDS - 1
-    assert held.head(place(9)).position == 5
-    assert control.head(place(9)).position == 9
-    assert held.head(place(3)).position == 3, "a shorter chain is another one"
+    assert (held.over, control.over) == (False, True)
     clock[0] += 1
-    assert held.head(place(9)).position == 9
+    assert held.over
+    clock[0] += SECONDS / 2
+    held.begin()
+    clock[0] += SECONDS / 2
+    assert held.over, "intervals end at whole multiples of their length"
 
 
 @pytest.mark.slow

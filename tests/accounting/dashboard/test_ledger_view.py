@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, cast
 
 import pytest
-from crowdblend.accounting.dashboard.views.ledger_follower import Follower
 from crowdblend.accounting.dashboard.views.pictures import curve_of
-from crowdblend.accounting.dashboard.views.state import DashboardState, LedgerView
-from crowdblend.accounting.dashboard.work import PENDING, UNKNOWN, JobQueue
-from crowdblend.accounting.ledger.chain.signed_state import ForgedState, head_of
+from crowdblend.accounting.dashboard.views.state import DashboardState, Follower, PageRequest, PublicationDelay
+from crowdblend.accounting.dashboard.work import PENDING, ChainState, JobQueue
 from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.ledger.database.creation import create_ledger
+from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.database.store import open_store
 from crowdblend.accounting.ledger.entries.kinds import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.ledger.private_store.signing import SigningKeys
+from crowdblend.accounting.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.theory.composition.renyi import RULE, FilterTerms
 from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.mechanisms.microdata import StronglySafeRelease
@@ -87,10 +84,14 @@ def pages(small, opened) -> Iterator[Any]:
     """Its pages, whose chain nobody has verified yet."""
     shown = opened(small.ledger)
     yield shown
+    end(shown)
+
+
+def end(shown: Any) -> None:
+    """Give back what pages have that were never begun."""
     state = state_of(shown)
-    for queue in (state.queue, state.calculator):
-        queue.close()
-    state.store.close()
+    for part in (state.queue, state.calculator, state.store):
+        part.close()
     shown.loop.run_until_complete(shown.loop.shutdown_default_executor())
     shown.loop.close()
 
@@ -100,64 +101,84 @@ def state_of(pages: Any) -> DashboardState:
     return state
 
 
-def look(ledger: Any, question: Callable[[LedgerView], Any]) -> Any:
-    store = open_store(ledger.ledger, anchoring=None)
-    try:
-        with store.looking() as connection:
-            return question(LedgerView(connection=connection, head=head_of(connection)))
-    finally:
-        store.close()
-
-
-QUESTIONS: dict[str, tuple[str, Callable[[LedgerView], Any], str]] = {
-    "an entry": ("DELETE FROM entry WHERE position = 1", lambda view: view.entries([0, 1]), "entry 1 is missing"),
-    "an account": (
-        "DELETE FROM account WHERE dataset = 'filtered'",
-        lambda view: view.last_change("filtered"),
-        "the account of a data set is missing",
+FORGERIES = {
+    "an entry that is gone": ("DELETE FROM entry WHERE position = 1", "entry 1 is missing"),
+    "an entry that is no text": ("UPDATE entry SET body = x'00ff' WHERE position = 2", "entry 2 can't be read"),
+    "another mechanism": (
+        "UPDATE entry SET body = json_set(body, '$.mechanism', 7) WHERE body LIKE '%\"kind\":\"series-%'",
+        "entry 3 can't be read",
     ),
-    "a change": (
-        "DELETE FROM account WHERE dataset = 'filtered' AND sequence = 0",
-        lambda view: view.changes("filtered", last=view.last_change("filtered"), most=9),
-        "changes of an account are missing",
+    "another word": (
+        "UPDATE entry SET body = replace(body, 'steward', 'stranger') WHERE position = 1",
+        "the signed state of the ledger is not what follows from its entries",
     ),
-    "a series": (
-        "DELETE FROM series",
-        lambda view: view.registration_of_series("monthly"),
-        "the series that paid for a release is missing",
-    ),
-    "a place": (
-        "DELETE FROM series_release",
-        lambda view: view.series_of("filtered", limit=9),
-        "the places taken in a series don't follow from the signed chain",
-    ),
+    "another account": ("UPDATE snapshot SET state = replace(state, '0.48', '0.47')", "no signature holds"),
+    "no snapshot": ("DELETE FROM snapshot", "no signature holds"),
+    "no last entry": ("DELETE FROM entry WHERE position = 4", "no signature holds"),
 }
 
 
-@pytest.mark.parametrize("forged", QUESTIONS)
-def test_what_was_taken_out_of_a_table_is_found_by_the_question_that_misses_it(small, tmp_path, forged) -> None:
-    """Also where as many rows were put in elsewhere, so that their number tells nothing."""
-    statement, question, told = QUESTIONS[forged]
-    assert look(small, question)
+@pytest.mark.parametrize("forged", FORGERIES)
+def test_what_does_not_follow_from_the_signed_chain_is_followed_by_nobody(small, tmp_path, forged) -> None:
+    statement, told = FORGERIES[forged]
     copy = small.copy(tmp_path / "copy")
     copy.past_the_guards(statement)
-    with pytest.raises(ForgedState, match=f"^{told}.*changed past its own programs.*crowdblend ledger verify"):
-        look(copy, question)
-
-
-def test_an_entry_of_another_kind_than_a_table_says_is_shown_as_none(small) -> None:
-    with pytest.raises(ForgedState, match="entry 1 is of another kind than a table says"):
-        look(small, lambda view: view.entries_of(ReleaseCharged, [1]))
-
-
-def test_a_charge_whose_mechanism_is_no_record_is_told_by_its_place(small, tmp_path) -> None:
-    copy = small.copy(tmp_path / "copy")
-    copy.past_the_guards("UPDATE entry SET body = json_set(body, '$.mechanism', 7) WHERE kind LIKE 'series-%'")
-    for ledger, told in ((small, None), (copy, "entry 3 can't be read")):
-        store = open_store(ledger.ledger, anchoring=None)
-        with store.looking() as connection, nullcontext() if told is None else pytest.raises(ForgedState, match=told):
-            Follower().follow(connection)
+    follower = Follower(PublicationDelay(minutes=0.0))
+    for ledger in (copy, small):
+        store = open_store(ledger.ledger, read_only=True)
+        with store.reading() as connection:
+            if ledger is copy:
+                with pytest.raises(ForgedState, match=f"^{told}.*changed past its own programs.*ledger verify"):
+                    follower.follow(connection)
+            else:
+                assert list(follower.follow(connection).state.series) == ["monthly"]
         store.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE entry SET body = replace(body, 'steward', 'stranger') WHERE position = 1", "entry 1 was changed"),
+        ("UPDATE entry SET body = x'00ff' WHERE position = 1", "entry 1 was changed"),
+        ("DELETE FROM entry WHERE position = 1", "entry 1 is missing"),
+    ],
+)
+def test_an_entry_that_was_changed_after_it_was_followed_is_not_shown(
+    small, opened, tmp_path, monkeypatch, statement, told
+) -> None:
+    monkeypatch.setattr(JobQueue, "ask", lambda *_, **__: PENDING)
+    copy = small.copy(tmp_path / "copy")
+    pages = opened(copy.ledger)
+    assert pages.get("/api/v1/entries/1").status_code == 200
+    copy.past_the_guards(statement)
+    for path in ("/api/v1/entries/1", "/api/v1/verification", "/api/v1/datasets/1"):
+        answer = pages.get(path)
+        assert (answer.status_code, told in answer.text, "stranger" in answer.text) == (409, True, False), path
+    assert pages.get("/api/v1/entries/2").status_code == 200
+    end(pages)
+
+
+def test_a_page_keeps_the_state_that_it_began_with(small, tmp_path) -> None:
+    copy = small.copy(tmp_path / "copy")
+    follower, store = Follower(PublicationDelay(minutes=0.0)), open_store(copy.ledger, read_only=True)
+    with store.reading() as connection:
+        before = follower.follow(connection)
+        told = bytes_of_state(before.state)
+    copy.charge("people-later")
+    with store.reading() as connection:
+        after = follower.follow(connection)
+    assert bytes_of_state(before.state) == told != bytes_of_state(after.state)
+    assert (before.state.head.position, after.state.head.position, len(after.links)) == (4, 5, 6)
+    assert after.state.datasets["people"].releases == ["people-later"]
+    store.close()
+
+
+def test_an_entry_of_another_kind_than_the_state_says_is_shown_as_none(small, pages) -> None:
+    with (
+        state_of(pages).page_request() as page_request,
+        pytest.raises(ForgedState, match="entry 1 is of another kind than the state says"),
+    ):
+        page_request.entries_of(ReleaseCharged, [1])
 
 
 def test_a_record_of_a_later_version_has_no_curve() -> None:
@@ -184,7 +205,7 @@ def test_a_forecast_without_rows_is_an_empty_table(pages) -> None:
 def test_entries_past_the_last_verification_ask_for_another(pages) -> None:
     watch = state_of(pages).watch
     for verified_to, asked in ((4, False), (3, True)):
-        watch._state = replace(UNKNOWN, verdict="sound", verified_to=verified_to)
+        watch._state = ChainState(verdict="sound", verified_to=verified_to)
         watch._wanted.clear()
         frame = pages.get("/api/v1/samples").json()["frame"]
         assert (frame["not_verified"], watch._wanted.is_set()) == (4 - verified_to, asked)
@@ -204,10 +225,10 @@ def test_a_fault_of_a_page_asks_for_a_verification_and_shows_nothing_of_itself(
         raise ValueError(PRIVATE)
 
     watch = state_of(pages).watch
-    watch._state = replace(UNKNOWN, verdict=verdict)
+    watch._state = ChainState(verdict=verdict)
     watch._wanted.clear()
     pages.events.clear()
-    monkeypatch.setattr(LedgerView, "samples", fail)
+    monkeypatch.setattr(PageRequest, "releases", fail)
     answer = pages.get("/api/v1/samples")
     assert (answer.status_code, answer.json()["error"]["why"]) == (status, told)
     assert watch._wanted.is_set()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,52 +19,45 @@ from crowdblend.accounting.dashboard.work import (
     SECONDS_OF,
     ChainWatch,
     JobQueue,
-    WorkerProcess,
+    Worker,
 )
 
 NO_SUCH_JOB = "there is no such job."
 PLAN = {"k": 20, "sampling_rate": "0.1", "epsilon": "", "delta": "1e-6", "releases": 1}
 
 
-def workers() -> list[int]:
-    """Process ids of the workers that this process has started."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes()
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-        if parent == os.getpid() and b"crowdblend.accounting.dashboard.work" in words:
-            found.append(int(folder.name))
-    return found
+def process_of(worker: Worker):
+    """The one process that a worker has."""
+    [process] = worker._pool._processes.values()
+    return process
 
 
 @pytest.fixture
 def begun() -> Callable[[], list[int]]:
     """Process ids of the workers started since the test began: another test's pages may still have theirs."""
-    before = set(workers())
-    return lambda: [pid for pid in workers() if pid not in before]
+    before = {process.pid for process in multiprocessing.active_children()}
+    return lambda: [one.pid for one in multiprocessing.active_children() if one.pid not in before]
 
 
 @pytest.fixture
 def worker():
-    made = WorkerProcess()
+    made = Worker()
     yield made
     made.close()
 
 
 @pytest.mark.slow
-def test_an_idle_process_ends_by_itself_and_a_busy_one_is_ended(worker) -> None:
+@pytest.mark.parametrize("busy", [False, True])
+def test_its_process_ends_whatever_it_does(worker, busy) -> None:
     assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
-    idle = worker._process
-    worker.close()
-    assert idle.returncode == 0
-    assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
-    busy = worker._process
-    os.kill(busy.pid, signal.SIGSTOP)  # as one that computes without end
-    assert worker.run("plan", PLAN, seconds=0.3) is None
-    assert busy.returncode == -signal.SIGKILL
+    process = process_of(worker)
+    if busy:
+        os.kill(process.pid, signal.SIGSTOP)  # as one that computes without end
+        assert worker.run("plan", PLAN, seconds=0.3) is None
+    else:
+        worker.close()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
 
 
 @pytest.mark.slow
@@ -70,17 +65,44 @@ def test_after_a_job_that_took_too_long_the_next_gets_its_own_answer(worker) -> 
     planned = worker.run("plan", PLAN, seconds=60)
     assert planned is not None
     assert float(planned["epsilon_exact"]) > 0
-    os.kill(worker._process.pid, signal.SIGSTOP)
-    assert worker.run("none", {}, seconds=0.3) is None
+    assert worker.run("plan", PLAN | {"k": 9_999, "releases": 9_999}, seconds=0.001) is None
     assert worker.run("plan", PLAN, seconds=60) == planned
 
 
 @pytest.mark.slow
 def test_a_process_that_died_is_started_again(worker) -> None:
     assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
-    os.kill(worker._process.pid, signal.SIGKILL)
-    worker._process.wait()
+    process = process_of(worker)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
     assert worker.run("none", {}, seconds=60) == {"refused": NO_SUCH_JOB}
+
+
+@pytest.mark.slow
+def test_a_process_ends_with_the_one_that_began_it() -> None:
+    script = (
+        "import os, signal; from crowdblend.accounting.dashboard.work import Worker\n"
+        "worker = Worker(); worker.run('none', {}, seconds=60)\n"
+        "print([one.pid for one in worker._pool._processes.values()][0], flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, check=False, timeout=300
+    )
+    assert ended.returncode == -signal.SIGKILL
+    for _ in range(600):
+        if not is_running(int(ended.stdout)):
+            return
+        time.sleep(0.1)
+    pytest.fail("the process goes on alone")
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there, and not merely not waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_parameters_that_cant_be_computed_with_are_refused_without_their_values(worker) -> None:
@@ -95,7 +117,7 @@ def test_a_process_that_cant_be_started_answers_nothing_and_is_tried_again(worke
         raise OSError(12, "Cannot allocate memory")
 
     with monkeypatch.context() as patched:
-        patched.setattr(subprocess, "Popen", no_memory)
+        patched.setattr(multiprocessing.get_context("spawn").Process, "start", no_memory)
         assert worker.run("none", {}, seconds=60) is None
     with monkeypatch.context() as patched:
         patched.setenv("PYTHONHOME", "/nowhere")  # it ends before it is ready

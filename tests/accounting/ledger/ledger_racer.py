@@ -17,11 +17,11 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.ledger import writer as writer_module
 from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.chain.append import append_entry
 from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price, price_faults
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
+from crowdblend.accounting.ledger.entries.kinds import Entry
+from crowdblend.accounting.ledger.transactions import Write
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.accounting.theory.kinds.kind import Price
 from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price, price
@@ -118,8 +118,11 @@ def charge_of_kind(charge: ReleaseCharge, mechanism: Mechanism, *, delta: Decima
     return dataclasses.replace(charge, mechanism=mechanism, price=costs, epsilon_paper=paper_epsilon)
 
 
-def append_and_die(*args, **kwargs) -> None:
-    append_entry(*args, **kwargs)
+append = Write.append
+
+
+def append_and_die(ledger: Write, recorded: Entry) -> None:
+    append(ledger, recorded)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -132,7 +135,7 @@ def work(job: dict, steps: list[str], charge: ReleaseCharge) -> None:
                 case "charge":
                     receipt = writer.charge(charge)
                 case "die-in-charge":
-                    writer_module.append_entry = append_and_die
+                    Write.append = append_and_die
                     writer.charge(charge)
                 case "reading":
                     writer.mark_reading(receipt)

@@ -7,8 +7,8 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate, read_certificate
-from crowdblend.accounting.ledger.certificate.write import certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.verify import check_certificate, read_certificate
+from crowdblend.accounting.certificate.write import certificate_bytes, signed_bytes
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.contributions import LAYOUTS
 from crowdblend.mechanisms.errors import InputRefused

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate.registry_entry import StewardsTexts, registry_text
-from crowdblend.accounting.ledger.certificate.verify import check_certificate, map_findings, read_certificate
-from crowdblend.accounting.ledger.certificate.write import (
+from crowdblend.accounting.certificate.registry_entry import StewardsTexts, registry_text
+from crowdblend.accounting.certificate.verify import check_certificate, map_findings, read_certificate
+from crowdblend.accounting.certificate.write import (
     DOMAIN,
     certificate_bytes,
     guarantee_statement,

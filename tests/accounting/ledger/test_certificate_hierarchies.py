@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate, map_findings
-from crowdblend.accounting.ledger.certificate.write import (
+from crowdblend.accounting.certificate.verify import check_certificate, map_findings
+from crowdblend.accounting.certificate.write import (
     DOMAIN,
     MOST_CARRIED,
     certificate_bytes,

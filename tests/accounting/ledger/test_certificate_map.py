@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate, map_findings
-from crowdblend.accounting.ledger.certificate.write import map_fields, write_certificate
+from crowdblend.accounting.certificate.verify import check_certificate, map_findings
+from crowdblend.accounting.certificate.write import map_fields, write_certificate
 from crowdblend.accounting.ledger.charge import DatasetContext
 from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.mechanisms.deletion import OptimalDeletion, SelectedDeletion

@@ -7,17 +7,14 @@ from decimal import Decimal
 from functools import cache
 
 import pytest
-from crowdblend.accounting.ledger.chain.append import released_once
-from crowdblend.accounting.ledger.database.schema import survey_use
 from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.state import released_once
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, price
 from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import AccountantRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
-from sqlalchemy import select
-from sqlalchemy.exc import IntegrityError
+from support.folding import fold
 
 DELTA = Decimal("1e-6")
 SKETCH = CountMeanSketch(epsilon=Decimal(2), hashes=8, bits=64, seed=b"seed")
@@ -90,18 +87,6 @@ def test_counts_that_were_never_read_are_in_nobodys_way_and_once_read_for_ever(p
     assert phones.findings() == []
 
 
-def test_the_database_itself_lets_counts_be_read_once(phones) -> None:
-    receipt = charge(phones, "counts", COUNTS)
-    with phones.writer() as writer:
-        writer.mark_reading(receipt)
-    row = {"dataset": "phones", "release_id": "counts"}
-    found = phones.raw(lambda connection: connection.execute(select(survey_use)).mappings().all())
-    assert [{name: used[name] for name in row} for used in found] == [row]
-    statement = "INSERT INTO survey_use (dataset, release_id, position) VALUES ('phones', 'other', 0)"
-    with pytest.raises(IntegrityError):
-        phones.sql(statement)
-
-
 def test_reports_of_another_data_set_are_another_matter(phones) -> None:
     phones.add("watches", relation="replacement")
     charge(phones, "counts", COUNTS)
@@ -139,12 +124,8 @@ def test_verifying_finds_counts_that_are_not_alone(sqlite_books, order) -> None:
         sqlite_books.add(name, relation="replacement")
     charge(sqlite_books, "first", order[0])
     charge(sqlite_books, "second", order[1], dataset="watches")
-    with sqlite_books.reader() as reader:
-        entries = [recorded.entry for recorded in reader.entries()]
-    honest, forged = Replay(), Replay()
-    assert [fault for position, entry in enumerate(entries) for fault in honest.apply(entry, position=position)] == []
-    entries[-1] = dataclasses.replace(entries[-1], dataset="phones")
-    found = [fault for position, entry in enumerate(entries) for fault in forged.apply(entry, position=position)]
+    *entries, last = sqlite_books.entries()
+    _, found = fold([*entries, dataclasses.replace(last, dataset="phones")])
     assert found == ["a price of dataset 'phones' holds for outcome counts alone, and something else is released"]
 
 
@@ -165,8 +146,7 @@ def test_counts_win_or_lose_a_race_against_everything_else(books) -> None:
 
 
 def test_which_prices_stand_alone(phones) -> None:
-    with phones.reader() as reader:
-        [dataset] = reader.datasets()
+    dataset = phones.state().datasets["phones"].added
     records = [sorted_fields(mechanism_record(one)) for one in (COUNTS, ONES, SKETCH, FLIPS, ASKED)]
     alone = [released_once(dataset, record) for record in records]
     assert alone == [True, True, False, False, False]

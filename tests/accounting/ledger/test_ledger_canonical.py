@@ -38,9 +38,7 @@ from crowdblend.accounting.ledger.entries.kinds import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from crowdblend.accounting.ledger.queries import recorded
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, published_text
-from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.mechanisms.mixed_series import MixedSeries
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -485,12 +483,6 @@ def test_what_was_published_is_told_in_the_words_of_its_kind(kind, records, told
 @pytest.mark.parametrize(("records", "told"), [(875, "875 records in 2 rows"), (None, "2 rows")])
 def test_what_a_kind_of_a_later_version_published_is_told_in_rows(records, told) -> None:
     assert published_text("later-kind/9", groups=2, records=records) == told
-
-
-@pytest.mark.parametrize("body", [None, b"bytes", "", "{", "\u00e9", '{"kind":"release-reading/1","release_id":"r"}'])
-def test_a_damaged_entry_or_one_of_another_kind_is_told_and_not_taken(body) -> None:
-    with pytest.raises(ReleaseFailed, match=r"entry of kind ledger-created/1 is damaged.*crowdblend ledger verify"):
-        recorded(body, LedgerCreated)
 
 
 @pytest.mark.parametrize("text", ["1E-6", "0.10", "01", "+1", "-1", ".5", "1.", "NaN", "١", "1e400", ""])

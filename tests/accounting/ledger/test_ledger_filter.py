@@ -20,8 +20,8 @@ from crowdblend.accounting.ledger.filter_budget import (
     propose_accounting,
     what_fits_filter,
 )
-from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.accounting.ledger.rules.violations import budget_violations, violations
+from crowdblend.accounting.ledger.state import LedgerState
 from crowdblend.accounting.theory.composition import renyi
 from crowdblend.accounting.theory.composition.renyi import RULE, FilterCost, FilterTerms, filter_cost, fits, tails_of
 from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
@@ -29,6 +29,7 @@ from crowdblend.mechanisms.answers import CountAnswer
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.microdata import StronglySafeRelease
+from support.folding import fold
 
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
@@ -194,10 +195,8 @@ def test_a_filter_budget_that_nothing_can_be_accounted_by_is_a_fault_and_pays_fo
     assert told in fault
 
 
-def replay_of(books, accounting: FilterAccounting) -> tuple[Replay, tuple[str, ...]]:
+def state_with(books, accounting: FilterAccounting) -> tuple[LedgerState, list[str]]:
     """A ledger with a filter data set alone, and what is wrong with its registration."""
-    replay = Replay()
-    assert replay.apply(LedgerCreated(ledger_id="1" * 64), position=0) == ()
     added = FilterDatasetAdded(
         dataset="census",
         epsilon=TERMS.epsilon,
@@ -209,39 +208,37 @@ def replay_of(books, accounting: FilterAccounting) -> tuple[Replay, tuple[str, .
         day=books.request().day,
         accounting=accounting,
     )
-    faults = replay.apply(added, position=1)
-    replay.position = 2
-    return replay, faults
+    return fold([LedgerCreated(ledger_id="1" * 64), added])
 
 
 def test_a_charge_to_a_filter_budget_that_was_forged_out_of_range_is_refused(sqlite_books) -> None:
     """Whether it names what it takes or not; the registration is found before."""
     plain = sqlite_books.request("one").entry
-    replay, [fault] = replay_of(sqlite_books, LARGER_THAN_ALL.accounting)
+    state, [fault] = state_with(sqlite_books, LARGER_THAN_ALL.accounting)
     assert fault.startswith("its filter budget can't be accounted: a release's tail must be")
     of_filter = charged_to(BUDGET, plain, rows_per_person=1)
     for entry, cause in ((of_filter, "divergence-differs"), (plain, "no-divergence")):
-        found = {violation.cause: violation for violation in violations(entry, replay)}
+        found = {violation.cause: violation for violation in violations(entry, state)}
         assert "a release's tail must be positive and at most all tails'" in found[cause].what
 
 
 def test_what_no_budget_can_pay_for_is_told_once_and_nothing_is_computed_from_it(sqlite_books) -> None:
     """Neither before a charge, by a look, nor of an entry."""
-    books, (replay, faults) = sqlite_books, replay_of(sqlite_books, ACCOUNTING)
-    assert faults == ()
+    books, (state, faults) = sqlite_books, state_with(sqlite_books, ACCOUNTING)
+    assert faults == []
     counts = OutcomeCounts(randomizer=KRandomization(bits=2, flip_probability=Decimal("0.25")), least_people=10**5)
-    for dataset, mechanism, told in (
-        ("census", MECHANISM, []),
-        ("nowhere", MECHANISM, ["the ledger has no data set of this name."]),
-        ("census", counts, ["it has a filter budget, which can't pay for outcome-counts/1: "]),
+    for mechanism, told in (
+        (MECHANISM, []),
+        (counts, ["it has a filter budget, which can't pay for outcome-counts/1: "]),
     ):
         charged = charged_price(price(mechanism, delta=DELTA))
         record = sorted_fields(mechanism_record(mechanism))
-        found = list(budget_violations(charged, mechanism=record, rows_per_person=1, dataset=dataset, state=replay))
-        assert [violation.where for violation in found] == [f"dataset '{dataset}'"] * len(told)
+        known = state.datasets["census"]
+        found = list(budget_violations(charged, mechanism=record, rows_per_person=1, known=known))
+        assert [violation.where for violation in found] == ["dataset 'census'"] * len(told)
         assert all(violation.what.startswith(what) for violation, what in zip(found, told, strict=True))
     free = books.registration(free_columns=True).entry
-    [found] = (violation for violation in violations(free, replay) if violation.cause == "accounting-differs")
+    [found] = (violation for violation in violations(free, state) if violation.cause == "accounting-differs")
     assert found.what.startswith("it has a filter budget, which pays for no series with free columns")
     assert "leave --free-columns out" in found.refusal.remedy
 

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.database.creation import MIGRATIONS, create_ledger, ledger_exists
+from crowdblend.accounting.ledger.creation import MIGRATIONS, create_ledger, ledger_exists
+from crowdblend.accounting.ledger.database import store
 from crowdblend.accounting.ledger.database.schema import METADATA, SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import open_writer
@@ -55,7 +56,7 @@ def test_ten_processes_create_one_ledger(tmp_path, anchoring) -> None:
         "import os, sys\n"
         "from pathlib import Path\n"
         "from crowdblend.accounting.ledger.chain.anchor import Anchoring\n"
-        "from crowdblend.accounting.ledger.database.creation import create_ledger\n"
+        "from crowdblend.accounting.ledger.creation import create_ledger\n"
         "from crowdblend.mechanisms.errors import InputRefused\n"
         "children = []\n"
         "for _ in range(10):\n"
@@ -152,11 +153,36 @@ def test_a_password_is_never_repeated(url, create, write) -> None:
         assert refused.value.__context__ is None or refused.value.__suppress_context__
 
 
-def test_another_schema_revision_is_refused(books, write) -> None:
-    books.sql(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+@pytest.mark.parametrize(
+    ("revision", "remedy"),
+    [
+        ("0003", "Back it up, then bring it to this version's tables: crowdblend ledger migrate."),
+        ("9999", "Use the version of crowdblend that wrote it, or a later one."),
+    ],
+)
+def test_another_schema_revision_is_refused(books, write, revision, remedy) -> None:
+    books.sql(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'")
     for attempt in (open_reader, write):
-        with pytest.raises(InputRefused, match="schema revision 9999"):
+        with pytest.raises(InputRefused, match=f"schema revision {revision}; this version of crowdblend uses") as no:
             attempt(books.url)
+        assert no.value.remedy == remedy
+
+
+def test_a_program_of_the_earlier_revision_refuses_by_the_revision(books, write, monkeypatch) -> None:
+    """It looks for the same two tables first, so that it doesn't say that no ledger is here, and creates none."""
+    monkeypatch.setattr(store, "SCHEMA_REVISION", "0003")
+    monkeypatch.setattr(store, "EARLIER_REVISIONS", ())
+    for attempt in (open_reader, write):
+        with pytest.raises(InputRefused, match="schema revision 0004; this version of crowdblend uses 0003"):
+            attempt(books.url)
+
+
+def test_no_ledger_is_ever_taken_back_to_an_earlier_version() -> None:
+    from alembic.script import ScriptDirectory
+
+    for revision in ScriptDirectory(str(MIGRATIONS)).walk_revisions():
+        with pytest.raises(NotImplementedError, match="never taken back"):
+            revision.module.downgrade()
 
 
 def test_the_migrations_make_the_tables_that_the_code_uses(books) -> None:
@@ -195,7 +221,7 @@ def test_a_path_with_odd_characters_works(tmp_path, create) -> None:
 
 
 def test_sqlite_keeps_its_promises(sqlite_books) -> None:
-    with sqlite_books.writer() as writer, writer._store.writing() as connection:
+    with sqlite_books.writer() as writer, writer._store.changing() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys", "recursive_triggers")

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.chain.append import standing
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.entries.kinds import DatasetAdded, ReleaseAbandoned, ReleasePublished, ReleaseReading
-from crowdblend.accounting.ledger.rules.audit import Replay
-from crowdblend.accounting.ledger.rules.rule import StoredState, Violation, unknown
+from crowdblend.accounting.ledger.charge import price_faults
+from crowdblend.accounting.ledger.entries.kinds import (
+    DatasetAdded,
+    ReleaseAbandoned,
+    ReleasePublished,
+    ReleaseReading,
+    TokenRevoked,
+)
+from crowdblend.accounting.ledger.rules.rule import Violation, unknown
 from crowdblend.accounting.ledger.rules.series import unpaid_parts
 from crowdblend.accounting.ledger.rules.violations import violations
+from crowdblend.accounting.ledger.state import LedgerState
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from support.folding import faults_of, fold
 
+DAY = date(2026, 3, 4)
 CHANGES = {
     "data set": ("dataset", ["a-other", "z-other"]),
     "mechanism": ("mechanism", [(), (("kind", "zzz"),)]),
@@ -67,22 +75,21 @@ def test_another_specification_is_told_and_none_at_all_too(paid) -> None:
 
 def test_another_specification_is_what_is_told_where_nothing_else_differs(paid, books) -> None:
     charge, _ = paid
-    replay, faults = replayed(books)
-    assert faults == ()
+    state = books.state()
     assert charge.series is not None
     place = dataclasses.replace(charge.series, number=2, spec_digest="0" * 64)
     other = dataclasses.replace(charge, release_id="two", sample_id="5" * 64, series=place)
-    [told] = violations(other, replay)
+    [told] = violations(other, state)
     assert "this specification differs" in told.what
-    [told] = violations(dataclasses.replace(other, map_digest="0" * 64), replay)
+    [told] = violations(dataclasses.replace(other, map_digest="0" * 64), state)
     assert "another generalization map and another specification" in told.what
 
 
 STEPS = {
     "reading": ReleaseReading(release_id="one"),
     "published": ReleasePublished(release_id="one", output_hashes=(("data.csv", "c" * 64),)),
-    "abandoned": ReleaseAbandoned(release_id="one", reason="why", refunded=False, by="me", day=date(2026, 3, 4)),
-    "refunded": ReleaseAbandoned(release_id="one", reason="why", refunded=True, by="me", day=date(2026, 3, 4)),
+    "abandoned": ReleaseAbandoned(release_id="one", reason="why", refunded=False, by="me", day=DAY),
+    "refunded": ReleaseAbandoned(release_id="one", reason="why", refunded=True, by="me", day=DAY),
 }
 ALLOWED = {"charged": {"reading", "refunded"}, "reading": {"published", "abandoned"}}
 
@@ -92,12 +99,10 @@ ALLOWED = {"charged": {"reading", "refunded"}, "reading": {"published", "abandon
 def test_a_step_that_a_stage_does_not_allow_is_refused_and_what_can_be_done_is_said(books, stage, step) -> None:
     books.add()
     books.charge("one")
-    replay, _ = replayed(books)
     before = {"charged": (), "refunded": ("refunded",)}.get(stage, ("reading", stage)[: 1 + (stage != "reading")])
-    for passed in before:
-        assert replay.apply(STEPS[passed], position=replay.position + 1) == ()
-    replay.position += 1
-    refusals = [violation.refusal for violation in violations(STEPS[step], replay)]
+    state, faults = fold([*books.entries(), *(STEPS[passed] for passed in before)])
+    assert faults == []
+    refusals = [violation.refusal for violation in violations(STEPS[step], state)]
     assert (refusals == []) is (step in ALLOWED.get(stage, ()))
     for refusal in refusals:
         assert isinstance(refusal, AccountantRefused)
@@ -119,72 +124,60 @@ def test_of_two_budgets_only_the_one_that_is_exceeded_is_told(books, used_up, to
     assert " and " not in refused.value.message.split("would bring")[1].split(".")[0]
 
 
-def test_a_replay_finds_a_price_that_holds_for_another_relation(books) -> None:
+FOLDED = {
+    "another relation": (
+        lambda books: [dataclasses.replace(one, relation="replacement") for one in added(books)],
+        ["the price and the budget hold for different neighbouring relations"],
+    ),
+    "a sample that has a series": (
+        lambda books: [dataclasses.replace(one, survey_rate=Decimal("0.05")) for one in added(books)],
+        ["dataset 'census' is itself a sample and has a series"],
+    ),
+    "no data set": (lambda books: [], ["dataset 'census' is not in the ledger"]),
+}
+
+
+def added(books) -> list[DatasetAdded]:
+    return [entry for entry in books.entries() if isinstance(entry, DatasetAdded)]
+
+
+@pytest.mark.parametrize("case", FOLDED)
+def test_a_registration_that_was_another_makes_faults_of_what_follows(books, case) -> None:
     books.add()
-    books.charge("one")
-    with books.reader() as reader:
-        entries = [(recorded.position, recorded.entry) for recorded in reader.entries()]
-    for relation, told in (("add/remove", ()), ("replacement", ("different neighbouring relations",))):
-        replay = Replay()
-        faults = [
-            fault
-            for place, entry in entries
-            for fault in replay.apply(
-                dataclasses.replace(entry, relation=relation) if isinstance(entry, DatasetAdded) else entry,
-                position=place,
-            )
-        ]
-        assert len(faults) == len(told)
-        assert all(expected in fault for expected, fault in zip(told, faults, strict=True))
+    books.register()
+    first, sound, series = books.entries()
+    assert fold([first, sound, series])[1] == []
+    before, faults = FOLDED[case]
+    assert fold([first, *before(books), series])[1] == faults
 
 
-def replayed(books, *, changed=lambda entry: entry) -> tuple[Replay, tuple[str, ...]]:
-    """A replay of the whole ledger, its entries changed before, and the faults found on the way."""
-    replay = Replay()
-    with books.reader() as reader:
-        entries = [(recorded.position, changed(recorded.entry)) for recorded in reader.entries()]
-    return replay, tuple(fault for place, entry in entries for fault in replay.apply(entry, position=place))
-
-
-def test_a_replay_finds_a_sample_that_serves_a_second_release(books) -> None:
-    books.add()
-    books.charge("one")
-    replay, faults = replayed(books)
-    assert faults == ()
-    second = books.request("two", sample_id=books.request("one").sample_id).entry
-    assert replay.apply(second, position=3) == ("its sample was used by release 'one'",)
-    third = books.request("three").entry
-    assert replay.apply(third, position=4) == ()
-
-
-def test_a_replay_finds_a_place_in_a_series_that_is_taken_twice(paid, books) -> None:
+def test_a_sample_or_a_place_serves_one_release(paid, books) -> None:
     charge, _ = paid
-    replay, faults = replayed(books)
-    assert faults == ()
+    second = books.request("two", sample_id=charge.samples[0][1]).entry
+    assert books.faults(second) == ["its sample was used by release 'one'"]
+    assert books.faults(books.request("three").entry) == []
     second = dataclasses.replace(charge, release_id="two", sample_id="5" * 64)
-    assert replay.apply(second, position=5) == ("release 'one' has this place in series 'monthly'",)
+    assert books.faults(second) == ["release 'one' has this place in series 'monthly'"]
 
 
-@pytest.mark.parametrize("releases", [2, 3])
-def test_a_replay_finds_a_series_over_what_is_itself_a_sample(books, releases) -> None:
+def test_what_happens_once_is_found_where_it_happens_twice(sqlite_books) -> None:
+    books = sqlite_books
     books.add()
-    books.register(releases=releases)
-
-    def sampled(entry):
-        return dataclasses.replace(entry, survey_rate=Decimal("0.05")) if isinstance(entry, DatasetAdded) else entry
-
-    assert replayed(books)[1] == ()
-    assert "dataset 'census' is itself a sample and has a series" in replayed(books, changed=sampled)[1]
-
-
-def test_a_replay_finds_a_charge_to_a_data_set_that_is_not_there_and_nothing_else(books) -> None:
-    books.add()
-    replay = Replay()
-    with books.reader() as reader:
-        [first, _] = reader.entries()
-    assert replay.apply(first.entry, position=0) == ()
-    faults = replay.apply(books.request("one").entry, position=1)
-    assert faults == ("dataset 'census' is not in the ledger", "the entry follows from none before it")
+    books.register()
+    with books.writer() as writer:
+        writer.add_token(name="alice", expires=date(2026, 6, 2), by="b", day=DAY, randomness=os.urandom)
+        token_id = writer.revoke_token(name="alice", by="b", day=DAY)
+    created, _, registered, token_added, _ = books.entries()
+    state = books.state()
+    for entry, what in (
+        (created, "a ledger is created once, by its first entry"),
+        (registered, "series 'monthly' is registered a second time"),
+        (token_added, f"token {token_id} is added a second time"),
+        (TokenRevoked(token_id="9" * 16, by="b", day=DAY), f"token {'9' * 16} was never added"),
+        (TokenRevoked(token_id=token_id, by="b", day=DAY), f"token {token_id} is revoked a second time"),
+    ):
+        assert faults_of(entry, state) == [what]
+    assert faults_of(registered, LedgerState())[0] == "the first entry does not create the ledger"
 
 
 def test_a_receipt_names_one_sample_for_good(books) -> None:
@@ -210,7 +203,7 @@ def test_a_receipt_names_one_sample_for_good(books) -> None:
 def test_what_a_ledger_lacks_is_the_callers_mistake(of, fault, what) -> None:
     found = unknown(of, "x")
     assert (found.fault, found.what, found.where) == (fault, what, f"{of} 'x'")
-    assert (found.mistake, found.lacking, found.cause) == (True, True, "")
+    assert (found.mistake, found.cause) == (True, "")
     assert type(found.refusal) is InputRefused
     assert (found.refusal.what, found.refusal.where, found.refusal.remedy) == (what, f"{of} 'x'", found.remedy)
 
@@ -218,48 +211,45 @@ def test_what_a_ledger_lacks_is_the_callers_mistake(of, fault, what) -> None:
 def test_a_broken_rule_is_a_refusal_by_the_accountant_whose_remedy_is_computed_when_asked_for() -> None:
     asked = []
     broken = Violation(what="No.", where="here", remedy=lambda: asked.append(1) or "Wait.", cause="over-budget")
-    assert (broken.fault, broken.mistake, broken.lacking, asked) == ("", False, False, [])
+    assert (broken.fault, broken.mistake, asked) == ("", False, [])
     refusal = broken.refusal
     assert type(refusal) is AccountantRefused
     assert (refusal.what, refusal.where, refusal.remedy, refusal.cause) == ("No.", "here", "Wait.", "over-budget")
     assert asked == [1]
 
 
-def test_what_is_asked_of_a_stored_ledger_in_one_transaction(sqlite_books) -> None:
-    books = sqlite_books
-    books.add()
-    books.register()
-    first = books.writer().charge(books.of_series("first"))
-    books.charge("alone")
-    assert books.abandon("first")
-    books.writer().charge(books.of_series("second"))
-    store = open_store(books.url, anchoring=None)
-    with store.looking() as connection:
-        state = StoredState(connection)
-        assert state.position == len(books.kinds())
-        assert (state.dataset("none"), state.account("none"), state.series("none")) == (None,) * 3
-        assert state.dataset("census") is state.dataset("census")
-        assert state.account("census").sequence == 2
-        assert state.series("monthly").series == "monthly"
-        places = [(state.turn("monthly", number), state.holder("monthly", number)) for number in (1, 2, 3)]
-        assert places == [(1, None), (1, "second"), (0, None)]
-        assert state.release("alone") is state.release("alone")
-        paid = state.payment("alone")
-        assert (paid.dataset, paid.series, paid.of_filter) == ("census", None, None)
-        assert (paid.price, paid.mechanism) == (state.release("alone").charge.price, state.series("monthly").mechanism)
-        assert state.payment("second").series == "monthly"
-        assert standing(paid, 1) == {("released", "census"): 1}
-        assert standing(state.payment("second"), -1) == {("released", "census"): -1, ("held", "monthly"): -1}
-        assert (state.payment("none"), state.outcomes("none"), state.release_of_sample("0" * 64)) == (None, set(), None)
-        assert state.outcomes("first") == {"charged", "refunded"}
-        assert state.outcomes("alone") == {"charged"}
-        assert state.release_of_sample(first.sample_id) == "first"
-        assert state.standing("census", exclusive=False) in {"alone", "second"}
-        assert state.standing("census", exclusive=True) is None
-        assert state.revoked("0" * 16) is None
-    for release_id in ("third", "fourth"):
-        books.writer().charge(books.of_series(release_id))
-    with store.looking() as connection:
-        state = StoredState(connection)
-        assert (state.turn("monthly", 1), state.holder("monthly", 1)) == (2, "fourth")
-    store.close()
+ENORMOUS = {
+    "k": {"kind": "strongly-safe-release/1", "k": 10**400, "sampling_rate": "0.1"},
+    "choice": {
+        "kind": "epsilon-safe-release/1",
+        "k": 20,
+        "sampling_rate": "0.1",
+        "selection_epsilon": "1E+400",
+        "selection_rate": "0.05",
+    },
+    "noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E-400", "sampling_rate": "0.1"},
+    "k of noise": {"kind": "noisy-histogram/1", "k": 10**400, "epsilon": "0.5", "sampling_rate": "0.1"},
+    "large noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E+400", "sampling_rate": "0.1"},
+    "larger noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E+999999999", "sampling_rate": "0.1"},
+    "smaller noise": {"kind": "noisy-histogram/1", "k": 20, "epsilon": "1E-999999999", "sampling_rate": "0.1"},
+    "margin": {"kind": "outlier-private-histogram/1", "epsilon": "1E+999999999", "horizon": 60, "margin": 40},
+}
+
+
+@pytest.mark.parametrize("name", ENORMOUS)
+def test_a_mechanism_with_numbers_beyond_computation_is_a_finding(sqlite_books, name) -> None:
+    charge = sqlite_books.request().entry
+    record = tuple(sorted(ENORMOUS[name].items()))
+    [fault] = price_faults(mechanism=record, price=charge.price, epsilon_paper=None, rows_per_person=1)
+    assert fault.startswith("the mechanism can't be priced")
+    sqlite_books.add()
+    assert any(
+        "can't be priced" in fault for fault in sqlite_books.faults(dataclasses.replace(charge, mechanism=record))
+    )
+
+
+def test_more_releases_than_can_be_computed_with_are_a_finding(sqlite_books) -> None:
+    charge = sqlite_books.request().entry
+    price = dataclasses.replace(charge.price, releases=10**400)
+    [fault] = price_faults(mechanism=charge.mechanism, price=price, epsilon_paper=None, rows_per_person=1)
+    assert "numbers are too large or too small to compute with" in fault

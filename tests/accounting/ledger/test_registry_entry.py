@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from crowdblend.accounting.ledger.certificate.registry_entry import StewardsTexts, registry_text
-from crowdblend.accounting.ledger.certificate.verify import read_certificate
+from crowdblend.accounting.certificate.registry_entry import StewardsTexts, registry_text
+from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.mechanisms.errors import FILL_IN, ReleaseFailed
 
 FIELDS = Path(__file__).parents[2] / "vectors" / "deployments_registry_fields.json"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate, verify_certificate
-from crowdblend.accounting.ledger.certificate.write import certificate_bytes
+from crowdblend.accounting.certificate.verify import check_certificate, verify_certificate
+from crowdblend.accounting.certificate.write import certificate_bytes
 from crowdblend.accounting.ledger.private_store.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
 from crowdblend.mechanisms.errors import InputRefused
 
@@ -189,7 +189,7 @@ def test_another_form_of_the_same_fields_is_not_the_certificate(certificate) -> 
 
 
 def test_who_signs_a_forgery_with_a_key_of_his_own_is_found_with_the_publishers(certificate, keys) -> None:
-    from crowdblend.accounting.ledger.certificate.write import DOMAIN, signed_bytes
+    from crowdblend.accounting.certificate.write import DOMAIN, signed_bytes
 
     forger = SigningKey(seed=bytes(range(32)))
     document = json.loads(certificate.read_bytes())

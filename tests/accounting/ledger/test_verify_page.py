@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from crowdblend.accounting.ledger.certificate.write import VERIFY_PAGE
+from crowdblend.accounting.certificate.write import VERIFY_PAGE
 from crowdblend.accounting.ledger.entries.values import amount_text
 from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
 from crowdblend.accounting.theory.kinds.registry import KINDS, kind_of, mechanism_record, paper_price, price

@@ -50,7 +50,7 @@ def kept(path: Path, books: Any, size: int, *, of: str | None = None) -> Path:
 
 
 def findings(books: Any, head: Path) -> tuple[str, ...]:
-    store = open_store(books.url, anchoring=None)
+    store = open_store(books.url, read_only=True)
     try:
         return check_witnessed(head, connect=store.reading, policy=NOBODY, trusted=(KEY.public,)).findings
     finally:

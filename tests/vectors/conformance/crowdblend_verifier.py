@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crowdblend.accounting.ledger.chain.check import check_anchor
+from crowdblend.accounting.ledger.anchor_check import check_anchor
 from crowdblend.accounting.ledger.chain.hashing import Link, check_links
 from crowdblend.accounting.ledger.database.schema import METADATA, entry
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.private_store.signing import PublicKey, read_public_keys
-from crowdblend.accounting.ledger.rules.audit import Replay
+from crowdblend.accounting.ledger.rules.violations import violations
+from crowdblend.accounting.ledger.state import LedgerState
 from crowdblend.accounting.ledger.witnessed import check_witnessed, policy_of_file
 from crowdblend.deploy.release_check import verify_release
 from crowdblend.mechanisms.errors import Refusal
@@ -51,13 +52,17 @@ def _of_ledger(case: Path, keys: tuple[PublicKey, ...]) -> tuple[str, ...]:
     findings = [str(finding) for finding in check_links(links)]
     if findings:  # nothing follows for sure from a chain that is broken
         return tuple(findings)
-    replay = Replay()
+    state = LedgerState()
     for one, link in zip(stored, links, strict=True):
         try:
             recorded = entry_of_bytes(link.body)
         except ValueError as error:
             return (f"entry {link.position} can't be read: {error}",)
-        findings += replay.apply(recorded, position=link.position)
+        findings += [violation.fault for violation in violations(recorded, state)]
+        try:
+            state.apply(recorded, link.hash)
+        except ValueError as error:
+            findings.append(f"entry {link.position}: {error}")
         if one["kind"] != recorded.KIND:
             findings.append(f"entry {link.position}: the kind differs from its content")
     if not (case / "anchor.jsonl").exists():
@@ -91,7 +96,8 @@ def _stored_chain(stored: list[dict[str, Any]]) -> Iterator[Connection]:
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
         METADATA.create_all(connection)
-        connection.execute(insert(entry), stored)
+        rows = [{name: one[name] for name in FIELDS if name != "kind"} for one in stored]
+        connection.execute(insert(entry), rows)
         yield connection
     engine.dispose()
 

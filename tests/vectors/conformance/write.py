@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
+from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.ledger.chain.anchor import line_of_head
 from crowdblend.accounting.ledger.chain.checkpoint import (
     PLAIN,

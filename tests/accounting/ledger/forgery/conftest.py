@@ -1,10 +1,10 @@
-"""A ledger with every kind of entry, and a forger who gets past its guards and computes every hash again."""
+"""A ledger with every kind of entry, and a forger with a key who gets past its guards and computes every hash again."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import sha256
@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.chain.check import check_anchor
+from crowdblend.accounting.ledger.anchor_check import check_anchor
 from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
-from crowdblend.accounting.ledger.chain.signed_state import sign_state, vouched
-from crowdblend.accounting.ledger.database.schema import DERIVED_TABLES, entry
-from crowdblend.accounting.ledger.database.store import present_head
+from crowdblend.accounting.ledger.database.schema import UNIQUE_OF_CHARGE, entry
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.entries.values import amount_text
 from crowdblend.accounting.ledger.private_store.signing import PublicKey, SigningKey
-from crowdblend.accounting.ledger.rules.audit import Replay, build_state, verify_ledger
-from crowdblend.mechanisms.errors import Refusal
+from crowdblend.accounting.ledger.state import LedgerState, Place
+from crowdblend.accounting.ledger.transactions import NO_CHARGE, columns_of, keep_snapshot
+from crowdblend.accounting.ledger.verification import verify_ledger
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
@@ -104,15 +103,14 @@ class Victim:
         return items if thorough else items[:: 5 if self.dialect == "sqlite" else 10]
 
     def rewritten(self, documents: list[Any]) -> Work:
-        """Write a whole ledger anew: every hash, and every derived row that follows from the entries."""
+        """Write a whole ledger anew: every hash, what each charge takes for itself, and the state that follows."""
         return lambda connection: _rewrite(connection, documents)
 
     @staticmethod
     def sealed(connection: Connection) -> None:
         """Make the state that follows from the entries, and sign it with the forger's own key."""
-        build_state(connection)
-        with suppress(Refusal):  # a ledger whose first or last entry is of no form
-            sign_state(connection, present_head(connection), FORGER, root=vouched(connection).root)
+        links = connection.execute(select(entry).order_by(entry.c.position)).mappings().all()
+        _keep(connection, [(link["body"].encode(), link["hash"]) for link in links])
 
     @staticmethod
     def others(value: Any) -> list[Any]:
@@ -129,40 +127,37 @@ class Victim:
 
 
 def _rewrite(connection: Connection, documents: list[Any]) -> None:
-    for table in (*reversed(DERIVED_TABLES), entry):
-        connection.execute(delete(table))
-    replay, previous, links, derived = Replay(), GENESIS, [], []
+    connection.execute(delete(entry))
+    previous, links, taken = GENESIS, [], set()
     for position, document in enumerate(documents):
         body = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
         own = link_hash(previous=previous, position=position, body=body)
-        values = {"position": position, "previous": previous, "hash": own, "body": body.decode()}
-        links.append({"kind": str(document.get("kind")), **values})
-        previous = own
         try:
-            replay.apply(entry_of_bytes(body), position=position)
+            unique = columns_of(entry_of_bytes(body))
         except ValueError:
-            continue
-        derived += [(row.table, {"position": position, **row.values}) for row in replay.rows]
+            unique = NO_CHARGE
+        # The forger leaves out what the tables refuse.
+        unique = tuple(
+            None if (name, one) in taken else one for name, one in zip(UNIQUE_OF_CHARGE, unique, strict=True)
+        )
+        taken.update(zip(UNIQUE_OF_CHARGE, unique, strict=True))
+        values = {"position": position, "previous": previous, "hash": own, "body": body.decode()}
+        links.append(values | dict(zip(UNIQUE_OF_CHARGE, unique, strict=True)))
+        previous = own
     connection.execute(insert(entry), links)
-    if not _all_inserted(connection, derived):
-        for table, values in derived:
-            _all_inserted(connection, [(table, values)])  # the forger leaves out what the tables refuse
-    Victim.sealed(connection)
+    _keep(connection, [(link["body"].encode(), link["hash"]) for link in links])
 
 
-def _all_inserted(connection: Connection, rows: list[tuple[Table, dict[str, Any]]]) -> bool:
-    """Insert rows, those of a table together; False, and nothing is inserted, where the tables refuse one."""
-    together: dict[tuple[int, tuple[str, ...]], list[dict[str, Any]]] = {}
-    for table, values in rows:
-        together.setdefault((DERIVED_TABLES.index(table), tuple(values)), []).append(values)
-    with connection.begin_nested() as attempt:
+def _keep(connection: Connection, links: list[tuple[bytes, str]]) -> None:
+    """Sign with the forger's key what follows from entries, so far as anything does."""
+    state = LedgerState()
+    for position, (body, own) in enumerate(links):
+        state.head = Place(position=position - 1, hash="")
         try:
-            for (number, _), several in sorted(together.items(), key=lambda item: item[0][0]):
-                connection.execute(insert(DERIVED_TABLES[number]), several)
-        except DBAPIError:
-            attempt.rollback()
-            return False
-    return True
+            state.apply(entry_of_bytes(body), own)
+        except ValueError:
+            state.head = Place(position=position, hash=own)
+    keep_snapshot(connection, state, FORGER)
 
 
 def _others(value: Any) -> list[Any]:

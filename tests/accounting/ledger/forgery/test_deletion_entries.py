@@ -1,4 +1,4 @@
-"""Every value of a deletion's charge and of its price counts: in the chain, in the replay, in the certificate.
+"""Every value of a deletion's charge and of its price counts: in the chain, by the rules, in the certificate.
 
 k alone costs nothing, whatever it is, so that no price gives a forged one away: the hashes, the anchor and the
 signature do.
@@ -13,12 +13,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.verify import check_certificate
+from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
-from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
+from support.folding import faults_of, fold
 
 DELTA = Decimal("1e-4")
 OPTIMAL = DeletionRelease(stages=1, k=5, noise=OptimalDeletion(epsilon=Decimal(1), delta=DELTA))
@@ -92,12 +92,11 @@ def documents(books) -> list[Document]:
 
 
 def fault_of(before: list[Document], last: Document) -> bool:
-    """Whether a replay finds something in the last entry, all hashes being made anew."""
-    replay = Replay()
-    for position, document in enumerate(before):
-        assert replay.apply(entry_of_bytes(body_of(document)), position=position) == ()
+    """Whether the rules find something in the last entry, all hashes being made anew."""
+    state, faults = fold(entry_of_bytes(body_of(document)) for document in before)
+    assert faults == []
     try:
-        return replay.apply(entry_of_bytes(body_of(last)), position=len(before)) != ()
+        return faults_of(entry_of_bytes(body_of(last)), state) != []
     except ValueError:
         return True
 
@@ -106,7 +105,7 @@ def body_of(document: Document) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def test_a_replay_finds_every_forged_value_of_noise_stages_price_and_records(deletions) -> None:
+def test_the_rules_find_every_forged_value_of_noise_stages_price_and_records(deletions) -> None:
     whole, tried = documents(deletions), set()
     for position, document in enumerate(whole):
         if "mechanism" not in document:
@@ -122,16 +121,15 @@ def test_a_replay_finds_every_forged_value_of_noise_stages_price_and_records(del
     assert tried >= {"kind", "noise", "epsilon", "delta", "width", "scale", "stages", "k", "rule", "releases"}, tried
 
 
-def test_a_replay_finds_forged_records_of_a_person(deletions) -> None:
+def test_the_rules_find_forged_records_of_a_person(deletions) -> None:
     """M is the data set's: the charges after it have another price then."""
     whole = documents(deletions)
     for place, document in enumerate(whole):
         if "rows_per_person" in document:
             forged = changed(document, ("rows_per_person",), document["rows_per_person"] + 1)
-            replay = Replay()
-            everything = [*whole[:place], forged, *whole[place + 1 :]]
-            faults = [replay.apply(entry_of_bytes(body_of(one)), position=at) for at, one in enumerate(everything)]
-            assert any(faults[place + 1 :]), document
+            everything = [entry_of_bytes(body_of(one)) for one in (*whole[:place], forged, *whole[place + 1 :])]
+            assert fold(everything[: place + 1])[1] == []
+            assert fold(everything)[1], document
 
 
 def test_the_ledgers_verification_finds_a_forged_deletion(deletions, forge_past_guards) -> None:

@@ -1,4 +1,4 @@
-"""Every figure of a filter budget counts: forged, it is found in the replay, by `ledger verify`, in the certificate."""
+"""Every figure of a filter budget counts: forged, it is found by the rules, by `ledger verify`, in the certificate."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.certificate.verify import check_certificate
-from crowdblend.accounting.ledger.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.verify import check_certificate
+from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
 from crowdblend.accounting.ledger.entries.kinds import FilterDatasetAdded
 from crowdblend.accounting.ledger.entries.values import amount_text
 from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge
-from crowdblend.accounting.ledger.rules.audit import Replay
 from crowdblend.mechanisms.errors import AccountantRefused
-from sqlalchemy import text
-from sqlalchemy.exc import DatabaseError
+from support.folding import fold
 
 pytestmark = pytest.mark.slow
 
@@ -42,15 +40,12 @@ def documents(books) -> list[Document]:
 
 
 def faults_of(whole: list[Document]) -> list[str]:
-    """What a replay finds, all hashes and rows being made anew."""
-    replay, faults = Replay(), []
-    for position, document in enumerate(whole):
-        body = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-        try:
-            faults += replay.apply(entry_of_bytes(body), position=position)
-        except ValueError as error:
-            faults.append(f"{error}")
-    return faults
+    """What the rules find, all hashes and the state being made anew."""
+    bodies = [json.dumps(document, sort_keys=True, separators=(",", ":")).encode() for document in whole]
+    try:
+        return fold(map(entry_of_bytes, bodies))[1]
+    except ValueError as error:
+        return [f"{error}"]
 
 
 def smaller(value: str, factor: str = "0.9") -> str:
@@ -158,21 +153,6 @@ def test_tails_are_added_up_beside_divergences(sqlite_books) -> None:
     assert faults_of(charged) == []
     again = charged[-1] | {"release_id": "again", "sample_id": "7" * 64}
     assert "the budget of dataset 'census' is exceeded" in faults_of([*charged, again])
-
-
-def test_the_database_keeps_the_limits_of_a_filter(books) -> None:
-    """Its guard holds both sums of an account, whoever writes."""
-    books.add_room_for(Decimal("1.5"), tails=Decimal(3))
-    books.charge("one")
-    row = books.raw(
-        lambda connection: connection.execute(text("SELECT * FROM account ORDER BY sequence DESC LIMIT 1")).one()
-    )
-    for column, limit in (("epsilon_spent", row.epsilon_budget), ("delta_spent", row.delta_budget)):
-        over = row._asdict() | {"sequence": row.sequence + 1, "position": 0, column: amount_text(Decimal(limit) * 2)}
-        names = ", ".join(over)
-        values = ", ".join(f":{name}" for name in over)
-        with pytest.raises(DatabaseError, match="account"):
-            books.sql(f"INSERT INTO account ({names}) VALUES ({values})", **over)
 
 
 CERTIFIED = {

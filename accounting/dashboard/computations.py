@@ -1,0 +1,123 @@
+"""What pages have computed in a process of its own: verification, prices, forecasts, estimates and curves."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...mechanisms.errors import InputRefused, Refusal
+from ..ledger.entries.kinds import Fields
+from ..ledger.overview import composed_estimate
+from ..ledger.private_store.signing import PublicKey
+from ..ledger.reader import open_reader
+from ..theory.composition.renyi import FilterTerms
+from ..theory.kinds.registry import kind_of, mechanism_of_record
+from ..theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
+from ..theory.planning.planner import plan
+from ..theory.privacy_profile import exp_up
+
+__all__ = ["compute"]
+
+POINTS = 121
+LEAST_DELTA = 1e-30
+
+
+def compute(job: str, of: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job's answer, or why there is none."""
+    try:
+        return JOBS[job](**of)
+    except Refusal as refusal:
+        return {"refused": " ".join(part for part in (refusal.what, refusal.remedy) if part)}
+    except (ArithmeticError, MemoryError, ValueError) as fault:
+        return {"refused": f"These parameters can't be computed with ({type(fault).__name__})."}
+
+
+def _verify(url: str, anchor: str | None, keys: list[str]) -> dict[str, Any]:
+    """Verify a whole ledger; says where and what."""
+    with open_reader(url) as reader:
+        head = reader.head()
+        findings = [{"position": finding.position, "what": finding.what} for finding in reader.verify()]
+        unchecked: list[str] = []
+        if anchor is not None:
+            trusted = tuple(PublicKey(raw=bytes.fromhex(key)) for key in keys)
+            check = reader.verify_anchor(Path(anchor), trusted=trusted)
+            findings += [{"position": None, "what": what} for what in check.findings]
+            unchecked += check.unchecked
+    return {"position": head.position, "hash": head.hash, "findings": findings, "unchecked": unchecked}
+
+
+def _plan(**asked: str | int | None) -> dict[str, Any]:
+    """A priced point; amounts as texts."""
+    exact = {name: Decimal(value) if isinstance(value, str) else value for name, value in asked.items() if value != ""}
+    found = plan(**exact)  # type: ignore[arg-type]
+    return {name: str(value) if isinstance(value, Decimal) else value for name, value in asdict(found).items()}
+
+
+def _forecast(left: dict[str, Any], calendars: list[str], k: int, sampling_rate: str) -> dict[str, Any]:
+    """How long what is left of a budget lasts; amounts as texts."""
+    exact = {name: Decimal(value) for name, value in left.items() if name != "terms"}
+    if "terms" in left:
+        terms = FilterTerms(**{name: Decimal(value) for name, value in left["terms"].items()})
+        budget = BudgetLeft.of_filter(FilterLeft(terms=terms, **exact))
+    else:
+        budget = BudgetLeft(epsilon=exact["epsilon"], delta=exact["delta"])
+    read = [read_calendar(text, k=k, sampling_rate=Decimal(sampling_rate)) for text in calendars]
+    found: dict[str, Any] = json.loads(json.dumps(forecast_facts(forecast(budget, read)), default=str))
+    return found
+
+
+def _estimate(charged: Counter[Fields], **of: Any) -> dict[str, Any]:  # noqa: ANN401 - see `composed_estimate`
+    """The composed estimate of what was charged."""
+    return {"epsilon": composed_estimate(charged, **of)}
+
+
+def _curve(mechanism: dict[str, str | int], delta: str) -> dict[str, Any]:
+    """The ε–δ curve of one release, by the exact profile and by the paper.
+
+    Both are upper bounds for one record; a point of the paper's is null where it proves nothing.
+    """
+    release = mechanism_of_record(mechanism)
+    curves = kind_of(release).curves
+    if curves is None:
+        raise InputRefused("There is no curve for this mechanism: its price is one point.")
+    curve = curves.of(release)
+    farthest = _where_small(curve.log_delta, min(float(Decimal(delta)) * 1e-3, 1e-9), beyond=curve.farthest)
+    epsilons = np.linspace(0.0, farthest, POINTS)
+    exact = [exp_up(float(value)) for value in curve.log_delta(epsilons)]
+    paper = [curve.delta_paper(float(one)) for one in epsilons]
+    return {"epsilons": [float(one) for one in epsilons], "exact": exact, "paper": paper}
+
+
+def _where_small(
+    log_delta: Callable[[NDArray[np.float64]], NDArray[np.float64]], delta: float, *, beyond: float
+) -> float:
+    """Some ε at which the exact δ is small, to end the picture at; at most `beyond`."""
+    low, high = 0.0, beyond
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        value = float(log_delta(np.array([middle], dtype=np.float64))[0])
+        low, high = (low, middle) if value <= math.log(max(delta, LEAST_DELTA)) else (middle, high)
+    return high
+
+
+def _refuse(**_: object) -> dict[str, Any]:
+    raise InputRefused("there is no such job.")
+
+
+JOBS: dict[str, Callable[..., dict[str, Any]]] = {
+    "verify": _verify,
+    "plan": _plan,
+    "estimate": _estimate,
+    "forecast": _forecast,
+    "curve": _curve,
+    "none": _refuse,
+}

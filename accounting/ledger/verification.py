@@ -1,0 +1,114 @@
+"""The verification of a ledger from inside: one pass that hashes the chain, folds it with its rules, and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, select
+
+from ...mechanisms.errors import Refusal
+from .chain.hashing import Finding, Link, check_links, own_hash
+from .database.schema import STREAMED, as_stored, entry, schema_differences
+from .entries.codec import entry_of_bytes
+from .rules.violations import violations
+from .snapshot import bytes_of_state
+from .state import LedgerState
+from .transactions import ENTRY_COLUMNS, columns_of, stored_state
+
+__all__ = ["Fold", "verify_ledger"]
+
+
+class Fold:
+    """The fold of stored entries with their rules, for as long as the chain is whole.
+
+    Past the first entry that isn't the one that was written, nothing is known to follow from what comes before: the
+    chain is checked on to its end, and the rules are not applied any more.
+
+    Args:
+        state: after the last entry that was folded.
+        findings: what does not hold.
+        broken: the place of the entry at which the fold ended, None while it goes on.
+    """
+
+    def __init__(self) -> None:
+        self.state = LedgerState()
+        self.findings: list[Finding] = []
+        self.broken: int | None = None
+
+    @classmethod
+    def of(cls, connection: Connection, columns: tuple[str, ...] = ENTRY_COLUMNS) -> Fold:
+        """Return the fold of all entries, of which the table has these columns."""
+        fold = cls()
+        fold.findings[:0] = check_links(fold.links(connection, columns))
+        if fold.broken is not None:
+            what = "prices and rules of this entry and those after it can't be checked, since the chain is broken here"
+            fold.findings.append(Finding(position=fold.broken, what=what))
+        elif fold.state.head.position < 0:
+            fold.findings.append(Finding(position=None, what="the ledger has no entry"))
+        return fold
+
+    def links(self, connection: Connection, columns: tuple[str, ...]) -> Iterator[Link]:
+        """Give each stored entry as a link, and fold it; an earlier revision had no columns for what a charge takes."""
+        cells = [as_stored(entry.c[name]) for name in columns]
+        chain = select(*cells).order_by(entry.c.position)
+        with connection.execute(chain, execution_options=STREAMED) as rows:
+            for position, previous, own, stored, *taken in rows:
+                if type(position) is not int:
+                    self.findings.append(Finding(position=None, what="an entry has no whole number for its place"))
+                    self.broken = self.state.head.position + 1 if self.broken is None else self.broken
+                    continue
+                body = _text(stored).encode("utf-8", "replace")
+                link = Link(position=position, previous=_text(previous), hash=_text(own), body=body)
+                if self.broken is None:
+                    head = self.state.head
+                    if (position, link.previous, own_hash(link)) == (head.position + 1, head.hash, link.hash):
+                        self.findings.extend(
+                            Finding(position=position, what=what) for what in self._faults(link, taken)
+                        )
+                    else:
+                        self.broken = position
+                yield link
+
+    def _faults(self, link: Link, taken: list[object]) -> Iterator[str]:
+        try:
+            recorded = entry_of_bytes(link.body)
+        except ValueError as error:
+            self.broken = link.position
+            yield f"the entry can't be read: {error}"
+            return
+        if taken and tuple(taken) != columns_of(recorded):
+            yield "what it takes for itself alone differs from what its columns say"
+        faults = [violation.fault for violation in violations(recorded, self.state)]
+        yield from faults
+        try:
+            self.state.apply(recorded, link.hash)
+        except ValueError as error:
+            if not faults:
+                yield f"{error}"
+
+
+def _text(stored: object) -> str:
+    return stored if isinstance(stored, str) else ""
+
+
+def verify_ledger(connection: Connection) -> tuple[Finding, ...]:
+    """Check everything that can be checked from inside a ledger, and return what does not hold, by its place.
+
+    Entries are read once; what is kept in memory is the state, which grows with releases.
+    """
+    fold = Fold.of(connection)
+    findings = list(fold.findings)
+    if not findings:  # else the state can only be another one
+        findings.extend(Finding(position=None, what=what) for what in _snapshot_faults(connection, fold.state))
+    findings.extend(Finding(position=None, what=what) for what in schema_differences(connection))
+    return tuple(sorted(findings, key=lambda finding: (finding.position is None, finding.position or 0)))
+
+
+def _snapshot_faults(connection: Connection, state: LedgerState) -> Iterator[str]:
+    try:
+        stored, _ = stored_state(connection)
+    except Refusal as refusal:
+        yield refusal.what
+        return
+    if bytes_of_state(stored) != bytes_of_state(state):
+        yield "the signed snapshot of the state is not what follows from the entries"

@@ -1,0 +1,156 @@
+"""The ledger has one state, by one fold; its snapshot is that state, and a rule is one function for all who ask."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
+from crowdblend.accounting.ledger.entries.kinds import Entry, ReleaseCharged
+from crowdblend.accounting.ledger.private_store.signing import SigningKey
+from crowdblend.accounting.ledger.rules.rule import Violation
+from crowdblend.accounting.ledger.rules.violations import RULES
+from crowdblend.accounting.ledger.snapshot import bytes_of_state, sign_state, state_of_bytes
+from crowdblend.accounting.ledger.state import LedgerState, Release
+from crowdblend.mechanisms.errors import AccountantRefused, Refusal
+from support.folding import fold
+from support.golden_ledger import GOLDEN
+
+PROJECT = Path(__file__).parents[3]
+ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy", "audit")
+KINDS = {kind.__name__ for kind in get_args(Entry)}
+MANY_KINDS = {
+    "accounting/ledger/state.py",  # the fold
+    "accounting/dashboard/views/rows.py",  # what an entry says, in words, each by itself
+}
+
+
+def kinds_told_apart(function: ast.AST) -> set[str]:
+    """The kinds of entry that a function asks for."""
+    asked: list[ast.AST] = [node.cls for node in ast.walk(function) if isinstance(node, ast.MatchClass)]
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    asked += [call.args[1] for call in calls if call.func.id == "isinstance"]  # type: ignore[attr-defined]
+    return KINDS & {name.id for part in asked for name in ast.walk(part) if isinstance(name, ast.Name)}
+
+
+def test_nothing_but_the_state_folds_entries() -> None:
+    """Whoever else keeps what follows from entries would have to tell their kinds apart, or apply them."""
+    many, applying = set(), set()
+    for file in (file for room in ROOMS for file in (PROJECT / room).rglob("*.py")):
+        tree, name = ast.parse(file.read_text(encoding="utf-8")), str(file.relative_to(PROJECT))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        many |= {name for function in functions if len(kinds_told_apart(function)) > 3}
+        applying |= {name for function in functions if function.name == "apply"}
+    assert many == MANY_KINDS
+    assert applying == {"accounting/ledger/state.py"}
+
+
+def golden_entries() -> Iterator[Entry]:
+    return map(entry_of_bytes, (GOLDEN / "entries.jsonl").read_bytes().splitlines())
+
+
+def test_the_snapshot_of_every_prefix_of_a_ledger_of_every_kind_is_its_fold() -> None:
+    """A state that was read back goes on as the one that was folded does, to the last byte."""
+    entries = list(golden_entries())
+    assert {entry.KIND for entry in entries} == {kind.KIND for kind in get_args(Entry)}
+    state, links = LedgerState(), [f"{position:064x}" for position in range(len(entries))]
+    for entry, link in zip(entries, links, strict=True):
+        state.apply(entry, link)
+        content = bytes_of_state(state)
+        read = state_of_bytes(content)
+        assert read == state
+        assert bytes_of_state(read) == content
+        state = read
+    whole, faults = fold(entries)
+    assert (bytes_of_state(whole), faults) == (content, [])
+
+
+def test_the_stored_snapshot_is_the_fold_of_the_entries(empty_url, golden_ledger, tmp_path) -> None:
+    books = golden_ledger(empty_url, tmp_path / "home")
+    state = LedgerState()
+    with books.reader() as reader:
+        for recorded in reader.entries():
+            state.apply(recorded.entry, recorded.hash)
+    stored = books.raw(lambda connection: connection.exec_driver_sql("SELECT state FROM snapshot").scalar())
+    assert stored.encode() == bytes_of_state(state)
+    assert books.state() == state
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b"[" * 100_000, b"\xff"])
+def test_bytes_that_are_no_state_are_told(content) -> None:
+    with pytest.raises(AccountantRefused, match="snapshot of the ledger's state is damaged"):
+        state_of_bytes(content)
+
+
+def values_in(document: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
+    """The way to each value of a document, itself included."""
+    yield path
+    if isinstance(document, dict | list):
+        for key in document if isinstance(document, dict) else range(len(document)):
+            yield from values_in(document[key], *path, key)
+
+
+@pytest.mark.parametrize("other", [None, -1, "x", [], {}], ids=repr)
+def test_a_value_of_another_form_in_a_state_is_told_or_read_and_never_an_error(other) -> None:
+    """Only who has a signing key could write one."""
+    state, _ = fold(golden_entries())
+    document = json.loads(bytes_of_state(state))
+    for path in values_in(document):
+        if len(path) == 0:
+            continue
+        changed = json.loads(bytes_of_state(state))
+        place = changed
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = other
+        try:
+            state_of_bytes(json.dumps(changed).encode())
+        except AccountantRefused:
+            continue
+
+
+@pytest.mark.parametrize("name", Release._fields)
+def test_a_release_that_a_stranger_signed_into_the_snapshot_is_told_and_never_an_error(
+    golden_ledger, tmp_path, name
+) -> None:
+    """Whoever can write the database can sign by some key; who only looks asks for no key of his own."""
+    books, stranger = (
+        golden_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "home"),
+        SigningKey(seed=b"\x09" * 32),
+    )
+    state = books.state()
+    sound = bytes_of_state(state)
+    for other in (None, -1, 0, 3, 1 << 80, "x", "abandoned", "published", True, [], [[]], {}):
+        document = json.loads(sound)
+        document["releases"][name][0] = other
+        content = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+        statement = sign_state(state, content, stranger)
+        books.sql("UPDATE snapshot SET state = :state, statement = :said", state=content.decode(), said=statement)
+        with books.reader() as reader:
+            for look in (reader.releases, lambda: reader.overview(latest=None), lambda: reader.release("one")):
+                with contextlib.suppress(Refusal):
+                    look()
+
+
+def test_a_new_rule_is_one_function_and_one_line(books, monkeypatch) -> None:
+    """The writer refuses by it, records why, and the verification finds what was written before it was there."""
+
+    def no_label_of_ours(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+        if entry.label == "ours" and entry.dataset in state.datasets:
+            yield Violation(cause="ours", fault="its label is ours", what="no release is ours.", where="x", remedy="")
+
+    books.add()
+    books.charge("before", label="ours")
+    assert books.findings() == []
+    monkeypatch.setitem(RULES, ReleaseCharged, (*RULES[ReleaseCharged], no_label_of_ours))
+    assert books.findings() == ["entry 2: its label is ours"]
+    with pytest.raises(AccountantRefused, match="no release is ours"):
+        books.charge("after", label="ours")
+    assert books.entries()[-1].cause == "ours"
+    books.charge("theirs", label="theirs")
+    assert books.findings() == ["entry 2: its label is ours"]
