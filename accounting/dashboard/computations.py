@@ -33,6 +33,8 @@ LEAST_DELTA = 1e-30
 
 def compute(job: str, of: Mapping[str, Any]) -> dict[str, Any]:
     """Return a job's answer, or why there is none."""
+    if job not in JOBS:
+        return {"refused": "there is no such job."}
     try:
         return JOBS[job](**of)
     except Refusal as refusal:
@@ -92,9 +94,8 @@ def _curve(mechanism: dict[str, str | int], delta: str) -> dict[str, Any]:
     curve = curves.of(release)
     farthest = _where_small(curve.log_delta, min(float(Decimal(delta)) * 1e-3, 1e-9), beyond=curve.farthest)
     epsilons = np.linspace(0.0, farthest, POINTS)
-    exact = [exp_up(float(value)) for value in curve.log_delta(epsilons)]
-    paper = [curve.delta_paper(float(one)) for one in epsilons]
-    return {"epsilons": [float(one) for one in epsilons], "exact": exact, "paper": paper}
+    pairs = ((float(one), exp_up(float(value))) for one, value in zip(epsilons, curve.log_delta(epsilons), strict=True))
+    return {"points": [{"epsilon": e, "delta_exact": d, "delta_paper": curve.delta_paper(e)} for e, d in pairs]}
 
 
 def _where_small(
@@ -109,15 +110,5 @@ def _where_small(
     return high
 
 
-def _refuse(**_: object) -> dict[str, Any]:
-    raise InputRefused("there is no such job.")
-
-
-JOBS: dict[str, Callable[..., dict[str, Any]]] = {
-    "verify": _verify,
-    "plan": _plan,
-    "estimate": _estimate,
-    "forecast": _forecast,
-    "curve": _curve,
-    "none": _refuse,
-}
+Job = Callable[..., dict[str, Any]]
+JOBS: dict[str, Job] = {"verify": _verify, "plan": _plan, "estimate": _estimate, "forecast": _forecast, "curve": _curve}

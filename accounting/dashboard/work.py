@@ -24,8 +24,7 @@ __all__ = ["Answer", "ChainWatch", "JobQueue", "Worker"]
 MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
 SECONDS_A_JOB = 6.0
-SECONDS_OF = {"forecast": 20.0}
-"""Jobs that compute many prices have more time."""
+SECONDS_OF = {"forecast": 20.0}  # jobs that compute many prices have more time
 SECONDS_TO_START = 120.0
 SECONDS_TOO_LONG_IS_REMEMBERED = 60.0
 
@@ -109,9 +108,7 @@ class Answer:
 
 
 PENDING = Answer()
-TOO_LONG = Answer(
-    why_not="This takes too long for a page. On the command line there is no such limit: crowdblend plan."
-)
+TOO_LONG = Answer(why_not="This takes too long for a page. The command line has no such limit: crowdblend plan.")
 TOO_MANY = Answer(why_not="Too many computations are waiting. Try again in a minute.")
 
 
@@ -200,11 +197,8 @@ WITHOUT_ANCHOR = (
 class ChainWatch:
     """Verifies at its start, then where the chain has grown, where somebody asks, and from time to time.
 
-    Between two verifications lie at least ten seconds and four times the last one's duration, whoever asks.
-
-    Args:
-        job: the worker's arguments.
-        ended: called after each verification, outside any lock.
+    Between two verifications lie at least ten seconds and four times the last one's duration, whoever asks. After each,
+    `ended` is called outside any lock.
     """
 
     def __init__(self, job: dict[str, Any], *, ended: Callable[[ChainState], None]) -> None:

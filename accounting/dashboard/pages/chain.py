@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -21,7 +20,6 @@ ROWS_A_PAGE = 50
 Cause = Annotated[str | None, Query(min_length=1, max_length=200, description="The rule that refused.")]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class EntryRow(Row):
     """An entry in a table."""
 
@@ -30,7 +28,6 @@ class EntryRow(Row):
     what: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class EntryPage(Page):
     """An entry."""
 
@@ -72,7 +69,6 @@ def entry_page(page_request: OneState, position: Position) -> EntryPage:
 ENTRIES_A_PAGE = 40
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class KindRow(Row):
     """How many entries of a kind there are."""
 
@@ -80,7 +76,6 @@ class KindRow(Row):
     entries: int  # how many
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class VerificationPage(Page):
     """The verification, whose state is in the frame."""
 
@@ -104,7 +99,6 @@ def verification_page(page_request: OneState, before: Before = None) -> Verifica
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RefusalRow(Row):
     """A refusal in a table, with the id that was asked for."""
 
@@ -117,7 +111,6 @@ class RefusalRow(Row):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CauseRow(Row):
     """How often a rule refused."""
 
@@ -125,7 +118,6 @@ class CauseRow(Row):
     times: int  # how often
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RefusalsPage(Page):
     """The refusals, by the rule that the page is about, or by all of them."""
 
@@ -155,13 +147,10 @@ def refusals_page(page_request: OneState, before: Before = None, cause: Cause = 
 
 def refusal_rows(page_request: PageRequest, positions: Iterable[int]) -> tuple[RefusalRow, ...]:
     """Return the refusals at these places, the latest first."""
-    found, datasets = page_request.entries_of(ReleaseRefused, positions), page_request.state.datasets
+    found, known = page_request.entries_of(ReleaseRefused, positions), page_request.state.datasets
+    places = {name: dataset.position for name, dataset in known.items()}
     return tuple(
-        RefusalRow.of(
-            refused,
-            position=position,
-            dataset_position=datasets[refused.dataset].position if refused.dataset in datasets else None,
-        )
+        RefusalRow.of(refused, position=position, dataset_position=places.get(refused.dataset))
         for position, refused in sorted(found.items(), reverse=True)
     )
 
@@ -172,14 +161,11 @@ REUSE = "sample-used"
 SampleState = Literal["drawn", "consumed", "never read", "not drawn"]
 STATES: dict[ReleaseStage, SampleState] = {
     "charged": "drawn",
-    "reading": "consumed",
-    "published": "consumed",
-    "abandoned": "consumed",
+    **dict.fromkeys(("reading", "published", "abandoned"), "consumed"),
     "given back": "never read",
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SampleRow(Row):
     """A sample in a table, with the one release that it serves."""
 
@@ -195,7 +181,6 @@ class SampleRow(Row):
     position: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SamplesPage(Page):
     """The samples."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import islice
 from typing import Annotated, Any
@@ -12,12 +13,12 @@ from fastapi import Query
 from ....mechanisms.amounts import share_shown, times_in
 from ....mechanisms.errors import InputRefused
 from ...ledger.entries.kinds import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged
-from ...ledger.entries.values import Account, amount_text
+from ...ledger.entries.values import amount_text
 from ...ledger.lookup import SeriesState
 from ...ledger.overview import ESTIMATE_NOTE
 from ...ledger.state import Dataset
 from ..views.pictures import SharePoint, TimelinePoint, changes_of, epsilon_of, estimate_of, shares_of, timeline_of
-from ..views.rows import Amount, Page, ReleaseRow, Row, amount, mechanism_label, release_rows
+from ..views.rows import Amount, Page, ReleaseRow, Row, mechanism_label, release_rows
 from ..views.state import LAST, Before, OneState, PageRequest, Position
 from .chain import RefusalRow, refusal_rows
 
@@ -31,7 +32,6 @@ SECONDS_TO_WAIT = 0.3
 After = Annotated[int | None, Query(ge=0, le=LAST, description="Only what stands after this place in the chain.")]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SeriesRow(Row):
     """A series in a table; ε and δ are charged for all of its releases."""
 
@@ -49,7 +49,6 @@ class SeriesRow(Row):
     parts: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class RaiseRow(Row):
     """A raise of a budget: the new one, and why."""
 
@@ -61,7 +60,6 @@ class RaiseRow(Row):
     position: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class BudgetRow(Row):
     """A data set and its budget. Its position is its page's permanent address."""
 
@@ -69,12 +67,12 @@ class BudgetRow(Row):
     position: int
     accounting: str
     # sum of the ε charged and not given back; None of a filter budget, which adds up divergences
-    epsilon_spent: Amount | None
+    epsilon_spent: Amount | None = None
     epsilon_budget: Amount  # the most that it may become; of a filter budget what all releases together keep
-    epsilon_left: Amount | None  # the difference, 0 where the budget is passed; None of a filter budget
-    delta_spent: Amount | None  # the same of δ
+    epsilon_left: Amount | None = None  # the difference, 0 where the budget is passed; None of a filter budget
+    delta_spent: Amount | None = None  # the same of δ
     delta_budget: Amount  # the same of δ
-    delta_left: Amount | None  # the same of δ
+    delta_left: Amount | None = None  # the same of δ
     # spent of the budget, 0 to 1 and above where it is passed; of a filter budget by its divergences
     epsilon_share: float
     delta_share: float  # the same of δ; of a filter budget by its tails
@@ -87,7 +85,6 @@ class BudgetRow(Row):
     spent_shown: str  # in percent, rounded up
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class NextRelease(Row):
     """What one more release like the last that paid for itself would take of a filter budget."""
 
@@ -100,7 +97,6 @@ class NextRelease(Row):
     fit: int  # how many more of them fit, counted up to a million
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetPage(Page):
     """A data set."""
 
@@ -114,11 +110,11 @@ class DatasetPage(Page):
     raises: tuple[RaiseRow, ...]  # of its budget; the latest ones, in the order of the chain
     private_looks: tuple[int, ...]  # looks at its records outside any release; the latest ones
     private_looks_in_all: int  # how many there were
-    epsilon_estimate: Amount | None  # the composed estimate now, None where there is none
+    epsilon_estimate: Amount | None = None  # the composed estimate now, None where there is none
     estimate_note: str  # what the estimate is
-    computing: bool
-    timeline: tuple[TimelinePoint, ...]  # the account's changes, or some of them spread evenly; none of a filter budget
-    shares: tuple[SharePoint, ...]  # the same of a filter budget; none of an additive one
+    computing: bool = False
+    timeline: tuple[TimelinePoint, ...] = ()  # the account's changes, or some spread evenly; none of a filter budget
+    shares: tuple[SharePoint, ...] = ()  # the same of a filter budget; none of an additive one
     changes_in_all: int  # how many there were
     series: tuple[SeriesRow, ...]  # the latest first
     releases: tuple[ReleaseRow, ...]
@@ -137,15 +133,13 @@ def dataset_page(page_request: OneState, position: Position, before: Before = No
     looks = [place for place, look in state.looks if look.dataset == name]
     raises = [(place, raised) for place, raised in state.raises if raised.dataset == name]
     changes, in_all = changes_of(page_request.followed, known)
-    shares: tuple[SharePoint, ...] = ()
-    timeline: tuple[TimelinePoint, ...] = ()
-    estimate, computing = None, False
     if isinstance(added, FilterDatasetAdded):
-        shares = shares_of(page_request, changes)
+        account: dict[str, Any] = {"shares": shares_of(page_request, changes)}
     else:
         timeline, computing = timeline_of(page_request, added, changes)
         answer = estimate_of(page_request, added, changes[-1], wait=SECONDS_TO_WAIT)
-        estimate, computing = epsilon_of(answer), computing or answer.pending
+        account = {"timeline": timeline, "computing": computing or answer.pending}
+        account["epsilon_estimate"] = epsilon_of(answer)
     found = page_request.releases(dataset=name, before=before, limit=ROWS_A_PAGE + 1)
     return DatasetPage.of(
         added,
@@ -157,13 +151,10 @@ def dataset_page(page_request: OneState, position: Position, before: Before = No
         raises=tuple(RaiseRow.of(raised, position=place) for place, raised in raises[-MOST_RAISES:]),
         private_looks=tuple(looks[-MOST_LOOKS:]),
         private_looks_in_all=len(looks),
-        epsilon_estimate=estimate,
+        **account,
         estimate_note=ESTIMATE_NOTE,
-        computing=computing,
-        timeline=timeline,
-        shares=shares,
         changes_in_all=in_all,
-        series=_series(page_request, name),
+        series=tuple(_series(page_request, name)),
         releases=release_rows(page_request, found[:ROWS_A_PAGE]),
         older=found[ROWS_A_PAGE - 1].position if len(found) > ROWS_A_PAGE else None,
     )
@@ -177,37 +168,28 @@ def dataset_at(page_request: PageRequest, position: int) -> Dataset:
     return found
 
 
-def _series(page_request: PageRequest, name: str) -> tuple[SeriesRow, ...]:
+def _series(page_request: PageRequest, name: str) -> Iterator[SeriesRow]:
     own = (known for known in reversed(page_request.state.series.values()) if known.registered.dataset == name)
-    rows = []
     for one in map(SeriesState.of, islice(own, MOST_SERIES)):
         registered, mixed = one.registered, one.registered.mixed
         free = mixed is None and isinstance(registered, FreeSeriesRegistered)
         freedom = "; each has its own columns, and may have a higher k or a lower rate" if free else ""
         parts = () if mixed is None else zip(mixed.each, one.taken_of_parts, strict=True)
-        row = SeriesRow.of(
+        yield SeriesRow.of(
+            registered.price,
+            one,
             registered,
             mechanism=mechanism_label(dict(registered.mechanism)) + freedom,
-            releases=registered.price.releases,
-            taken=one.taken,
-            remaining=one.remaining,
-            epsilon=registered.price.epsilon,
-            delta=registered.price.delta,
-            position=one.position,
             parts=tuple(
-                f"part {number}: {part}, {taken} of {part.releases} taken"
-                for number, (part, taken) in enumerate(parts, start=1)
+                f"part {n}: {part}, {taken} of {part.releases} taken" for n, (part, taken) in enumerate(parts, start=1)
             ),
         )
-        rows.append(row)
-    return tuple(rows)
 
 
 DATASETS_A_PAGE = 50
 LATEST = 8
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class OverviewPage(Page):
     """The overview, with the latest releases and refusals."""
 
@@ -238,15 +220,14 @@ def overview_page(page_request: OneState, after: After = None) -> OverviewPage:
 def _budget_row(known: Dataset) -> BudgetRow:
     added, account = known.added, known.account
     filtered = isinstance(added, FilterDatasetAdded)
-    additive, divergences = (None, account) if filtered else (account, None)
+    additive, divergences = ((), account) if filtered else ((account,), None)
     return BudgetRow.of(
         added,
+        *additive,
         position=known.position,
         accounting="filter" if filtered else "additive",
         epsilon_budget=added.epsilon if filtered else account.epsilon_budget,
         delta_budget=added.delta if filtered else account.delta_budget,
-        **{name: getattr(additive, name, None) for name in ("epsilon_spent", "epsilon_left")},
-        **{name: getattr(additive, name, None) for name in ("delta_spent", "delta_left")},
         epsilon_share=_share(account.epsilon_spent, account.epsilon_budget),
         delta_share=_share(account.delta_spent, account.delta_budget),
         order=amount_text(added.accounting.order) if isinstance(added, FilterDatasetAdded) else None,
@@ -272,18 +253,13 @@ def _next_release(page_request: PageRequest, known: Dataset) -> NextRelease | No
         return None
     charge = page_request.entries_of(ReleaseCharged, [last.position])[last.position]
     account, divergence, tail = known.account, Decimal(last.epsilon), Decimal(last.delta)
-    once = Account(
-        epsilon_spent=divergence,
-        delta_spent=tail,
-        epsilon_budget=account.epsilon_budget,
-        delta_budget=account.delta_budget,
-    )
+    once = replace(account, epsilon_spent=divergence, delta_spent=tail)
     sums = ((account.epsilon_left, divergence), (account.delta_left, tail))
-    return NextRelease(
+    return NextRelease.of(
+        last,
         mechanism=mechanism_label(dict(charge.mechanism)),
-        position=last.position,
-        divergence=amount(divergence),
-        tail=amount(tail),
+        divergence=divergence,
+        tail=tail,
         share=float(once.spent_share),
         share_shown=share_shown(once.spent_share),
         fit=min(times_in(left, each, most=MOST_COUNTED) for left, each in sums),

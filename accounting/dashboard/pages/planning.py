@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -29,12 +28,10 @@ SECONDS_TO_WAIT = 0.7
 LARGEST_K = 10_000
 MOST_RELEASES = 10_000
 LEAST = Decimal("1e-60")
-MOST_EPSILON = Decimal(200)
 Number = Annotated[str, Query(max_length=60)]
 Calendars = Annotated[str, Query(max_length=200)]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Asked(Row):
     """What was filled in of the calculator, as it was written; empty where nothing was."""
 
@@ -45,7 +42,6 @@ class Asked(Row):
     releases: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PriceRow(Row):
     """One figure of the answer: by the exact profile, composed, and by Theorem 3.9; None where it isn't there."""
 
@@ -54,7 +50,6 @@ class PriceRow(Row):
     paper: Amount | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CalculatorPage(Page):
     """The calculator; parameters and prices are of the answer, and None where there is none."""
 
@@ -81,19 +76,19 @@ def calculator_page(
 ) -> CalculatorPage:
     """What releases would cost; what is left out among k, sampling rate, ε and δ is filled in."""
     asked = Asked(k=k, sampling_rate=sampling_rate, epsilon=epsilon, delta=delta, releases=releases)
-    frame, calculator = page_request.frame(), page_request.dashboard.calculator
+    calculator = page_request.dashboard.calculator
     if asked == Asked():
-        return CalculatorPage(frame=frame, asked=asked)
-    wanted = _wanted(asked)
-    if isinstance(wanted, str):
-        return CalculatorPage(frame=frame, asked=asked, why_not=wanted)
-    answer = calculator.ask("plan", wanted, wait=SECONDS_TO_WAIT)
+        return CalculatorPage(frame=page_request.frame(), asked=asked)
+    try:
+        answer = calculator.ask("plan", _wanted(asked), wait=SECONDS_TO_WAIT)
+    except InputRefused as refusal:
+        answer = Answer(why_not=refusal.what)
     if (found := answer.found) is None:
-        return CalculatorPage(frame=frame, asked=asked, why_not=answer.why_not, computing=answer.pending)
+        return CalculatorPage(frame=page_request.frame(), asked=asked, why_not=answer.why_not, computing=answer.pending)
     mechanism = {"kind": "strongly-safe-release/1", "k": found["k"], "sampling_rate": found["sampling_rate"]}
     curve = curve_of(mechanism, rows_per_person=1, delta=found["delta"], queue=calculator)
     return CalculatorPage(
-        frame=frame,
+        frame=page_request.frame(),
         asked=asked,
         **{name: found[name] for name in ("filled", "k", "sampling_rate", "releases")},
         prices=_prices(found),
@@ -102,43 +97,45 @@ def calculator_page(
     )
 
 
-def _wanted(asked: Asked) -> dict[str, str | int | None] | str:
-    """The planner's arguments, or why there are none."""
-    wanted: dict[str, str | int | None] = {}
-    bounds = {
-        "k": (Decimal(1), Decimal(LARGEST_K)),
-        "sampling_rate": (Decimal("1e-9"), Decimal("0.99999")),
-        "epsilon": (LEAST, MOST_EPSILON),
-        "delta": (LEAST, Decimal("0.5")),
-        "releases": (Decimal(1), Decimal(MOST_RELEASES)),
-    }
-    for name, (least, most) in bounds.items():
-        text = getattr(asked, name).strip()
-        if not text:
-            wanted[name] = 1 if name == "releases" else None
-            continue
-        if not re.fullmatch(NUMBER, text):
-            return f"{LABELS[name]} must be a number."
-        value = Decimal(text)
-        if not least <= value <= most:
-            return f"{LABELS[name]} must lie between {least} and {most} here; the command line takes more."
-        whole = name in ("k", "releases")
-        if whole and value != value.to_integral_value():
-            return f"{LABELS[name]} must be a whole number."
-        wanted[name] = int(value) if whole else str(value)
-    missing = [LABELS[name] for name in ("k", "sampling_rate", "epsilon", "delta") if wanted[name] is None]
-    if len(missing) > 1:
-        return f"Give all but one of k, sampling rate, ε and δ; these are missing: {', '.join(missing)}."
-    return wanted
-
-
-LABELS: Mapping[str, str] = {
-    "k": "k",
-    "sampling_rate": "The sampling rate",
-    "epsilon": "ε",
-    "delta": "δ",
-    "releases": "The number of releases",
+FIELDS: Mapping[str, tuple[str, Decimal, Decimal]] = {  # name → label, least and most
+    "k": ("k", Decimal(1), Decimal(LARGEST_K)),
+    "sampling_rate": ("The sampling rate", Decimal("1e-9"), Decimal("0.99999")),
+    "epsilon": ("ε", LEAST, Decimal(200)),
+    "delta": ("δ", LEAST, Decimal("0.5")),
+    "releases": ("The number of releases", Decimal(1), Decimal(MOST_RELEASES)),
 }
+WHOLE = ("k", "releases")
+
+
+def _number(asked: Row, name: str) -> Decimal | None:
+    """A number that was filled in; None where nothing was.
+
+    Raises:
+        InputRefused: it has another form, or is out of range.
+    """
+    text, (label, least, most) = getattr(asked, name).strip(), FIELDS[name]
+    if not text:
+        return None
+    if not (re.fullmatch(NUMBER, text) and least <= Decimal(text) <= most):
+        raise InputRefused(f"{label} must be a number from {least} to {most} here; the command line takes more.")
+    if name in WHOLE and Decimal(text) % 1:
+        raise InputRefused(f"{label} must be a whole number.")
+    return Decimal(text)
+
+
+def _wanted(asked: Asked) -> dict[str, str | int | None]:
+    """The planner's arguments.
+
+    Raises:
+        InputRefused: a field has another form, or is out of range; or more than one is missing.
+    """
+    numbers = {name: _number(asked, name) for name in FIELDS}
+    missing = [FIELDS[name][0] for name, value in numbers.items() if value is None and name != "releases"]
+    if len(missing) > 1:
+        raise InputRefused(f"Give all but one of k, sampling rate, ε and δ; these are missing: {', '.join(missing)}.")
+    given = {name: value for name, value in numbers.items() if value is not None}
+    wanted = {name: int(value) if name in WHOLE else str(value) for name, value in given.items()}
+    return {**dict.fromkeys(FIELDS), "releases": 1, **wanted}
 
 
 def _prices(found: Mapping[str, Any]) -> tuple[PriceRow, ...]:
@@ -163,10 +160,8 @@ def _amount(value: str | int | None) -> Amount | None:
 
 SECONDS_FOR_FORECAST = 1.0
 MOST_CALENDARS = 5
-LEAST_RATE, LARGEST_RATE = Decimal("1e-9"), Decimal("0.99999")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class AskedCalendars(Row):
     """What was filled in of the forecast, as it was written; k and rate are of what a calendar says nothing of."""
 
@@ -175,15 +170,14 @@ class AskedCalendars(Row):
     sampling_rate: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ForecastPage(Page):
     """How long a budget lasts."""
 
     TABLE = "rows"
     dataset: str
     position: int
-    epsilon_left: Amount | None  # what is left of ε; None of a filter budget
-    delta_left: Amount | None  # what is left of δ; None likewise
+    epsilon_left: Amount | None = None  # what is left of ε; None of a filter budget
+    delta_left: Amount | None = None  # what is left of δ; None likewise
     share_left: str | None  # what share of a filter budget is left; None of an additive one
     asked: AskedCalendars  # what was filled in
     # for each calendar and way what fits; none where there is no forecast, or it is being computed
@@ -212,10 +206,9 @@ def forecast_page(
     found = answer.found or {"calendars": (), "changes": ()}
     return ForecastPage.of(
         added,
+        *(() if filtered else (account,)),
         frame=page_request.frame(),
         position=position,
-        epsilon_left=None if filtered else account.epsilon_left,
-        delta_left=None if filtered else account.delta_left,
         share_left=share_left_shown(max(1 - account.spent_share, Decimal(0))) if filtered else None,
         asked=asked,
         rows=tuple(_row(calendar, way) for calendar in found["calendars"] for way in calendar["ways"]),
@@ -227,18 +220,13 @@ def forecast_page(
 
 def _left(added: DatasetAdded, account: Account) -> dict[str, Any]:
     """What is left, as texts; of a filter with the terms that its registration fixed."""
-    left = {"epsilon": amount_text(account.epsilon_left), "delta": amount_text(account.delta_left)}
-    if not isinstance(added, FilterDatasetAdded):
-        return left
-    accounting = added.accounting
-    terms = {"epsilon": added.epsilon, "delta": added.delta} | {
-        name: getattr(accounting, name) for name in ("order", "tail_delta", "tail_each")
-    }
-    return {
-        "divergence": left["epsilon"],
-        "tail": left["delta"],
-        "terms": {name: amount_text(value) for name, value in terms.items()},
-    }
+    names = ("divergence", "tail") if isinstance(added, FilterDatasetAdded) else ("epsilon", "delta")
+    left: dict[str, Any] = dict(zip(names, map(amount_text, (account.epsilon_left, account.delta_left)), strict=True))
+    if isinstance(added, FilterDatasetAdded):
+        fixed = {name: getattr(added.accounting, name) for name in ("order", "tail_delta", "tail_each")}
+        terms = {"epsilon": added.epsilon, "delta": added.delta, **fixed}
+        left["terms"] = {name: amount_text(value) for name, value in terms.items()}
+    return left
 
 
 def _calendars_wanted(asked: AskedCalendars) -> dict[str, Any]:
@@ -247,31 +235,22 @@ def _calendars_wanted(asked: AskedCalendars) -> dict[str, Any]:
     Raises:
         InputRefused: a field has another form, or is out of range.
     """
-    for name, text, least, most in (
-        ("k", asked.k, Decimal(1), Decimal(LARGEST_K)),
-        ("The sampling rate", asked.sampling_rate, LEAST_RATE, LARGEST_RATE),
-    ):
-        if text.strip() and not (re.fullmatch(NUMBER, text) and least <= Decimal(text.strip()) <= most):
-            raise InputRefused(f"{name} must be a number from {least} to {most}.")
-    k = Decimal(asked.k.strip() or K)
-    if k != int(k):
-        raise InputRefused("k must be a whole number.")
-    rate = Decimal(asked.sampling_rate.strip() or RATE)
+    k, rate = int(_number(asked, "k") or K), _number(asked, "sampling_rate") or RATE
     calendars = [text.strip() for text in asked.calendars.split(";") if text.strip()] or list(CALENDARS)
     if len(calendars) > MOST_CALENDARS:
         raise InputRefused(f"at most {counted(MOST_CALENDARS, 'calendar')} fit on this page; the command takes more.")
     for text in calendars:
-        if read_calendar(text, k=int(k), sampling_rate=rate).mechanism.k > LARGEST_K:
+        if read_calendar(text, k=k, sampling_rate=rate).mechanism.k > LARGEST_K:
             raise InputRefused(f"k must be a number from 1 to {LARGEST_K}.")
-    return {"calendars": calendars, "k": int(k), "sampling_rate": str(rate)}
+    return {"calendars": calendars, "k": k, "sampling_rate": str(rate)}
 
 
 def _row(calendar: Mapping[str, Any], way: Mapping[str, Any]) -> LastingRow:
-    shown: dict[str, Any] = {name: _amount(way[name]) for name in ("epsilon", "delta", "epsilon_each", "delta_each")}
-    shown |= {name: way[name] for name in ("way", "releases", "most", "years", "lasts", "limited_by")}
+    shown = {name: _amount(way[name]) for name in ("epsilon", "delta", "epsilon_each", "delta_each")}
     share = None if way["share_each"] is None else share_shown(Decimal(way["share_each"]))
     rate = _plain(calendar["sampling_rate"])
-    return LastingRow(calendar=calendar["calendar"], k=calendar["k"], sampling_rate=rate, share_each=share, **shown)
+    more = {"calendar": calendar["calendar"], "k": calendar["k"], "sampling_rate": rate, "share_each": share}
+    return LastingRow(**{**way, **shown, **more})
 
 
 def _plain(rate: str) -> str:

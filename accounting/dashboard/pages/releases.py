@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
 
@@ -33,7 +32,6 @@ ReleaseId = Annotated[
 ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Parameter(Row):
     """One of the mechanism's parameters, as the ledger has it."""
 
@@ -41,7 +39,6 @@ class Parameter(Row):
     value: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Step(Row):
     """One of the release's entries in the chain."""
 
@@ -51,7 +48,6 @@ class Step(Row):
     what: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Deleted(Row):
     """What a deletion release does to a group at each stage; of the mechanism alone, so it is no secret."""
 
@@ -60,7 +56,6 @@ class Deleted(Row):
     largest: int  # the most
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class File(Row):
     """A published file, and what it must hash to."""
 
@@ -68,7 +63,6 @@ class File(Row):
     sha256: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasePage(Page):
     """A release."""
 
@@ -118,15 +112,15 @@ def release_page(page_request: OneState, release_id: ReleaseId) -> ReleasePage:
     mechanism = dict(charge.mechanism)
     return ReleasePage.of(
         charge,
+        charge.price,
+        stored[known.position],
         frame=page_request.frame(),
         release=release_rows(page_request, [known])[0],
         part=_part(charge, context),
         parameters=tuple(Parameter(name=name, value=str(value)) for name, value in charge.mechanism),
         sampled=draws_sample(mechanism),
         deleted=_deleted(charge),
-        rule=charge.price.rule,
         theorem=theorem_of(charge, context),
-        relation=charge.price.relation,
         releases_covered=charge.price.releases,
         guarantee=guarantee_statement(charge, context),
         bound=_bound(charge),
@@ -135,7 +129,6 @@ def release_page(page_request: OneState, release_id: ReleaseId) -> ReleasePage:
         steps=tuple(
             Step.of(one, day=getattr(one.entry, "day", None), what=described(one.entry)) for one in stored.values()
         ),
-        previous=stored[known.position].previous,
         files=tuple(File(name=name, sha256=hashed) for name, hashed in files.items()),
         certificate=digest,
         certificate_here=content is not None,
@@ -216,8 +209,8 @@ def _bound(charge: ReleaseCharged) -> str:
     """The guarantee's two figures in a sentence."""
     epsilon, delta = charge.price.epsilon, charge.price.delta
     factor = math.exp(min(float(epsilon), 700.0))
-    rounded = Decimal(factor).quantize(Decimal("0.001"), rounding="ROUND_CEILING") if factor < 1e6 else None
-    shown = "10^6 or more" if rounded is None else amount_shown(rounded)
+    rounded = Decimal(min(factor, 1e6)).quantize(Decimal("0.001"), rounding="ROUND_CEILING")
+    shown = amount_shown(rounded) if factor < 1e6 else "10^6 or more"
     of = "" if charge.price.releases == 1 else f", for all {charge.price.releases} releases together"
     amounts = f"with epsilon = {amount_text(epsilon)}, and delta is {amount_text(delta)}"
     return f"Here e^epsilon is about {shown}, {amounts}{of}."
@@ -226,7 +219,6 @@ def _bound(charge: ReleaseCharged) -> str:
 ROWS_A_PAGE = 50
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasesPage(Page):
     """The releases."""
 

@@ -112,13 +112,7 @@ Decision = Literal["in", "who", "wrong", "too many"]
 
 
 class Access:
-    """Decides about each request, without looking at what it asks for.
-
-    Args:
-        options: how the dashboard is run.
-        tokens: the ledger's tokens as they are now.
-        today: the day in UTC.
-    """
+    """Decides about each request, without looking at what it asks for; tokens and day (in UTC) are those of now."""
 
     def __init__(self, options: Options, *, tokens: Callable[[], tuple[Token, ...]], today: Callable[[], date]) -> None:
         self._options, self._tokens, self._today = options, tokens, today
@@ -134,13 +128,7 @@ class Access:
         return name is not None and (name in (*self._options.public_names, self._options.host) or is_loopback(name))
 
     def decide(self, *, peer: str, headers: Mapping[str, str], values: Mapping[str, int]) -> Decision:
-        """Whether a request may go on.
-
-        Args:
-            peer: the address that it comes from.
-            headers: by lower-case name.
-            values: how often each header was sent.
-        """
+        """Whether a peer's request may go on, by its headers in lower case and how often each of them was sent."""
         if self._options.open_to_all:
             # A proxy in front makes everybody a local user; it gives itself away by these.
             passed_on = {"forwarded", "via", "x-forwarded-for", "x-real-ip", "x-forwarded-host"} & headers.keys()
@@ -152,8 +140,12 @@ class Access:
                 return "in"
             # Whom a proxy speaks for: the last hop, which the proxy itself wrote.
             caller += " " + headers.get("x-forwarded-for", "").rsplit(",", 1)[-1].strip()[:64]
-        if self._blocked(caller):
-            return "too many"
+        with self._lock:
+            failures, until = self._failures.get(caller, (0, math.inf))
+            if time.monotonic() >= until:
+                del self._failures[caller]
+            elif failures >= MOST_FAILURES:
+                return "too many"
         if values.get("authorization", 0) == 0:
             return "who"
         presented = _credential(headers["authorization"]) if values["authorization"] == 1 else None
@@ -165,14 +157,6 @@ class Access:
             while len(self._failures) > MOST_ADDRESSES:
                 self._failures.popitem(last=False)
         return "wrong"
-
-    def _blocked(self, caller: str) -> bool:
-        with self._lock:
-            times, until = self._failures.get(caller, (0, math.inf))
-            if time.monotonic() >= until:
-                del self._failures[caller]
-                return False
-            return times >= MOST_FAILURES
 
 
 def host_of(header: str | None) -> str | None:

@@ -42,9 +42,6 @@ class Observer:
     """Counts requests and writes one line for each.
 
     PRIVACY: neither address, name, path, question nor token is written: the route's pattern alone.
-
-    Args:
-        write: takes each line.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -120,13 +117,7 @@ DECISIONS: dict[Decision, Refused | None] = {
 
 
 class Gate:
-    """Lets through what may go on, and answers the rest itself.
-
-    Args:
-        inner: the pages.
-        access: who may look.
-        observer: takes note of each request.
-    """
+    """Lets through what may go on to the pages, and answers the rest; the observer takes note of each request."""
 
     def __init__(self, inner: Application, *, access: Access, observer: Observer) -> None:
         self._inner, self._access, self._observer = inner, access, observer
@@ -252,19 +243,15 @@ def dashboard(options: Options, *, observer: Observer) -> Gate:
     application.state.observer = observer
     for kind in (*REFUSED, *UNSOUND):
         application.add_exception_handler(kind, _fault)
-    access = Access(options, tokens=state.tokens, today=_today)
-    return Gate(application, access=access, observer=observer)
+    return Gate(application, access=Access(options, tokens=state.tokens, today=_today), observer=observer)
 
 
 def _dashboard_state(options: Options, observer: Observer) -> DashboardState:
     def ended(state: ChainState) -> None:
         observer.event("verified", verdict=state.verdict, entries=state.verified_to, findings=state.findings_in_all)
 
-    job = {
-        "url": options.ledger_url,
-        "anchor": None if options.anchor is None else str(options.anchor),
-        "keys": [key.raw.hex() for key in options.anchor_keys],
-    }
+    anchor, keys = options.anchor, [key.raw.hex() for key in options.anchor_keys]
+    job = {"url": options.ledger_url, "anchor": None if anchor is None else str(anchor), "keys": keys}
     follower = Follower(PublicationDelay(minutes=options.hold_back_minutes))
     store = open_store(options.ledger_url, read_only=True)
     with suppress(AccountantRefused), store.reading() as connection:
@@ -364,12 +351,7 @@ MOST_AT_ONCE = 200
 
 
 def serve(options: Options, *, write: Callable[[str], None], ready: Callable[[str], None]) -> None:
-    """Serve until a signal ends it.
-
-    Args:
-        options: how the dashboard is run.
-        write: takes each line of the log.
-        ready: called with the address once it can be asked.
+    """Serve until a signal ends it; `write` takes each line of the log, `ready` the address once it can be asked.
 
     Raises:
         InputRefused: there is no ledger, nobody could look, or the address can't be had.
@@ -377,15 +359,11 @@ def serve(options: Options, *, write: Callable[[str], None], ready: Callable[[st
     """
     observer = Observer(write)
     _log_through(observer)
-    application = dashboard(options, observer=observer)
+    gate = dashboard(options, observer=observer)
     with listening(options.host, options.port) as listener:
         ready(url_of(options.host, listener))
         serve_on(
-            listener,
-            application,
-            lifespan="on",
-            h11_max_incomplete_event_size=LONGEST_HEADERS,
-            limit_concurrency=MOST_AT_ONCE,
+            listener, gate, lifespan="on", h11_max_incomplete_event_size=LONGEST_HEADERS, limit_concurrency=MOST_AT_ONCE
         )
 
 

@@ -35,14 +35,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def html_of(page: Page, *, path: str, query: str, form: Form) -> str:
-    """A page as HTML.
-
-    Args:
-        page: its context.
-        path: the page's address without query.
-        query: the address's query, with its question mark, or empty.
-        form: "report" for one without navigation, to be printed or kept.
-    """
+    """A page as HTML; its address's query has its question mark, or is empty. A report is without navigation."""
     template = _environment().get_template(f"{type(page).__name__.removesuffix('Page').lower()}.html")
     return template.render(page=page, frame=page.frame, path=path, query=query, form=form)
 
@@ -50,9 +43,7 @@ def html_of(page: Page, *, path: str, query: str, form: Form) -> str:
 def fault_page(*, status: int, title: str, text: str, path: str, chain: ChainState | None) -> str:
     """A page that says why there is none; with what a verification found where the ledger does not hold."""
     template = _environment().get_template("fault.html")
-    return template.render(
-        status=status, title=title, text=text, path=path, chain=chain, frame=None, form="page", query=""
-    )
+    return template.render(status=status, title=title, text=text, path=path, chain=chain)
 
 
 def csv_of(page: Page) -> str:
@@ -67,10 +58,8 @@ def csv_of(page: Page) -> str:
 
 
 def _flat(row: object) -> Iterable[tuple[str, object]]:
-    named = (
-        row.items() if isinstance(row, Mapping) else ((field.name, getattr(row, field.name)) for field in fields(row))  # type: ignore[arg-type]
-    )
-    for name, value in named:
+    named = row if isinstance(row, Mapping) else {one.name: getattr(row, one.name) for one in fields(row)}  # type: ignore[arg-type]
+    for name, value in named.items():
         yield name, value.exact if isinstance(value, Amount) else value
 
 
@@ -82,7 +71,7 @@ def _harmless(value: object) -> str:
 @cache
 def _environment() -> Environment:
     made = environment(HERE / "templates", short=lambda digest: f"{digest[:12]}…")
-    made.globals.update((picture.__name__, picture) for picture in PICTURES)
+    made.globals.update({picture.__name__: picture for picture in PICTURES}, frame=None, form="page", query="")
     return made
 
 
@@ -123,11 +112,9 @@ def verify_again(request: Request) -> Response:
     return RedirectResponse("/verification", status_code=303)
 
 
+FAULT_SCHEMA = {"application/json": {"schema": {"type": "object", "required": ["error"]}}}
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {
-        "description": text,
-        "content": {"application/json": {"schema": {"type": "object", "required": ["error"]}}},
-    }
+    status: {"description": text, "content": FAULT_SCHEMA}
     for status, text in (
         (404, "There is no such thing."),
         (409, "The ledger does not hold: what was found, and no figure."),

@@ -9,7 +9,9 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from ....mechanisms.hierarchies.build import described_hierarchy
@@ -45,12 +47,9 @@ MapOfColumns = tuple[CertificateColumn, ...]
 
 
 class Certificates:
-    """The certificates below the folders of published releases.
+    """The certificates below the folders of published releases; without folders, none is given out.
 
     A request names a digest from the ledger, never a path; what is given out has that digest.
-
-    Args:
-        folders: where published releases lie; none where certificates are not given out.
     """
 
     def __init__(self, folders: tuple[Path, ...]) -> None:
@@ -69,14 +68,12 @@ class Certificates:
                 self._look()
             place = self._places.get(digest)
         content = None if place is None else _read(place)
-        if content is None or hashlib.sha256(content).hexdigest() != digest:
-            return None
-        return content
+        return content if content is not None and hashlib.sha256(content).hexdigest() == digest else None
 
     def _look(self) -> None:
         """Hash the certificates that are new or changed since the last look."""
         found: dict[Path, tuple[int, int, str]] = {}
-        for path, status in self._candidates():
+        for path, status in islice(self._candidates(), MOST_FILES):
             known = self._known.get(path)
             if known is not None and known[:2] == (status.st_mtime_ns, status.st_size):
                 found[path] = known
@@ -88,17 +85,9 @@ class Certificates:
 
     def _candidates(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Files of a certificate's name, and no links, which could lead out of the folders."""
-        left = MOST_FILES
-        for folder in self._folders:
-            for path in folder.rglob(NAME):
-                if left == 0:
-                    return
-                try:
-                    status = path.lstat()
-                except OSError:
-                    continue
-                if stat.S_ISREG(status.st_mode):
-                    left -= 1
+        for path in (path for folder in self._folders for path in folder.rglob(NAME)):
+            with suppress(OSError):
+                if stat.S_ISREG((status := path.lstat()).st_mode):
                     yield path, status
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -12,20 +12,7 @@ from markupsafe import Markup
 
 from ....mechanisms.amounts import amount_shown, share_shown
 from ....mechanisms.errors import InputRefused
-from ...charts import (
-    Axis,
-    BarRow,
-    Legend,
-    area,
-    bar_chart,
-    dot,
-    line,
-    line_chart,
-    linear_axis,
-    log_axis,
-    share_bar,
-    steps,
-)
+from ... import charts
 from ...ledger.chain.hashing import GENESIS
 from ...ledger.entries.kinds import DatasetAdded, Fields
 from ...ledger.entries.values import Account
@@ -45,7 +32,6 @@ FOR_SEVERAL_RECORDS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CurvePoint(Row):
     """One point of the curve; both δ are upper bounds."""
 
@@ -54,7 +40,6 @@ class CurvePoint(Row):
     delta_paper: float | None  # δ by the paper's theorem; None where that proves nothing
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Curve(Row):
     """A release's ε–δ curve."""
 
@@ -65,14 +50,7 @@ class Curve(Row):
 
 
 def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, queue: JobQueue) -> Curve:
-    """Return the curve of a mechanism's record.
-
-    Args:
-        mechanism: the record, as the ledger has it.
-        rows_per_person: the most records of one person.
-        delta: the δ that the picture must show.
-        queue: computes it.
-    """
+    """Return the curve of a mechanism's record, down to a δ that the picture must show; the queue computes it."""
     try:
         curves = kind_of_record(mechanism.get("kind")).curves
     except InputRefused:
@@ -87,11 +65,7 @@ def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta:
     answer = queue.ask("curve", {"mechanism": dict(mechanism), "delta": delta}, wait=SECONDS_TO_WAIT)
     if (found := answer.found) is None:
         return Curve(theorem=theorem, why_not=answer.why_not, computing=answer.pending)
-    points = tuple(
-        CurvePoint(epsilon=epsilon, delta_exact=exact, delta_paper=paper)
-        for epsilon, exact, paper in zip(found["epsilons"], found["exact"], found["paper"], strict=True)
-    )
-    return Curve(points=points, theorem=theorem)
+    return Curve(points=tuple(CurvePoint(**one) for one in found["points"]), theorem=theorem)
 
 
 MOST_POINTS = 48
@@ -109,12 +83,9 @@ class Change(NamedTuple):
 
 
 def changes_of(followed: Followed, known: Dataset, *, most: int = MOST_POINTS) -> tuple[tuple[Change, ...], int]:
-    """Return the changes of a data set's account, all or as many spread evenly, and how many there are in all.
+    """Return the changes of a data set's account, and how many there are in all.
 
-    Args:
-        followed: the ledger.
-        known: the data set.
-        most: how many; the first and the last are among them.
+    Of more than the most that are wanted some are returned, spread evenly; the first and the last are among them.
     """
     state, name, begun = followed.state, known.added.dataset, LedgerState()
     begun.apply(known.added, GENESIS)
@@ -135,8 +106,8 @@ def changes_of(followed: Followed, known: Dataset, *, most: int = MOST_POINTS) -
     places = sorted({known.position, *payments, *raises})
     last = len(places) - 1
     step = max(1, -(-last // max(1, most - 1)))
-    account, paid, paper, found = begun.datasets[name].account, Counter[Fields](), Decimal(0), []
-    guaranteed = True
+    account, paid, found = begun.datasets[name].account, Counter[Fields](), []
+    paper: Decimal | None = Decimal(0)
     for number, place in enumerate(places):
         if place in raises:
             account = account.raised(epsilon=raises[place].epsilon, delta=raises[place].delta)
@@ -144,10 +115,9 @@ def changes_of(followed: Followed, known: Dataset, *, most: int = MOST_POINTS) -
             epsilon, delta, mechanism, times, more = payments[place]
             account = (account.charged if times > 0 else account.refunded)(epsilon=epsilon, delta=delta)
             paid[mechanism] += times
-            guaranteed, paper = guaranteed and more is not None, paper + (more or 0)
+            paper = None if paper is None or more is None else paper + more
         if number % step == 0 or number == last:
-            by_paper = paper if guaranteed else None
-            found.append(Change(change=number, position=place, account=account, paid=+paid, paper=by_paper))
+            found.append(Change(change=number, position=place, account=account, paid=+paid, paper=paper))
     return tuple(found), len(places)
 
 
@@ -168,7 +138,6 @@ def _days(page_request: PageRequest, changes: Sequence[Change]) -> list[str | No
     return [getattr(stored[change.position].entry, "day", None) for change in changes]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class TimelinePoint(Row):
     """The account after one change."""
 
@@ -187,15 +156,12 @@ def timeline_of(
 ) -> tuple[tuple[TimelinePoint, ...], bool]:
     """Return changes of a data set's account, and whether estimates of them are still being computed."""
     step = max(1, -(-len(changes) // MOST_COMPOSED))
-    composed = {
-        change.change: estimate_of(page_request, added, change, wait=0.0)
-        for change in changes[(len(changes) - 1) % step :: step]
-    }
+    some = changes[(len(changes) - 1) % step :: step]
+    composed = {change.change: estimate_of(page_request, added, change, wait=0.0) for change in some}
     points = tuple(
         TimelinePoint.of(
             change.account,
-            change=change.change,
-            position=change.position,
+            change,
             day=day,
             epsilon_composed=epsilon_of(composed.get(change.change, Answer())),
             epsilon_paper=change.paper,
@@ -205,7 +171,6 @@ def timeline_of(
     return points, any(answer.pending for answer in composed.values())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SharePoint(Row):
     """A filter budget after one change."""
 
@@ -239,7 +204,7 @@ MOST_LABELS = 5
 
 def budget_bar(share: float, *, label: str) -> Markup:
     """Return how much of a budget is spent, 0 to 1; more is drawn as full, in the colour of a fault."""
-    return share_bar(share, label=label, style="over" if share > 1 else "high" if share >= 0.8 else "low")
+    return charts.share_bar(share, label=label, style="over" if share > 1 else "high" if share >= 0.8 else "low")
 
 
 def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
@@ -251,26 +216,24 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
 
     last, charged, budgets = points[-1], series("epsilon_spent"), series("epsilon_budget")
     top = 1.08 * max(*(up for _, up in (*budgets, *charged)), 1e-9)
-    x, y = _change_axis(points), linear_axis(0.0, top, name="ε", across=False)
+    x, y = _change_axis(points), charts.linear_axis(0.0, top, name="ε", across=False)
     parts = [
-        area(charged, x=x, y=y),
-        steps(budgets, x=x, y=y, style="budget"),
-        steps(_up_to(series("epsilon_paper"), top), x=x, y=y, style="paper"),
-        line(series("epsilon_composed"), x=x, y=y, style="composed"),
-        steps(charged, x=x, y=y, style="charged"),
+        charts.area(charged, x=x, y=y),
+        charts.steps(budgets, x=x, y=y, style="budget"),
+        charts.steps(_up_to(series("epsilon_paper"), top), x=x, y=y, style="paper"),
+        charts.line(series("epsilon_composed"), x=x, y=y, style="composed"),
+        charts.steps(charged, x=x, y=y, style="charged"),
     ]
     names = {"composed": "composed (estimate)", "paper": "by the paper's bound"}
-    legends = [Legend(style=one, text=names.get(one, one)) for one in ("budget", "charged", "composed", "paper")]
-    said = (
-        f"After {last.change} changes ε = {last.epsilon_spent.shown} is charged of a budget of "
-        f"{last.epsilon_budget.shown}."
-    )
+    legends = [charts.Legend(style=one, text=names.get(one, one)) for one in ("budget", "charged", "composed", "paper")]
+    spent, budget = last.epsilon_spent.shown, last.epsilon_budget.shown
+    said = f"After {last.change} changes ε = {spent} is charged of a budget of {budget}."
     if last.epsilon_composed is not None:
         said += f" Composed tightly it is estimated at {last.epsilon_composed.shown}."
     if last.epsilon_paper is not None:
         said += f" The paper's bound would have charged {last.epsilon_paper.shown}."
     title = "Cumulative ε against the budget"
-    return line_chart(parts, x=x, y=y, legends=legends, key="timeline", title=title, description=said)
+    return charts.line_chart(parts, x=x, y=y, legends=legends, key="timeline", title=title, description=said)
 
 
 def shares_picture(points: Sequence[SharePoint]) -> Markup:
@@ -279,43 +242,43 @@ def shares_picture(points: Sequence[SharePoint]) -> Markup:
     spent = [(float(point.change), 100 * point.share) for point in points]
     whole = [(float(point.change), 100.0) for point in points]
     top = 1.08 * max(100.0, *(up for _, up in spent))
-    x, y = _change_axis(points), linear_axis(0.0, top, name="%", across=False)
-    parts = [area(spent, x=x, y=y), steps(whole, x=x, y=y, style="budget"), steps(spent, x=x, y=y, style="charged")]
-    legends = [Legend(style="budget", text="filter budget"), Legend(style="charged", text="spent share of it")]
+    x, y = _change_axis(points), charts.linear_axis(0.0, top, name="%", across=False)
+    parts = [
+        charts.area(spent, x=x, y=y),
+        charts.steps(whole, x=x, y=y, style="budget"),
+        charts.steps(spent, x=x, y=y, style="charged"),
+    ]
+    legends = [
+        charts.Legend(style="budget", text="filter budget"),
+        charts.Legend(style="charged", text="spent share of it"),
+    ]
     said = f"After {last.change} changes {last.share_shown} of the filter budget is spent."
     title = "Spent share of the filter budget"
-    return line_chart(parts, x=x, y=y, legends=legends, key="timeline", title=title, description=said)
+    return charts.line_chart(parts, x=x, y=y, legends=legends, key="timeline", title=title, description=said)
 
 
 def curve_picture(points: Sequence[CurvePoint], *, theorem: str, epsilon: float | None, delta: float | None) -> Markup:
     """The ε–δ curve of one release, exact and by the paper, through at least one point, and where it is charged."""
     exact = [(point.epsilon, point.delta_exact) for point in points if point.delta_exact > LEAST_DELTA]
-    paper = [
-        (point.epsilon, point.delta_paper)
-        for point in points
-        if point.delta_paper is not None and point.delta_paper > LEAST_DELTA
-    ]
+    paper = [(point.epsilon, known) for point in points if (known := point.delta_paper or 0.0) > LEAST_DELTA]
     values = [up for _, up in (*exact, *paper)] or [LEAST_DELTA, 1.0]
-    x = linear_axis(0.0, points[-1].epsilon, name="ε", across=True)
-    y = log_axis(min(values), max(values), name="δ", across=False)
-    parts = [line(paper, x=x, y=y, style="paper"), line(exact, x=x, y=y, style="charged")]
-    said = (
-        f"δ falls from {amount_shown(points[0].delta_exact)} at ε = 0 to {amount_shown(points[-1].delta_exact)} at "
-        f"ε = {amount_shown(points[-1].epsilon)} by the exact profile"
-    )
+    x = charts.linear_axis(0.0, points[-1].epsilon, name="ε", across=True)
+    y = charts.log_axis(min(values), max(values), name="δ", across=False)
+    parts = [charts.line(paper, x=x, y=y, style="paper"), charts.line(exact, x=x, y=y, style="charged")]
+    first, last = amount_shown(points[0].delta_exact), amount_shown(points[-1].delta_exact)
+    said = f"δ falls from {first} at ε = 0 to {last} at ε = {amount_shown(points[-1].epsilon)} by the exact profile"
     said += f"; the paper's bound lies above it, and begins at ε = {amount_shown(paper[0][0])}." if paper else "."
-    legends = [Legend(style="charged", text="exact"), Legend(style="paper", text=f"paper, {theorem}")]
+    legends = [charts.Legend(style="charged", text="exact"), charts.Legend(style="paper", text=f"paper, {theorem}")]
     if epsilon is not None and delta is not None:
-        parts.append(dot(epsilon, delta, x=x, y=y, radius=5, style="dot"))
+        parts.append(charts.dot(epsilon, delta, x=x, y=y, radius=5, style="dot"))
         said += f" The dot is the price: ε = {amount_shown(epsilon)}, δ = {amount_shown(delta)}."
-    return line_chart(parts, x=x, y=y, legends=legends, key="curve", title="ε–δ curve of one release", description=said)
+    title = "ε–δ curve of one release"
+    return charts.line_chart(parts, x=x, y=y, legends=legends, key="curve", title=title, description=said)
 
 
-WAYS = {"filter": "filtered", "one by one": "alone", "series": "together"}
-"""Way of paying → style of its bars."""
+WAYS = {"filter": "filtered", "one by one": "alone", "series": "together"}  # way of paying → style of its bars
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class LastingRow(Row):
     """How long what is left lasts under one calendar, paid for in one way."""
 
@@ -340,7 +303,6 @@ class LastingRow(Row):
         return f"{self.calendar}, k = {self.k}, rate {self.sampling_rate}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ChangeRow(Row):
     """What another k or rate buys: of each way of paying about how many releases fit."""
 
@@ -370,36 +332,27 @@ def change_picture(rows: Sequence[ChangeRow]) -> Markup:
 
 def _bars(rows: Sequence[tuple[str, dict[str, tuple[float, str]]]], *, key: str, title: str) -> Markup:
     """Bars for each way of paying: their lengths, and their figures."""
-    bars = [
-        BarRow(
-            label=label, values=tuple(value for value, _ in of.values()), shown=tuple(said for _, said in of.values())
-        )
-        for label, of in rows
-    ]
-    return bar_chart(bars, series=[(WAYS[way], way) for way in rows[0][1]], key=key, title=title)
+    bars = []
+    for label, of in rows:
+        values, shown = zip(*of.values(), strict=True)
+        bars.append(charts.BarRow(label=label, values=values, shown=shown))
+    return charts.bar_chart(bars, series=[(WAYS[way], way) for way in rows[0][1]], key=key, title=title)
 
 
-def _change_axis(points: Sequence[TimelinePoint] | Sequence[SharePoint]) -> Axis:
+def _change_axis(points: Sequence[TimelinePoint | SharePoint]) -> charts.Axis:
     """The account's changes, labelled by their days; a day is named once."""
     first, last = float(points[0].change), float(points[-1].change)
-    plain = linear_axis(first, max(last, first + 1.0), name="changes of the account, by day", across=True)
-    labels: list[tuple[float, str]] = []
-    step = max(1, -(-len(points) // MOST_LABELS))
-    for point in points[::step]:
-        day = point.day or "?"
-        if not labels or labels[-1][1] != day:
-            labels.append((float(point.change), day))
-    return replace(plain, start=plain.start + 24, end=plain.end - 24, ticks=tuple(labels))
+    plain = charts.linear_axis(first, max(last, first + 1.0), name="changes of the account, by day", across=True)
+    some = points[:: max(1, -(-len(points) // MOST_LABELS))]
+    begins = {point.day or "?": float(point.change) for point in reversed(some)}
+    ticks = tuple(sorted((change, day) for day, change in begins.items()))
+    return replace(plain, start=plain.start + 24, end=plain.end - 24, ticks=ticks)
 
 
 def _up_to(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:
     """The points up to the first that lies above the picture."""
-    kept: list[tuple[float, float]] = []
-    for across, up in points:
-        kept.append((across, min(up, top)))
-        if up > top:
-            break
-    return kept
+    last = next((number for number, (_, up) in enumerate(points) if up > top), len(points))
+    return [(across, min(up, top)) for across, up in points[: last + 1]]
 
 
 PICTURES = (budget_bar, change_picture, curve_picture, lasting_picture, shares_picture, timeline_picture)

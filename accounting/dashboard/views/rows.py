@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 from ....mechanisms.amounts import amount_exact, amount_shown, counted
 from ...ledger.entries.kinds import (
@@ -55,9 +55,10 @@ def amount(value: Decimal) -> Amount:
     return Amount(exact=amount_text(value), shown=amount_shown(value))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
-    """A part of a page. What several of them have is explained here.
+    """A part of a page; whatever derives from it is a dataclass. What several of them have is explained here.
 
     Args:
         accounting: "additive", or "filter".
@@ -88,10 +89,15 @@ class Row:
         why_not: why there is none; None where there is one, or it is being computed.
     """
 
+    def __init_subclass__(cls) -> None:
+        """Make a dataclass of what derives from it."""
+        dataclass(frozen=True, kw_only=True)(cls)
+
     @classmethod
-    def of(cls, source: object, **others: Any) -> Self:  # noqa: ANN401 - fields of any type
-        """Return one with what an entry, or another object, has under the same names, but for what is given."""
-        same = {one.name: getattr(source, one.name) for one in fields(cls) if one.name not in others}
+    def of(cls, *sources: object, **others: Any) -> Self:  # noqa: ANN401 - fields of any type
+        """Return one with what is given, and else with what the first of some objects has under the same name."""
+        names = [one.name for one in fields(cls) if one.name not in others]
+        same = {name: getattr(source, name) for source in reversed(sources) for name in names if hasattr(source, name)}
         return cls(**{name: _shown(value) for name, value in (same | others).items()})
 
 
@@ -105,7 +111,6 @@ def _shown(value: object) -> object:
             return value
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Page(Row):
     """A page.
 
@@ -123,8 +128,7 @@ class Page(Row):
     @property
     def table(self) -> tuple[Any, ...]:
         """The rows of its main table."""
-        rows: tuple[Any, ...] = getattr(self, self.TABLE)
-        return rows
+        return tuple(getattr(self, self.TABLE))
 
 
 def _for_unit(added: DatasetAdded) -> str:
@@ -218,7 +222,6 @@ def draws_sample(record: Mapping[str, str | int]) -> bool:
 ReleaseStage = Literal["charged", "reading", "published", "abandoned", "given back"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseRow(Row):
     """A release in a table."""
 
@@ -245,17 +248,16 @@ def release_rows(page_request: PageRequest, releases: Iterable[Release]) -> tupl
     charges = page_request.entries_of(ReleaseCharged, [one.position for one in known])
     return tuple(
         ReleaseRow.of(
+            one,
             charge := charges[one.position],
             dataset_position=page_request.state.datasets[one.dataset].position,
             stage=stage_of(one),
-            series=one.series,
             series_number=one.number,
             filtered=charge.of_filter is not None,
             mechanism=mechanism_label(dict(charge.mechanism)),
             epsilon=charge.price.epsilon if one.series is None else None,
             delta=charge.price.delta if one.series is None else None,
             epsilon_paper=charge.epsilon_paper if one.series is None else None,
-            position=one.position,
         )
         for one in known
     )

@@ -49,10 +49,7 @@ class PublicationDelay:
     """Lets pages see the ledger as it was when the present interval began.
 
     PRIVACY: how long a release reads follows its input. Entries that appear at the ends of intervals alone tell no
-    more of that than which interval it ended in.
-
-    Args:
-        minutes: the interval's length; 0 to show the ledger as it is.
+    more of that than which interval it ended in. An interval of 0 minutes shows the ledger as it is.
     """
 
     def __init__(self, *, minutes: float) -> None:
@@ -102,11 +99,7 @@ def _contents(connection: Connection, wanted: ColumnElement[bool]) -> Iterator[t
 
 
 class Follower:
-    """Follows the chain from its beginning; the cost of a call is that of the entries since the last one.
-
-    Args:
-        delay: says when newer entries may be taken over.
-    """
+    """Follows the chain from its beginning, when its delay lets it; a call costs what the entries since the last do."""
 
     def __init__(self, delay: PublicationDelay) -> None:
         self._delay = delay
@@ -115,10 +108,7 @@ class Follower:
         self._signed: tuple[object, Place, LedgerState] | None = None
 
     def follow(self, connection: Connection) -> Followed:
-        """Return what pages may show; it begins anew where the chain is not the one followed before.
-
-        Args:
-            connection: at the begin of a reading transaction.
+        """Return what pages may show, at the begin of a reading transaction; it begins anew where the chain is another.
 
         Raises:
             AccountantRefused: what is stored does not follow from the signed chain, or a later version wrote it.
@@ -295,16 +285,12 @@ class PageRequest:
 
     def frame(self) -> PageHeader:
         """Return the page's frame; entries that are newer than the last verification ask for another."""
-        head, verified_to = self.state.head, self.chain.verified_to
+        state, head, verified_to = self.state, self.state.head, self.chain.verified_to
         newer = None if verified_to is None else max(0, head.position - verified_to)
         if newer:
             self.dashboard.watch.ask()
         return PageHeader(
-            ledger_id=self.state.ledger_id,
-            entries=head.position + 1,
-            head=head.hash,
-            chain=self.chain,
-            not_verified=newer,
+            ledger_id=state.ledger_id, entries=head.position + 1, head=head.hash, chain=self.chain, not_verified=newer
         )
 
     def entries(self, positions: Iterable[int]) -> dict[int, Stored]:
