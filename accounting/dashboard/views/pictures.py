@@ -226,8 +226,8 @@ def timeline_picture(points: Sequence[TimelinePoint]) -> Markup:
     ]
     names = {"composed": "composed (estimate)", "paper": "by the paper's bound"}
     legends = [charts.Legend(style=one, text=names.get(one, one)) for one in ("budget", "charged", "composed", "paper")]
-    spent, budget = last.epsilon_spent.shown, last.epsilon_budget.shown
-    said = f"After {last.change} changes ε = {spent} is charged of a budget of {budget}."
+    budget = last.epsilon_budget.shown
+    said = f"After {last.change} changes ε = {last.epsilon_spent.shown} is charged of a budget of {budget}."
     if last.epsilon_composed is not None:
         said += f" Composed tightly it is estimated at {last.epsilon_composed.shown}."
     if last.epsilon_paper is not None:
