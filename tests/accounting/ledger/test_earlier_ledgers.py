@@ -19,6 +19,7 @@ from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
 from sqlalchemy import create_engine, text
+from sqlalchemy.pool import NullPool
 from support.earlier_ledgers import (
     PlacedLedger,
     answers,
@@ -54,12 +55,13 @@ def load(request, tmp_path) -> Callable[[str], PlacedLedger]:
 
 
 def rows(url: str, query: str = ENTRIES) -> list[Any]:
-    with create_engine(url).connect() as connection:
+    with create_engine(url, poolclass=NullPool).connect() as connection:
         return [tuple(row) for row in connection.execute(text(query))]
 
 
 def change_past_guards(url: str, *statements: str, guarded: bool = False) -> None:
-    with create_engine(url).begin() as connection, nullcontext() if guarded else past_guards(connection):
+    engine = create_engine(url, poolclass=NullPool)
+    with engine.begin() as connection, nullcontext() if guarded else past_guards(connection):
         for statement in statements:
             connection.execute(text(statement))
 
