@@ -162,7 +162,7 @@ site: $(READY)
 docs: site
 	$(BIN)/python -m pdoc --docformat google --output-directory build/docs/reference \
 	    crowdblend.deploy crowdblend.flows crowdblend.tasks crowdblend.accounting crowdblend.mechanisms \
-	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.database.migrations'
+	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
 
 record-path: $(READY)
 	$(BIN)/python -m benchmarks.record_path --rows 10000000 100000000 331000000 1000000000 --rounds 3 \

@@ -12,7 +12,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..mechanisms.errors import InputRefused
+from ..mechanisms.kernel.errors import InputRefused
 
 __all__ = ["listening", "serve_on", "url_of"]
 

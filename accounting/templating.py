@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..mechanisms.amounts import amount_shown, grouped
+from ..mechanisms.kernel.amounts import amount_shown, grouped
 
 __all__ = ["environment"]
 

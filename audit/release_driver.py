@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crowdblend.deploy.run import run_release
 from crowdblend.flows.paths import resolve_paths
-from crowdblend.mechanisms.errors import Refusal
+from crowdblend.mechanisms.kernel.errors import Refusal
 
 
 def main() -> None:

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from crowdblend.accounting.theory.kinds.biased_sampling import price_biased_counts
-from crowdblend.mechanisms.answers import CountAnswer, answered, estimates, half_width, tallied
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.deletion import OptimalDeletion, deletion_weights
-from crowdblend.mechanisms.histogram import (
+from crowdblend.accounting.kinds.biased_sampling_prices import price_biased_counts
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
+from crowdblend.mechanisms.kinds.answers import CountAnswer, answered, estimates, half_width, tallied
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.deletion import OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.kinds.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
     SuppressedHistogram,
@@ -25,12 +26,11 @@ from crowdblend.mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.points import SyntheticPoints, cell_numbers, points_of_counts
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
 from crowdblend.mechanisms.local_reports.design import QuestionDesign, QuestionEncoding, answer_labels, estimated
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped, outcome_counts
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
-from crowdblend.mechanisms.mechanism import ADD_REMOVE
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
 from matplotlib.figure import Figure
 from scipy import stats
 

@@ -11,13 +11,12 @@ What is named here stays, or changes with a note in the changelog; everything el
 from __future__ import annotations
 
 from ..accounting.certificate.verify import CertificateCheck
-from ..accounting.ledger.lookup import DatasetState, SeriesState
-from ..accounting.theory.kinds.kind import Price
-from ..accounting.theory.kinds.registry import paper_price, price
+from ..accounting.kernel.ledger.lookup import DatasetState, SeriesState
+from ..accounting.kernel.prices.mechanism_kind import Price
+from ..accounting.kernel.prices.registry import paper_price, price
 from ..accounting.theory.planning.planner import Plan
 from ..flows.paths import StatePaths, resolve_paths
 from ..flows.prepare import DryRun
-from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.hierarchies.build import (
     DateHierarchy,
     day_rows,
@@ -28,6 +27,8 @@ from ..mechanisms.hierarchies.build import (
     written_day,
 )
 from ..mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy
+from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from ..mechanisms.kinds.microdata import EpsilonSafeRelease, GroupCounts, StronglySafeRelease, count_keys, suppress
 from ..mechanisms.measures.counting import CountedRecords
 from ..mechanisms.measures.risk import (
     ReidentificationRisk,
@@ -37,7 +38,6 @@ from ..mechanisms.measures.risk import (
     reidentification_risk,
 )
 from ..mechanisms.measures.utility import UtilityMeasures, utility_of
-from ..mechanisms.microdata import EpsilonSafeRelease, GroupCounts, StronglySafeRelease, count_keys, suppress
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .documents.preview.write import Preview, preview
 from .documents.sheet.write import write_sheet

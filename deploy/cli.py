@@ -20,7 +20,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from ..mechanisms.errors import InputRefused, Refusal
+from ..mechanisms.kernel.errors import InputRefused, Refusal
 from .terminal.printing import escaped_streams
 from .terminal.stages import add_verbosity
 

@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..accounting.ledger.charge import RECORDS
+from ..accounting.kernel.ledger.charge import RECORDS
+from ..accounting.kernel.ledger.writer import open_writer
 from ..accounting.ledger.creation import create_ledger
-from ..accounting.ledger.writer import open_writer
 from ..flows.paths import StatePaths
-from ..mechanisms.amounts import amount_shown
+from ..mechanisms.kernel.amounts import amount_shown
 from .terminal.tables import FactTable
 
 __all__ = ["lay_out", "open_demonstration_ledger", "tell"]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..accounting.ledger.charge import charged_price
-from ..accounting.ledger.entries.codec import sorted_fields
-from ..accounting.ledger.entries.kinds import ChargedPrice, FilterCharge
-from ..accounting.ledger.lookup import DatasetState
+from ..accounting.kernel.ledger.charge import charged_price
+from ..accounting.kernel.ledger.entry_codec import sorted_fields
+from ..accounting.kernel.ledger.entry_types import ChargedPrice, FilterCharge
+from ..accounting.kernel.ledger.lookup import DatasetState
+from ..accounting.kernel.prices.registry import mechanism_record
 from ..accounting.ledger.reader import open_reader
-from ..accounting.theory.kinds.registry import mechanism_record
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source, metadata_remarks
 from ..flows.releases.kind import rehearsal_epsilon
-from ..mechanisms.amounts import amount_left, amount_shown, counted, share_shown
-from ..mechanisms.errors import InputRefused, Refusal
+from ..mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_shown
+from ..mechanisms.kernel.errors import InputRefused, Refusal
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.inputs.list import RecordFormat, SourceLayout
 from ..tasks.request import Request
@@ -123,7 +123,10 @@ def filter_charge_for(state: DatasetState, request: Request) -> FilterCharge | N
     """What a release would take of a filter budget; None of an additive one, or where it has no divergence."""
     if state.filter_budget is None:
         return None
-    from ..accounting.ledger.filter_budget import FilterBudget, filter_charge  # numerics, for a filter budget alone
+    from ..accounting.kernel.ledger.filter_budget import (  # numerics, for a filter budget alone
+        FilterBudget,
+        filter_charge,
+    )
 
     try:
         return filter_charge(

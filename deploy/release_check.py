@@ -14,7 +14,7 @@ from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..accounting.ledger.private_store.signing import PublicKey
+    from ..accounting.kernel.keys.signing import PublicKey
 
 __all__ = ["verify_release"]
 
@@ -52,7 +52,7 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
 
 def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, Any]], folder: Path) -> Iterator[str]:
-    from ..accounting.theory.kinds.registry import mechanism_of_record
+    from ..accounting.kernel.prices.registry import mechanism_of_record
     from ..flows.releases.kind import kind_of_mechanism  # with it comes what reads specifications
 
     figures = kind_of_mechanism(mechanism_of_record(certificate["mechanism"])).figures

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..mechanisms.amounts import amount_shown
-from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from ..mechanisms.kernel.amounts import amount_shown
+from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 
 if TYPE_CHECKING:
-    from ..accounting.ledger.lookup import ReleaseState
-    from ..accounting.ledger.state import Stage
+    from ..accounting.kernel.ledger.ledger_state import Stage
+    from ..accounting.kernel.ledger.lookup import ReleaseState
     from ..flows.paths import StatePaths
     from ..flows.prepare import PreparedRelease
     from .schemas.outputs import ListedRelease
@@ -142,7 +142,7 @@ def _told(
 
 def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | None, str]:
     """As `cost_so_far`, after every other writer has ended, such as a lost connection's commit."""
-    from ..accounting.ledger.writer import open_writer
+    from ..accounting.kernel.ledger.writer import open_writer
     from ..flows.unfinished import cost_so_far
 
     try:
@@ -183,7 +183,7 @@ PREFECT_ABSENT = "Failed to reach API"
 
 
 def _unwritable(home: Path) -> InputRefused | None:
-    from ..accounting.ledger.private_store.keys import require_writable
+    from ..accounting.kernel.keys.private_store import require_writable
 
     try:
         require_writable(home)
@@ -241,7 +241,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
         ledger_id: the ledger's id.
     """
     from ..accounting.certificate.verify import read_certificate
-    from ..accounting.ledger.private_store.inspection import remembered_facts
+    from ..accounting.ledger.private_store_inspection import remembered_facts
     from ..tasks.inputs.files import is_url
     from .terminal.tables import release_rows
 
@@ -317,7 +317,7 @@ def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTa
         stage: how far it is, for people.
         cost: what it has cost, as a sentence.
     """
-    from ..accounting.theory.kinds.registry import published_text
+    from ..accounting.kernel.prices.registry import published_text
     from .terminal.tables import FactTable
 
     mechanism = row["mechanism"]

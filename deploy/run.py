@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ..accounting.ledger.file_access import read_given
+from ..accounting.kernel.keys.private_files import read_given
+from ..accounting.kernel.prices.registry import mechanism_record, published_text
 from ..accounting.ledger.reader import open_reader
-from ..accounting.theory.kinds.registry import mechanism_record, published_text
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepared_release
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
-from ..mechanisms.amounts import amount_shown, share_shown
-from ..mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ..mechanisms.kernel.amounts import amount_shown, share_shown
+from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.map_selection.choice import MapChoice
 from ..mechanisms.recoding import TOLD_KEYS, told_sentences
+from ..tasks.kernel.draws import load_map
 from ..tasks.request import output_at
-from ..tasks.stages.draw_once import load_map
 from ..tasks.stages.publish import StagedRelease, certificate_of, remembered_release
 from .release_facts import charge_boundary, levels_text
 from .terminal.stages import Stages
@@ -238,7 +238,7 @@ def _payment(prepared: PreparedRelease) -> Payment:
             in_series["part"] = prepared.request.part
         shown["series"] = in_series
     if (budget := paid.filter_budget) is not None and (taken := paid.filter_charge) is not None:
-        from ..accounting.ledger.filter_budget import share_of  # numerics, for a filter budget alone
+        from ..accounting.kernel.ledger.filter_budget import share_of  # numerics, for a filter budget alone
 
         shown["filter_charge"] = {
             "order": float(taken.order),

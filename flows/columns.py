@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..accounting.theory.kinds.registry import kind_of
-from ..mechanisms.amounts import counted
-from ..mechanisms.errors import InputRefused, refused_together
+from ..accounting.kernel.prices.registry import kind_of
 from ..mechanisms.hierarchies.build import DateHierarchy, labels_beyond
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from ..mechanisms.kernel.amounts import counted
+from ..mechanisms.kernel.errors import InputRefused, refused_together
 from ..mechanisms.map_selection.choice import (
     LARGEST_ENUMERATED,
     Draw,
@@ -31,8 +31,8 @@ from ..tasks.request import AlsoFormat
 from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable, SpecTables
 
 if TYPE_CHECKING:
-    from ..mechanisms.contributions import ContributionLimit
-    from ..mechanisms.mechanism import Mechanism
+    from ..mechanisms.kernel.contributions import ContributionLimit
+    from ..mechanisms.kernel.mechanism import Mechanism
     from ..tasks.inputs.database_query import DatabaseQuery
 
 __all__ = [
@@ -534,7 +534,7 @@ def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None
     data = spec.data
     if data.person is None and data.household is None:
         return None
-    from ..mechanisms.contributions import ContributionLimit  # of releases with such a column alone
+    from ..mechanisms.kernel.contributions import ContributionLimit  # of releases with such a column alone
 
     if data.person is not None and data.household is not None:
         raise InputRefused(

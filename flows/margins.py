@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.theory.kinds.deletion import price_parts
-from ..accounting.theory.kinds.kind import Price
-from ..mechanisms.deletion import CalibratedDeletion, deletion_variance
-from ..mechanisms.errors import InputRefused
-from ..mechanisms.margins import Margin, Raked, coarser_margins, margin_sizes, rake_weights
-from ..mechanisms.microdata import GroupCounts
+from ..accounting.kernel.prices.mechanism_kind import Price
+from ..accounting.kinds.deletion_prices import price_parts
+from ..mechanisms.kernel.errors import InputRefused
+from ..mechanisms.kinds.deletion import CalibratedDeletion, deletion_variance
+from ..mechanisms.kinds.margins import Margin, Raked, coarser_margins, margin_sizes, rake_weights
+from ..mechanisms.kinds.microdata import GroupCounts
 from ..mechanisms.recoding import GeneralizationMap
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable

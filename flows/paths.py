@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
-from ..accounting.ledger.file_access import read_given
-from ..mechanisms.errors import InputRefused
+from ..accounting.kernel.keys.private_files import read_given
+from ..mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
-    from ..accounting.ledger.chain.anchor import Anchoring
+    from ..accounting.kernel.keys.anchor import Anchoring
 
 __all__ = [
     "DEFAULTS",
@@ -203,7 +203,7 @@ class StatePaths:
     @property
     def anchoring(self) -> Anchoring:
         """Who signs the heads of the chain, and where they are copied to."""
-        from ..accounting.ledger.chain.anchor import (
+        from ..accounting.kernel.keys.anchor import (
             Anchoring,  # with it comes the ledger, which a job's terminal doesn't need
         )
 

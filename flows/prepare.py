@@ -19,10 +19,7 @@ from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..accounting.ledger.charge import charged_price
-from ..accounting.ledger.entries.kinds import ChargedPrice, FreeSeriesRegistered
-from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
-from ..accounting.ledger.private_store.keys import (
+from ..accounting.kernel.keys.private_store import (
     PrivateStore,
     ReleaseFolder,
     other_names_of_source,
@@ -31,14 +28,17 @@ from ..accounting.ledger.private_store.keys import (
     require_output_not_held,
     require_private,
 )
-from ..accounting.ledger.private_store.signing import SigningKeys
+from ..accounting.kernel.keys.signing import SigningKeys
+from ..accounting.kernel.ledger.charge import charged_price
+from ..accounting.kernel.ledger.entry_types import ChargedPrice, FreeSeriesRegistered
+from ..accounting.kernel.ledger.lookup import DatasetState, needs_no_secrets
+from ..accounting.kernel.ledger.violation import Violation
+from ..accounting.kernel.prices.registry import mechanism_of_record, not_covered
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
-from ..accounting.ledger.rules.rule import Violation
-from ..accounting.theory.kinds.registry import mechanism_of_record, not_covered
-from ..mechanisms.amounts import amount_exact, amount_shown
-from ..mechanisms.errors import InputRefused
 from ..mechanisms.hierarchies.build import DateHierarchy
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
+from ..mechanisms.kernel.amounts import amount_exact, amount_shown
+from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.map_selection.choice import MapChoice
 from ..tasks.inputs.files import is_url
 from ..tasks.request import ObjectPrefix, Output, Request, digest_of_mixed
@@ -51,7 +51,7 @@ from .spec import read_spec
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..mechanisms.mixed_series import MixedSeries
+    from ..mechanisms.kinds.mixed_series import MixedSeries
     from ..tasks.inputs.list import SourceLayout
     from ..tasks.inputs.statistics_files import StoredLabels
 
@@ -271,7 +271,7 @@ def _of_its_day(
     dated = request.on_day(today)
     if dated is request or release_id is None or reader.release(release_id) is None:
         return dated
-    from ..accounting.ledger.private_store.inspection import remembered_facts  # of dated sources alone
+    from ..accounting.ledger.private_store_inspection import remembered_facts  # of dated sources alone
 
     charged = remembered_facts(home, ledger_id=reader.ledger_id, release_id=release_id).get("source_day")
     return dated if charged is None else request.on_day(date.fromisoformat(charged))
@@ -302,7 +302,7 @@ def _require_new_delivery(
     PRIVACY: that a release is missing is seen in public, so this follows from what was delivered when and from no
     record (docs/decisions/0025-deliveries.md).
     """
-    from ..accounting.ledger.private_store.inspection import remembered_facts  # of schedules alone
+    from ..accounting.ledger.private_store_inspection import remembered_facts  # of schedules alone
     from ..tasks.inputs.list import delivery_bytes
 
     delivery, last = delivery_bytes(layout.source), reader.last_published_of_series(series)
@@ -795,7 +795,7 @@ def dry_run(
         InputRefused: as `prepared_release`.
         AccountantRefused: as `prepared_release`.
     """
-    from ..accounting.ledger.private_store.inspection import copy_of_release, known_names_of_source, remembered_facts
+    from ..accounting.ledger.private_store_inspection import copy_of_release, known_names_of_source, remembered_facts
 
     check_release_id(release_id)
     _require_clock()

@@ -14,14 +14,14 @@ import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task,
 from prefect import flow
 
 from .. import accounting, mechanisms, tasks
-from ..mechanisms.errors import InputRefused, ReleaseFailed
+from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
+from ..tasks.kernel.draws import noise_draw
 from ..tasks.request import Request
 from ..tasks.stages.charge import begin_reading, close, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
-from ..tasks.stages.draw_once import noise_draw
 from ..tasks.stages.publish import StagedRelease, publish, remembered_release, write_output
 from ..tasks.stages.table import Publication
 from .prepare import PreparedRelease, layout_of_copy

@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from ..mechanisms.errors import FILL_IN, InputRefused, refused_together
-from ..mechanisms.mechanism import Mechanism
+from ..mechanisms.kernel.errors import FILL_IN, InputRefused, refused_together
+from ..mechanisms.kernel.mechanism import Mechanism
 from ..tasks.request import Output, Request
 from .columns import check_declared_values
 from .paths import read_toml

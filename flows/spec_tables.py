@@ -24,8 +24,8 @@ from pydantic import (
     model_validator,
 )
 
-from ..mechanisms.amounts import amount_exact
-from ..mechanisms.errors import InputRefused
+from ..mechanisms.kernel.amounts import amount_exact
+from ..mechanisms.kernel.errors import InputRefused
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
 from ..tasks.request import LARGEST_CODE, AlsoFormat
 from .paths import read_toml

@@ -12,12 +12,12 @@ from typing import Literal, assert_never
 
 from sqlalchemy import make_url
 
-from ..accounting.ledger.lookup import ReleaseState
-from ..accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, require_not_held
+from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_not_held
+from ..accounting.kernel.ledger.ledger_state import Stage
+from ..accounting.kernel.ledger.lookup import ReleaseState
 from ..accounting.ledger.reader import LedgerReader, open_reader
-from ..accounting.ledger.state import Stage
-from ..mechanisms.amounts import amount_shown
-from ..mechanisms.errors import AccountantRefused, InputRefused, Refusal
+from ..mechanisms.kernel.amounts import amount_shown
+from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..tasks.request import ObjectPrefix, Output, Request, output_at
 from ..tasks.stages.charge import give_up
 from ..tasks.stages.publish import discard, remembered_release, staging_folder

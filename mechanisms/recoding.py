@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .amounts import counted
 from .hierarchies.declare import Hierarchy
+from .kernel.amounts import counted
 
 __all__ = [
     "TOLD_KEYS",

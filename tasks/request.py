@@ -13,19 +13,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from ..accounting.ledger.charge import RECORDS
-from ..accounting.ledger.entries.kinds import DatasetUnit
-from ..accounting.theory.kinds.kind import Price
-from ..accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price
-from ..mechanisms.errors import InputRefused
+from ..accounting.kernel.ledger.charge import RECORDS
+from ..accounting.kernel.ledger.entry_types import DatasetUnit
+from ..accounting.kernel.prices.mechanism_kind import Price
+from ..accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price
+from ..mechanisms.kernel.errors import InputRefused
+from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.map_selection.choice import LatticeColumn, MapChoice
-from ..mechanisms.mechanism import Mechanism
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .readers.values import RecordReading
 
 if TYPE_CHECKING:
-    from ..mechanisms.biased_sampling import InclusionColumn
-    from ..mechanisms.contributions import ContributionLimit
+    from ..mechanisms.kernel.contributions import ContributionLimit
+    from ..mechanisms.kinds.biased_sampling import InclusionColumn
     from .inputs.database_query import DatabaseQuery
 
 __all__ = [

@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from ...mechanisms.errors import FILL_IN, ReleaseFailed
-from ...mechanisms.mechanism import REPLACEMENT
-from ..theory.kinds.registry import published_text
+from ...mechanisms.kernel.errors import FILL_IN, ReleaseFailed
+from ...mechanisms.kernel.mechanism import REPLACEMENT
+from ..kernel.prices.registry import published_text
 
 __all__ = ["StewardsTexts", "registry_text"]
 

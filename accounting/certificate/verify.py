@@ -14,15 +14,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.build import described_hierarchy
-from ..ledger.charge import enforced_unit, price_faults
-from ..ledger.entries.codec import sorted_fields
-from ..ledger.entries.kinds import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
-from ..ledger.entries.values import amount_of_text, differ, require_digest, require_name, require_release_id
-from ..ledger.file_access import read_given
-from ..ledger.private_store.signing import ALGORITHM, PublicKey, canonical_bytes
-from ..theory.kinds.registry import kind_of, mechanism_of_record, not_covered
+from ...mechanisms.kernel.errors import InputRefused
+from ..kernel.keys.private_files import read_given
+from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
+from ..kernel.ledger.charge import enforced_unit, price_faults
+from ..kernel.ledger.entry_codec import sorted_fields
+from ..kernel.ledger.entry_types import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
+from ..kernel.ledger.entry_values import amount_of_text, differ, require_digest, require_name, require_release_id
+from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered
 from . import write as written
 from .write import ACCOUNTING_AMOUNTS, FORMAT
 
@@ -275,7 +275,7 @@ def _filter_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     """What does not hold of what a certificate says of a filter budget, with every figure computed again."""
     if "filter_budget" not in certificate:
         return ()
-    from ..ledger.filter_budget import (  # numerics, for filters alone
+    from ..kernel.ledger.filter_budget import (  # numerics, for filters alone
         FilterBudget,
         accounting_faults,
         charge_faults,

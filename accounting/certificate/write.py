@@ -9,20 +9,20 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...mechanisms.amounts import amount_exact, share_shown
+from ...mechanisms.kernel.amounts import amount_exact, share_shown
+from ...mechanisms.kernel.mechanism import REPLACEMENT, Mechanism
+from ...mechanisms.kinds.mixed_series import MixedSeries
 from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.mechanism import REPLACEMENT, Mechanism
-from ...mechanisms.mixed_series import MixedSeries
 from ...mechanisms.recoding import GeneralizationMap
-from ..ledger.charge import DatasetContext, enforced_unit
-from ..ledger.entries.kinds import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
-from ..ledger.entries.values import amount_text
-from ..ledger.file_access import open_given
-from ..ledger.private_store.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..theory.kinds.registry import kind_of, kind_of_record, mechanism_of_record
+from ..kernel.keys.private_files import open_given
+from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
+from ..kernel.ledger.charge import DatasetContext, enforced_unit
+from ..kernel.ledger.entry_types import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
+from ..kernel.ledger.entry_values import amount_text
+from ..kernel.prices.registry import kind_of, kind_of_record, mechanism_of_record
 
 if TYPE_CHECKING:
-    from ...mechanisms.biased_sampling import InclusionColumn
+    from ...mechanisms.kinds.biased_sampling import InclusionColumn
 
 __all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
 __all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "output_files", "pays_for"]
@@ -137,7 +137,7 @@ def _filtered(context: DatasetContext) -> tuple[FilterDatasetAdded, FilterCharge
     added, taken = context.filter_budget, context.filter_charge
     if added is None or taken is None:
         return None
-    from ..ledger.filter_budget import share_of  # numerics that other certificates do without
+    from ..kernel.ledger.filter_budget import share_of  # numerics that other certificates do without
 
     return added, taken, share_of(taken, added.accounting)
 

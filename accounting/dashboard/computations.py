@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.errors import InputRefused, Refusal
-from ..ledger.entries.kinds import Fields
+from ...mechanisms.kernel.errors import InputRefused, Refusal
+from ..kernel.keys.signing import PublicKey
+from ..kernel.ledger.entry_types import Fields
+from ..kernel.prices.privacy_profile import exp_up
+from ..kernel.prices.registry import kind_of, mechanism_of_record
+from ..kernel.prices.renyi import FilterTerms
 from ..ledger.overview import composed_estimate
-from ..ledger.private_store.signing import PublicKey
 from ..ledger.reader import open_reader
-from ..theory.composition.renyi import FilterTerms
-from ..theory.kinds.registry import kind_of, mechanism_of_record
 from ..theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
 from ..theory.planning.planner import plan
-from ..theory.privacy_profile import exp_up
 
 __all__ = ["compute"]
 

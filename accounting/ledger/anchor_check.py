@@ -11,13 +11,13 @@ from typing import BinaryIO
 
 from sqlalchemy import Connection, select
 
-from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
-from .chain.anchor import LONGEST_LINE, head_of_line
-from .chain.hashing import Head
-from .database.schema import STREAMED, entry
-from .file_access import open_given
-from .private_store.signing import PublicKey
-from .transactions import last_place, ledger_id_of, stored_state
+from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from ..kernel.keys.anchor import LONGEST_LINE, head_of_line
+from ..kernel.keys.private_files import open_given
+from ..kernel.keys.signing import PublicKey
+from ..kernel.ledger.chain import Head
+from ..kernel.ledger.tables import STREAMED, entry
+from ..kernel.ledger.transactions import last_place, ledger_id_of, stored_state
 
 __all__ = ["AnchorCheck", "check_anchor"]
 

@@ -11,10 +11,22 @@ from pathlib import Path
 
 from sqlalchemy import Connection, inspect, select, text, update
 
-from ...mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from .chain.anchor import AnchorFile, Anchoring
-from .chain.hashing import Head
-from .database.schema import (
+from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ..kernel.keys.anchor import AnchorFile, Anchoring
+from ..kernel.keys.private_files import sync_folder
+from ..kernel.keys.signing import PublicKey, read_statement
+from ..kernel.ledger.chain import Head
+from ..kernel.ledger.database import (
+    keep_write_ahead_log,
+    locate,
+    open_database,
+    open_store,
+    remedy_for_unknown,
+    revision_of,
+)
+from ..kernel.ledger.entry_types import LedgerCreated
+from ..kernel.ledger.snapshot import ForgedState, bytes_of_state, signed_state
+from ..kernel.ledger.tables import (
     EARLIER_REVISIONS,
     SCHEMA_REVISION,
     UNIQUE_OF_CHARGE,
@@ -23,12 +35,7 @@ from .database.schema import (
     entry,
     snapshot,
 )
-from .database.store import keep_write_ahead_log, locate, open_database, open_store, remedy_for_unknown, revision_of
-from .entries.kinds import LedgerCreated
-from .file_access import sync_folder
-from .private_store.signing import PublicKey, read_statement
-from .snapshot import ForgedState, bytes_of_state, signed_state
-from .transactions import (
+from ..kernel.ledger.transactions import (
     ENTRY_COLUMNS,
     head_in,
     keep_snapshot,
@@ -49,7 +56,7 @@ __all__ = [
     "upgrade_tables",
 ]
 
-MIGRATIONS = Path(__file__).parent / "database" / "migrations"
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +146,7 @@ def _revision_alone(connection: Connection) -> str:
 
 def _bring_over(connection: Connection, anchoring: Anchoring, shown: str) -> None:
     """Check an earlier revision's ledger, bring it over, and check that no entry was changed by it."""
-    from .database.schema import schema_differences
+    from ..kernel.ledger.tables import schema_differences
     from .verification import Fold  # with it come all prices' modules, which creating a ledger does without
 
     fold = Fold.of(connection, EARLIER_COLUMNS)

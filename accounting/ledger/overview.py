@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from ...mechanisms.errors import InputRefused
-from ..theory.arithmetic import decimal_up, float_down
-from .entries.kinds import Fields, SeriesRegistered
-from .entries.values import Account
-from .lookup import DatasetState, ReleaseState, SeriesState
-from .state import Place, Release, Stage
-from .transactions import Look
+from ...mechanisms.kernel.errors import InputRefused
+from ..kernel.ledger.entry_types import Fields, SeriesRegistered
+from ..kernel.ledger.entry_values import Account
+from ..kernel.ledger.ledger_state import Place, Release, Stage
+from ..kernel.ledger.lookup import DatasetState, ReleaseState, SeriesState
+from ..kernel.ledger.transactions import Look
+from ..kernel.prices.arithmetic import decimal_up, float_down
 
 if TYPE_CHECKING:
-    from ..theory.composition.loss_distribution import Part
+    from ..kernel.prices.loss_distribution import Part
 
 __all__ = ["ESTIMATE_NOTE", "DatasetOverview", "Overview", "composed_estimate", "overview_of"]
 
@@ -49,11 +49,11 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
         return Decimal(0)
     if rows_per_person != 1:
         return None  # losses are composed for one record
-    from ..theory.composition.loss_distribution import (  # numerics, for an estimate alone
+    from ..kernel.prices.loss_distribution import (  # numerics, for an estimate alone
         COMPOSED_FLOOR,
         epsilon_composed,
     )
-    from ..theory.kinds.registry import kind_of, mechanism_of_record
+    from ..kernel.prices.registry import kind_of, mechanism_of_record
 
     delta = account.delta_spent
     if len(charged) * charged.total() > MOST_WORK or not COMPOSED_FLOOR <= delta < 1:

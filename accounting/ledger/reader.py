@@ -11,30 +11,30 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from ...mechanisms.errors import ReleaseFailed
-from ...mechanisms.mechanism import Mechanism
-from ..theory.kinds.kind import Price
-from ..theory.kinds.registry import mechanism_record
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.mechanism import Mechanism
+from ..kernel.keys.anchor import Anchoring
+from ..kernel.keys.signing import PublicKey
+from ..kernel.ledger.chain import Finding
+from ..kernel.ledger.charge import DatasetContext, Receipt, charged_price
+from ..kernel.ledger.database import open_store
+from ..kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
+from ..kernel.ledger.entry_types import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
+from ..kernel.ledger.ledger_state import LedgerState, Place, Token
+from ..kernel.ledger.lookup import DatasetState, RecordedLook, ReleaseState, SeriesState
+from ..kernel.ledger.rules import budget_violations, unit_violations
+from ..kernel.ledger.series_rules import all_releases_taken, other_specification
+from ..kernel.ledger.tables import STREAMED
+from ..kernel.ledger.tables import entry as entry_table
+from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking, looking_anchored
+from ..kernel.ledger.violation import Violation, known_by_name, unknown
+from ..kernel.prices.mechanism_kind import Price
+from ..kernel.prices.registry import mechanism_record
 from .anchor_check import AnchorCheck, check_anchor
-from .chain.anchor import Anchoring
-from .chain.hashing import Finding
-from .charge import DatasetContext, Receipt, charged_price
-from .database.schema import STREAMED
-from .database.schema import entry as entry_table
-from .database.store import open_store
-from .entries.codec import entry_of_bytes, sorted_fields
-from .entries.kinds import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
-from .lookup import DatasetState, RecordedLook, ReleaseState, SeriesState
 from .overview import Overview, overview_of
-from .private_store.signing import PublicKey
-from .rules.rule import Violation, known_by_name, unknown
-from .rules.series import all_releases_taken, other_specification
-from .rules.violations import budget_violations, unit_violations
-from .state import LedgerState, Place, Token
-from .transactions import Look, OpenedLedger, last_place, ledger_id_of, looking, looking_anchored
 
 if TYPE_CHECKING:
-    from .chain.checkpoint import Policy
+    from .checkpoint import Policy
     from .witnessed import WitnessCheck
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]

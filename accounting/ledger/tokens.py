@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from datetime import date
 
-from .state import Token
+from ..kernel.ledger.ledger_state import Token
 
 __all__ = ["recognised", "secret_digest", "token_text"]
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, select
 
-from ...mechanisms.errors import Refusal
-from .chain.hashing import Finding, Link, check_links, own_hash
-from .database.schema import STREAMED, as_stored, entry, schema_differences
-from .entries.codec import entry_of_bytes
-from .rules.violations import violations
-from .snapshot import bytes_of_state
-from .state import LedgerState
-from .transactions import ENTRY_COLUMNS, columns_of, stored_state
+from ...mechanisms.kernel.errors import Refusal
+from ..kernel.ledger.chain import Finding, Link, check_links, own_hash
+from ..kernel.ledger.entry_codec import entry_of_bytes
+from ..kernel.ledger.ledger_state import LedgerState
+from ..kernel.ledger.rules import violations
+from ..kernel.ledger.snapshot import bytes_of_state
+from ..kernel.ledger.tables import STREAMED, as_stored, entry, schema_differences
+from ..kernel.ledger.transactions import ENTRY_COLUMNS, columns_of, stored_state
 
 __all__ = ["Fold", "verify_ledger"]
 

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Row, select
 
-from ...mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from .chain import checkpoint as tlog
-from .chain.hashing import GENESIS, link_hash
-from .database.schema import STREAMED, entry
-from .database.store import Store, open_store
-from .entries.codec import entry_of_bytes
-from .entries.kinds import Entry, ReleaseCharged
-from .file_access import read_given, replace_private
-from .private_store.signing import PublicKey
-from .transactions import ledger_id_of, looking_anchored
+from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ..kernel.keys.private_files import read_given, replace_private
+from ..kernel.keys.signing import PublicKey
+from ..kernel.ledger.chain import GENESIS, link_hash
+from ..kernel.ledger.database import Store, open_store
+from ..kernel.ledger.entry_codec import entry_of_bytes
+from ..kernel.ledger.entry_types import Entry, ReleaseCharged
+from ..kernel.ledger.tables import STREAMED, entry
+from ..kernel.ledger.transactions import ledger_id_of, looking_anchored
+from . import checkpoint as tlog
 
 if TYPE_CHECKING:
     import httpx
 
-    from .chain.anchor import Anchoring
+    from ..kernel.keys.anchor import Anchoring
 
 __all__ = ["WitnessCheck", "check_proof", "check_witnessed", "log_key", "name_witness", "policy_of_file", "prove_entry"]
 __all__ += ["prove_since", "witness_head"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from crowdblend.accounting.theory.composition.renyi import RULE, FilterCost, FilterTerms, conversion_loss, fits
-from crowdblend.mechanisms.mechanism import ADD_REMOVE
+from crowdblend.accounting.kernel.prices.renyi import RULE, FilterCost, FilterTerms, conversion_loss, fits
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 
 from .exhibit import Exhibit
 

@@ -17,7 +17,7 @@ from tempfile import NamedTemporaryFile
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
 
 from ..desk import Desk, Job, temporary_desk
 from .exhibit import Exhibit

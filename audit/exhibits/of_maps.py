@@ -7,15 +7,15 @@ import os
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.microdata import price_selected
-from crowdblend.accounting.theory.kinds.registry import price as price_of
+from crowdblend.accounting.kernel.prices.registry import price as price_of
+from crowdblend.accounting.kinds.microdata_prices import price_selected
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
-from crowdblend.mechanisms.deletion import DeletionRelease, delete_records, draw_deletions
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, delete_records, draw_deletions
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.map_selection.choice import draw_map, group_threshold
-from crowdblend.mechanisms.microdata import StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
 
 from ..statistics.cases_of_choices import LATTICE, LEAVES_OF_G, RELEASE, qualities, records_by_leaf, tied_pair
 from ..statistics.confidence import epsilon_lower

@@ -8,10 +8,10 @@ import os
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions, sample_commitment
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions, sample_commitment
+from crowdblend.mechanisms.kinds.answers import CountAnswer, Tally, answered
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 from ..desk import Job, temporary_desk
 from ..statistics.confidence import epsilon_lower

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from crowdblend.flows.spec_tables import REFUSED
-from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
+from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
 
 from ..theory.noise_ratio import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise, worst_ratio
 

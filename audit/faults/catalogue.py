@@ -44,7 +44,7 @@ FAULTS = (
     Fault(
         name="k-off-by-one",
         what="groups of k − 1 sampled records are published",
-        file="mechanisms/microdata.py",
+        file="mechanisms/kinds/microdata.py",
         old="np.flatnonzero(counts >= k)",
         new="np.flatnonzero(counts >= k - 1)",
         detectors=(SAFE, "pytest tests/mechanisms/test_suppression.py"),
@@ -53,7 +53,7 @@ FAULTS = (
     Fault(
         name="rate-5-percent-up",
         what="the coins keep 5% more records than declared",
-        file="mechanisms/sampling.py",
+        file="mechanisms/kernel/sampling.py",
         old="return int(Fraction(rate) * (1 << 64))",
         new="return int(Fraction(rate) * Fraction(21, 20) * (1 << 64))",
         detectors=(SAFE, FLOW, "pytest tests/mechanisms/test_sampling.py"),
@@ -62,7 +62,7 @@ FAULTS = (
     Fault(
         name="sample-reused",
         what="every release draws the same sampling key",
-        file="accounting/ledger/private_store/keys.py",
+        file="accounting/kernel/keys/private_store.py",
         old="        key = randomness(KEY_BYTES)\n",
         new="        key = bytes(KEY_BYTES - 1) + b'\\x01'\n",
         detectors=("audit statistics flow-safe-csv 0.01", "pytest tests/accounting/ledger/test_keystore.py"),
@@ -71,7 +71,7 @@ FAULTS = (
     Fault(
         name="charge-dropped",
         what="a data set's first charge is left out of its sum",
-        file="accounting/ledger/entries/values.py",
+        file="accounting/kernel/ledger/entry_values.py",
         old="spent = _sum(self.epsilon_spent, epsilon), _sum(",
         new="spent = _sum(self.epsilon_spent, epsilon) if self.epsilon_spent else Decimal('1e-15'), _sum(",
         detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
@@ -80,7 +80,7 @@ FAULTS = (
     Fault(
         name="chain-hash-skipped",
         what="an entry's hash doesn't cover the hash before it",
-        file="accounting/ledger/chain/hashing.py",
+        file="accounting/kernel/ledger/chain.py",
         old="hashlib.sha256(LINK_DOMAIN + bytes.fromhex(previous) + position",
         new="hashlib.sha256(LINK_DOMAIN + bytes(32) + position",
         detectors=("pytest tests/accounting/ledger/test_ledger_chain.py",),
@@ -89,7 +89,7 @@ FAULTS = (
     Fault(
         name="ties-kept",
         what="coins are rounded to a byte: every record whose first byte ties is kept",
-        file="mechanisms/sampling.py",
+        file="mechanisms/kernel/sampling.py",
         old="            marks[dropped] = False\n",
         new="            dropped.sort()\n",
         detectors=(SAFE, "pytest tests/mechanisms/test_sampling.py"),
@@ -97,7 +97,7 @@ FAULTS = (
     Fault(
         name="chunks-share-coins",
         what="the number of the row group is left out of the nonce",
-        file="mechanisms/sampling.py",
+        file="mechanisms/kernel/sampling.py",
         old="0, chunk.file, chunk.block, (_LAYOUT",
         new="0, chunk.file, 0, (_LAYOUT",
         detectors=("pytest tests/mechanisms/test_sampling.py",),
@@ -140,7 +140,7 @@ FAULTS = (
     Fault(
         name="bare-digest",
         what="the fingerprint of the input is a digest without a key",
-        file="accounting/ledger/private_store/keys.py",
+        file="accounting/kernel/keys/private_store.py",
         old="return hmac.new(key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()",
         new="return hashlib.sha256(content).hexdigest()",
         detectors=("pytest tests/accounting/ledger/test_keystore.py",),
@@ -164,7 +164,7 @@ FAULTS = (
     Fault(
         name="sensitivity-halved",
         what="a sum's noise is for half its sensitivity",
-        file="mechanisms/answers.py",
+        file="mechanisms/kinds/answers.py",
         old="max(abs(lower), abs(upper)) * moved)",
         new="max(abs(lower), abs(upper)) * moved, 2)",
         detectors=("audit statistics sum 0.05", "pytest tests/mechanisms/test_answers.py"),
@@ -172,7 +172,7 @@ FAULTS = (
     Fault(
         name="scale-for-half-the-noise",
         what="the noise's scale is half of what it should be",
-        file="mechanisms/noise.py",
+        file="mechanisms/kernel/noise.py",
         old="return _double_up(Fraction(self.sensitivity) / Fraction(self.epsilon))",
         new="return _double_up(Fraction(self.sensitivity) / Fraction(2 * self.epsilon))",
         detectors=("audit statistics count 0.05", "pytest tests/mechanisms/test_noise.py"),
@@ -180,7 +180,7 @@ FAULTS = (
     Fault(
         name="exact-zeros",
         what="empty cells of a noisy histogram stay exact",
-        file="mechanisms/histogram.py",
+        file="mechanisms/kinds/histogram.py",
         old="    small = np.flatnonzero(counts < mechanism.k)\n",
         new="    small = np.flatnonzero((counts < mechanism.k) & (counts > 0))\n",
         detectors=("audit statistics noisy-histogram 0.2", "pytest tests/mechanisms/test_histogram.py"),
@@ -204,7 +204,7 @@ FAULTS = (
     Fault(
         name="flips-for-twice-epsilon",
         what="a sketch's bits are flipped with 1/(e^ε + 1)",
-        file="mechanisms/local_reports/sketch.py",
+        file="mechanisms/kinds/sketch.py",
         old="_DIGITS.divide(self.epsilon, Decimal(2))",
         new="_DIGITS.divide(self.epsilon, Decimal(1))",
         detectors=("audit statistics count-mean-sketch 0.05", "pytest tests/mechanisms/test_count_sketch.py"),
@@ -212,7 +212,7 @@ FAULTS = (
     Fault(
         name="one-direction-forgotten",
         what="the profile is that of removing a record alone",
-        file="accounting/theory/privacy_profile.py",
+        file="accounting/kernel/prices/privacy_profile.py",
         old="return np.asarray(np.maximum(adding, removing), dtype=np.float64)",
         new="return np.where(adding < removing, adding, removing - 1e-3)",
         detectors=(SAFE, "pytest tests/accounting/theory/test_exact_profile.py"),
@@ -220,7 +220,7 @@ FAULTS = (
     Fault(
         name="limit-not-applied",
         what="all records of a person count, however many may",
-        file="mechanisms/contributions.py",
+        file="mechanisms/kernel/contributions.py",
         old="np.repeat(totals <= most, sizes)",
         new="np.repeat(totals > 0, sizes)",
         detectors=("audit statistics over-contributor-1 0.05", PERSONS),
@@ -228,7 +228,7 @@ FAULTS = (
     Fault(
         name="limit-after-coins",
         what="of a person's records those count whose coins fall best",
-        file="mechanisms/contributions.py",
+        file="mechanisms/kernel/contributions.py",
         old="| (ranks >> bits)",
         new="| (coins >> bits)",
         detectors=("audit statistics over-contributor-1 0.05", PERSONS),
@@ -236,7 +236,7 @@ FAULTS = (
     Fault(
         name="persons-equal-records-share-coins",
         what="a person's equal records have one coin",
-        file="mechanisms/contributions.py",
+        file="mechanisms/kernel/contributions.py",
         old="        state[:, 1] ^= occurrences.astype(np.uint64)\n",
         new="",
         detectors=("audit statistics over-contributor-2 0.2", PERSONS),
@@ -244,7 +244,7 @@ FAULTS = (
     Fault(
         name="series-one-short",
         what="a series is priced for one release fewer",
-        file="accounting/theory/composition/loss_distribution.py",
+        file="accounting/kernel/prices/loss_distribution.py",
         old="[power(measure, times, cut=cut)",
         new="[power(measure, max(1, times - 1), cut=cut)",
         detectors=("pytest tests/accounting/theory/test_composition.py",),
@@ -252,7 +252,7 @@ FAULTS = (
     Fault(
         name="filter-of-one-direction",
         what="a release takes of a filter budget what removing the person does alone",
-        file="accounting/theory/composition/renyi.py",
+        file="accounting/kernel/prices/renyi.py",
         old="for cover in _covers(part, negligible)]",
         new="for cover in _covers(part, negligible)[-1:]]",
         detectors=(FILTER, ADVERSARY),
@@ -260,7 +260,7 @@ FAULTS = (
     Fault(
         name="filter-tails-not-counted",
         what="the tails that releases cut off are not added up",
-        file="accounting/theory/composition/renyi.py",
+        file="accounting/kernel/prices/renyi.py",
         old=" and tail <= terms.tail_delta",
         new="",
         detectors=(FILTER, ADVERSARY, "audit exhibits running-tails"),
@@ -268,7 +268,7 @@ FAULTS = (
     Fault(
         name="filter-follows-the-tails",
         what="a filter's allowance follows what the tails have spent so far",
-        file="accounting/theory/composition/renyi.py",
+        file="accounting/kernel/prices/renyi.py",
         old="    return divergence <= terms.allowance and tail <= terms.tail_delta",
         new="    left = terms.delta - tail\n"
         "    return left > 0 and divergence <= terms.epsilon - conversion_loss(terms.order, left)",
@@ -277,7 +277,7 @@ FAULTS = (
     Fault(
         name="filter-without-infinite-losses",
         what="what gives a person away for sure is left out of a release's divergence",
-        file="accounting/theory/composition/renyi.py",
+        file="accounting/kernel/prices/renyi.py",
         old="    losses, masses, infinite = cover\n",
         new="    losses, masses, infinite = cover.losses, cover.masses, 0.0 * cover.infinite\n",
         detectors=(FILTER,),
@@ -285,7 +285,7 @@ FAULTS = (
     Fault(
         name="game-read-along-a-line",
         what="the epsilon of a game is read between two states along a line in the loss, where its value is concave",
-        file="accounting/theory/composition/series_game.py",
+        file="accounting/kernel/prices/series_game.py",
         old="    return min(-math.log(reached) + 1e-15, -float(states[here]))",
         new="    part = (delta - values[here]) / (values[there] - values[here])\n"
         "    return -float(states[here] + part * (states[there] - states[here]))",
@@ -294,7 +294,7 @@ FAULTS = (
     Fault(
         name="game-delta-along-a-line",
         what="the delta of a game is read between two states along a line in the loss",
-        file="accounting/theory/composition/series_game.py",
+        file="accounting/kernel/prices/series_game.py",
         old="    share = min(max((place - x) / (y - x), 0.0), 1.0)\n",
         new="    share, x, y, place = (state - states[here]) / (states[here + 1] - states[here]), 1.0, 1.0, 1.0\n",
         detectors=(GAME,),
@@ -302,7 +302,7 @@ FAULTS = (
     Fault(
         name="filter-accounting-not-checked",
         what="what a charge says that it takes of a filter budget is believed",
-        file="accounting/ledger/rules/violations.py",
+        file="accounting/kernel/ledger/rules.py",
         old="    yield from _of_accounting(entry, known.added)\n",
         new="",
         detectors=(FILTER_ENTRIES,),
@@ -310,7 +310,7 @@ FAULTS = (
     Fault(
         name="filter-order-after-the-fact",
         what="a charge's divergence is checked by the order that the charge names",
-        file="accounting/ledger/filter_budget.py",
+        file="accounting/kernel/ledger/filter_budget.py",
         old="        tails = tails_of(budget.terms, found",
         new="        import dataclasses\n\n"
         "        own = dataclasses.replace(budget.accounting, order=taken.order)\n"
@@ -321,7 +321,7 @@ FAULTS = (
     Fault(
         name="filter-tails-not-charged",
         what="what a charge cuts off is not added up in the data set's account",
-        file="accounting/ledger/state.py",
+        file="accounting/kernel/ledger/ledger_state.py",
         old="(of_filter.divergence, of_filter.tail)",
         new="(of_filter.divergence, Decimal(0))",
         detectors=(FILTER_ENTRIES,),
@@ -329,7 +329,7 @@ FAULTS = (
     Fault(
         name="records-of-a-person-ignored",
         what="a price for several records of a person is that for one",
-        file="accounting/theory/kinds/registry.py",
+        file="accounting/kernel/prices/registry.py",
         old="    if rows_per_person == 1:\n        return kind.price(",
         new="    if rows_per_person < 10_000:\n        return kind.price(",
         detectors=("audit statistics two-records 0.2", "pytest tests/accounting/theory/test_group_privacy.py"),
@@ -345,7 +345,7 @@ FAULTS = (
     Fault(
         name="budget-not-held",
         what="a charge past the budget of δ is allowed",
-        file="accounting/ledger/entries/values.py",
+        file="accounting/kernel/ledger/entry_values.py",
         old="self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget",
         new="self.epsilon_spent <= self.epsilon_budget",
         detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
@@ -353,7 +353,7 @@ FAULTS = (
     Fault(
         name="deletion-from-the-parents-count",
         what="a later stage deletes from all records of a group, published ones among them",
-        file="mechanisms/deletion.py",
+        file="mechanisms/kinds/deletion.py",
         old="np.add.at(left, parents, counts - published)",
         new="np.add.at(left, parents, counts)",
         detectors=(DELETION, "pytest tests/flows/test_deletion.py -k three_stages"),
@@ -361,7 +361,7 @@ FAULTS = (
     Fault(
         name="deletion-counts-what-k-kept-back-twice",
         what="records of groups that k kept back go on to the next stage twice",
-        file="mechanisms/deletion.py",
+        file="mechanisms/kinds/deletion.py",
         old="np.add.at(left, parents, counts - published)",
         new="np.add.at(left, parents, counts - published + np.where(published, 0, counts))",
         detectors=("audit statistics deletion-two-stages 0.05", DELETION),
@@ -369,7 +369,7 @@ FAULTS = (
     Fault(
         name="deletion-tests-k-on-all-records",
         what="k is tested on a group's records, not on what is left of them",
-        file="mechanisms/deletion.py",
+        file="mechanisms/kinds/deletion.py",
         old="    kept[kept < max(k, 1)] = 0\n",
         new="    kept[(kept < 0) | (counts < max(k, 1))] = 0\n",
         detectors=("audit statistics deletion-one-stage 0.05", DELETION),
@@ -377,7 +377,7 @@ FAULTS = (
     Fault(
         name="deletion-draws-off-by-one",
         what="one record fewer is deleted than drawn: none has the weight of none and of one",
-        file="mechanisms/deletion.py",
+        file="mechanisms/kinds/deletion.py",
         old="draws[start : start + size] = high\n",
         new="draws[start : start + size] = np.maximum(high - 1, 0)\n",
         detectors=("audit statistics deletion-one-stage 0.05", DELETION),
@@ -385,7 +385,7 @@ FAULTS = (
     Fault(
         name="deletion-weights-of-the-stage-before",
         what="records of the last stage but one stand for deleted ones, which were not lost",
-        file="mechanisms/deletion.py",
+        file="mechanisms/kinds/deletion.py",
         old="    if stage < release.stages:\n",
         new="    if stage < release.stages - 1:\n",
         detectors=(DELETION,),
@@ -401,7 +401,7 @@ FAULTS = (
     Fault(
         name="deletion-priced-by-another-law",
         what="a deletion is priced by probabilities in floating point, not by the weights that are drawn from",
-        file="accounting/theory/kinds/deletion.py",
+        file="accounting/kinds/deletion_prices.py",
         old="    weights, shift = deletion_weights(noise), (0,) * records\n",
         new="    weights, shift = tuple(int(float(w)) for w in deletion_weights(noise)), (0,) * records\n",
         detectors=("pytest tests/accounting/theory/test_deletion_prices.py",),
@@ -409,7 +409,7 @@ FAULTS = (
     Fault(
         name="deletion-stages-uncounted",
         what="a chain of stages is priced as one stage",
-        file="accounting/theory/kinds/deletion.py",
+        file="accounting/kinds/deletion_prices.py",
         old="Counter({mechanism.noise: mechanism.stages})",
         new="Counter({mechanism.noise: 1})",
         detectors=(
@@ -420,7 +420,7 @@ FAULTS = (
     Fault(
         name="margins-uncounted",
         what="margins beside a deletion release are published and not priced",
-        file="accounting/theory/kinds/deletion.py",
+        file="accounting/kinds/deletion_prices.py",
         old="draws[mechanism.margin_noise] += mechanism.margins",
         new="draws[mechanism.margin_noise] += 0",
         detectors=("pytest tests/accounting/theory/test_deletion_prices.py -k margins",),
@@ -428,7 +428,7 @@ FAULTS = (
     Fault(
         name="margins-of-the-stages-noise-uncounted",
         what="margins whose noise is the stages' own take their place in the price instead of adding to them",
-        file="accounting/theory/kinds/deletion.py",
+        file="accounting/kinds/deletion_prices.py",
         old="draws[mechanism.margin_noise] += mechanism.margins",
         new="draws[mechanism.margin_noise] = mechanism.margins",
         detectors=("pytest tests/accounting/theory/test_deletion_prices.py -k margins",),
@@ -436,7 +436,7 @@ FAULTS = (
     Fault(
         name="margins-without-a-draw-where-empty",
         what="a margin's cells without records have the least noise that there is, always",
-        file="mechanisms/margins.py",
+        file="mechanisms/kinds/margins.py",
         old="    return whole + draw_deletions(",
         new="    return whole + (whole > 0) * draw_deletions(",
         detectors=("pytest tests/mechanisms/test_margins.py", "pytest tests/flows/test_margins.py -k declared"),

@@ -15,11 +15,11 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.deploy import cli
 from crowdblend.flows.paths import StatePaths
 

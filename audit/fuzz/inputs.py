@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from crowdblend.flows.prepare import prepared_release
-from crowdblend.mechanisms.errors import InputRefused, Refusal, ReleaseFailed
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.microdata import GroupCounts
+from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
+from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
-from crowdblend.accounting.ledger.chain.anchor import DOMAIN as ANCHOR_DOMAIN
-from crowdblend.accounting.ledger.chain.hashing import link_hash
-from crowdblend.accounting.ledger.charge import DatasetContext, ReleaseCharge
-from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.ledger.private_store.signing import canonical_bytes, read_public_keys
+from crowdblend.accounting.kernel.keys.anchor import DOMAIN as ANCHOR_DOMAIN
+from crowdblend.accounting.kernel.keys.signing import canonical_bytes, read_public_keys
+from crowdblend.accounting.kernel.ledger.chain import link_hash
+from crowdblend.accounting.kernel.ledger.charge import DatasetContext, ReleaseCharge
+from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
 from crowdblend.flows.prepare import prepared_release
-from crowdblend.mechanisms.errors import InputRefused, Refusal
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 from .desk import DAY, Desk, Fault, Run, furnished_desk, said

@@ -25,7 +25,7 @@ def tell(counts, kept):
     print(f"{(~kept).sum()} groups suppressed", file=sys.stderr)
 """,
     "the key outlives its release": """
-from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
+from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
 ReleaseFolder.destroy_key = lambda self: None
 """,
     "the key is a parameter of a Prefect task": """
@@ -40,7 +40,7 @@ flow.count_stage = telling
 """,
     "a stage's result is kept by Prefect": """
 import crowdblend.flows.release as flow
-import crowdblend.mechanisms.sampling as sampling
+import crowdblend.mechanisms.kernel.sampling as sampling
 from prefect import task
 counted = flow.count_stage
 def telling(**given):

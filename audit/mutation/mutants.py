@@ -38,18 +38,18 @@ SCOPE = _sources("mechanisms", *(f"accounting/{place}" for place in ACCOUNTING))
 # Where a change that no test notices would cost privacy at once: coins, threshold, deletion, prices, rules.
 DECISIVE = frozenset(
     _sources(
-        "mechanisms/deletion.py",
-        "mechanisms/sampling.py",
-        "mechanisms/microdata.py",
-        "accounting/ledger/charge.py",
-        "accounting/ledger/entries/values.py",
-        "accounting/ledger/rules/series.py",
-        "accounting/ledger/rules/violations.py",
-        "accounting/ledger/state.py",
-        "accounting/theory/kinds/deletion.py",
-        "accounting/theory/kinds/microdata.py",
-        "accounting/theory/kinds/registry.py",
-        "accounting/theory/privacy_profile.py",
+        "mechanisms/kinds/deletion.py",
+        "mechanisms/kernel/sampling.py",
+        "mechanisms/kinds/microdata.py",
+        "accounting/kernel/ledger/charge.py",
+        "accounting/kernel/ledger/entry_values.py",
+        "accounting/kernel/ledger/series_rules.py",
+        "accounting/kernel/ledger/rules.py",
+        "accounting/kernel/ledger/ledger_state.py",
+        "accounting/kinds/deletion_prices.py",
+        "accounting/kinds/microdata_prices.py",
+        "accounting/kernel/prices/registry.py",
+        "accounting/kernel/prices/privacy_profile.py",
     )
 )
 LEFT_OUT = ("core/NoOp",)

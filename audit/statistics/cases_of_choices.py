@@ -7,11 +7,11 @@ from decimal import Decimal
 from functools import cache
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.microdata import price_selected
+from crowdblend.accounting.kinds.microdata_prices import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, draw_map, group_threshold, walk
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease
 from numpy.typing import NDArray
 
 from .cases import Case, Draw, Pair

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.biased_sampling import price_biased_counts
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.accounting.theory.privacy_profile import epsilon_exact
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.contributions import ContributionKeys, chosen_counts, sorted_records
-from crowdblend.mechanisms.histogram import SuppressedHistogram, suppressed_counts
-from crowdblend.mechanisms.microdata import StronglySafeRelease, count_keys, suppress
-from crowdblend.mechanisms.points import SyntheticPoints, cell_numbers, points_of_counts
-from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
+from crowdblend.accounting.kernel.prices.privacy_profile import epsilon_exact
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds.biased_sampling_prices import price_biased_counts
+from crowdblend.mechanisms.kernel.contributions import ContributionKeys, chosen_counts, sorted_records
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram, suppressed_counts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, count_keys, suppress
+from crowdblend.mechanisms.kinds.points import SyntheticPoints, cell_numbers, points_of_counts
 from numpy.typing import NDArray
 from scipy.stats import binom
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.deletion import (
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kinds.deletion import (
     DeletionNoise,
     DeletionRelease,
     GaussianDeletion,

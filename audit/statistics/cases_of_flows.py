@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from crowdblend.accounting.theory.kinds.microdata import price_selected
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.answers import CountAnswer, Tally, answered
-from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds.microdata_prices import price_selected
+from crowdblend.mechanisms.kinds.answers import CountAnswer, Tally, answered
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, noisy_counts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from numpy import array, full, int64, zeros
 
 from .cases import Case, Draw, Pair

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.answers import Answer, CountAnswer, MeanAnswer, SumAnswer, Tally, answered
-from crowdblend.mechanisms.histogram import (
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kinds.answers import Answer, CountAnswer, MeanAnswer, SumAnswer, Tally, answered
+from crowdblend.mechanisms.kinds.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
     noisy_counts,
     outlier_private_counts,
 )
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts, flipped
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, hash_positions
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts, flipped
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, hash_positions
 from numpy.typing import NDArray
 
 from ..theory.noise_ratio import CoinFlipNoise, coin_flip_draws, worst_ratio

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from crowdblend.accounting.theory.arithmetic import add_up, decimal_up, exp_up, multiply_up
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kernel.prices.arithmetic import add_up, decimal_up, exp_up, multiply_up
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 __all__ = ["for_group", "for_replacement", "post_processed", "randomly_chosen"]
 

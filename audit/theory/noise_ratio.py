@@ -8,11 +8,11 @@ from decimal import Decimal
 from typing import assert_never
 
 import numpy as np
-from crowdblend.accounting.theory.arithmetic import decimal_up, divide_up, log_up, multiply_up
-from crowdblend.mechanisms.amounts import amount_shown
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.mechanism import Randomness
-from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
+from crowdblend.accounting.kernel.prices.arithmetic import decimal_up, divide_up, log_up, multiply_up
+from crowdblend.mechanisms.kernel.amounts import amount_shown
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import Randomness
+from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
 from numpy.typing import NDArray
 
 __all__ = [

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, hash_positions
+from crowdblend.mechanisms.kinds.krandomization import KRandomization
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, hash_positions
 from numpy.typing import NDArray
 
 __all__ = ["expected_estimate", "variance_given_hashes", "variance_over_hashes", "variances"]

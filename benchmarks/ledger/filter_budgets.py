@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 
-from crowdblend.accounting.theory.composition.renyi import filter_cost, tail_for
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kernel.prices.renyi import filter_cost, tail_for
 from crowdblend.accounting.theory.planning.filter_terms import least_terms
-from crowdblend.mechanisms.amounts import amount_exact
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.amounts import amount_exact
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 from ..whole_run import write_between
 

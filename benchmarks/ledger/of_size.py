@@ -10,10 +10,10 @@ from decimal import Decimal
 from functools import cache
 from itertools import count
 
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.entries.kinds import (
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetAdded,
     Entry,
     ReleaseAbandoned,
@@ -21,12 +21,12 @@ from crowdblend.accounting.ledger.entries.kinds import (
     ReleaseReading,
     ReleaseRefused,
 )
-from crowdblend.accounting.ledger.rules.violations import violations
-from crowdblend.accounting.ledger.state import LedgerState
-from crowdblend.accounting.ledger.transactions import writing
-from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
+from crowdblend.accounting.kernel.ledger.rules import violations
+from crowdblend.accounting.kernel.ledger.transactions import writing
+from crowdblend.accounting.kernel.prices.mechanism_kind import Price
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 __all__ = ["charge_of", "grow"]
 

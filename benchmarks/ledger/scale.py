@@ -21,15 +21,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchor import Anchoring, line_of_head
-from crowdblend.accounting.ledger.chain.hashing import Head
+from crowdblend.accounting.kernel.keys.anchor import Anchoring, line_of_head
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.kernel.ledger.chain import Head
+from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.tables import STREAMED, entry
+from crowdblend.accounting.kernel.ledger.transactions import last_place
+from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.database.schema import STREAMED, entry
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.transactions import last_place
-from crowdblend.accounting.ledger.writer import open_writer
 from sqlalchemy import select
 
 from ..whole_run import machine, write_between

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-from crowdblend.mechanisms.local_reports.krandomization import flipped
-from crowdblend.mechanisms.local_reports.sketch import encode
+from crowdblend.mechanisms.kinds.krandomization import flipped
+from crowdblend.mechanisms.kinds.sketch import encode
 from crowdblend.tasks.readers.report_files import sketch_table, vector_table
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, estimated_distribution
-from crowdblend.mechanisms.local_reports.krandomization import standard_errors as vector_errors
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, estimated_counts, hash_positions, standard_error
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, estimated_distribution
+from crowdblend.mechanisms.kinds.krandomization import standard_errors as vector_errors
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, estimated_counts, hash_positions, standard_error
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from crowdblend.accounting.theory.privacy_profile import (
+from crowdblend.accounting.kernel.prices.privacy_profile import (
     delta_exact,
     delta_paper,
     epsilon_exact,

@@ -77,11 +77,11 @@ def ours_on_cluster(workers: int, question: Question) -> Callable[[], Answer]:
 
 
 def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
-    from crowdblend.accounting.ledger.private_store.keys import KeyRef
+    from crowdblend.accounting.kernel.keys.private_store import KeyRef
     from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-    from crowdblend.mechanisms.microdata import suppress
+    from crowdblend.mechanisms.kernel.sampling import sample_commitment
+    from crowdblend.mechanisms.kinds.microdata import suppress
     from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-    from crowdblend.mechanisms.sampling import sample_commitment
     from crowdblend.tasks.counting.chunks import plan_chunks
     from crowdblend.tasks.counting.group_counts import count_job, group_counts
     from crowdblend.tasks.inputs.list import check_metadata, list_source

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting.chunks import plan_chunks, with_quote_states
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts

@@ -27,11 +27,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from crowdblend.accounting.ledger.private_store.keys import KeyRef
+from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, draw_map, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts

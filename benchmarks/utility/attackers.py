@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
     GaussianDeletion,

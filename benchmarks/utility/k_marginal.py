@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from crowdblend.accounting.theory.planning.planner import least_k
 from crowdblend.deploy.api import add_dataset, release
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.margins import rake_weights
+from crowdblend.mechanisms.kinds.margins import rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap
 from numpy.typing import NDArray
 

@@ -19,9 +19,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from crowdblend.accounting.theory.kinds.microdata import price_selected
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds.microdata_prices import price_selected
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease, sum_counts
 from crowdblend.mechanisms.map_selection.choice import (
     Lattice,
     LatticeColumn,
@@ -31,7 +32,6 @@ from crowdblend.mechanisms.map_selection.choice import (
     information_kept,
 )
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease, sum_counts
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts

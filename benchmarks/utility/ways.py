@@ -30,7 +30,8 @@ from crowdblend.accounting.theory.planning.inversion import Target, least_k_of_p
 from crowdblend.accounting.theory.planning.planner import least_k
 from crowdblend.deploy.documents.sheet.bounds import BinomialBounds, CountBounds, NormalBounds, deletion_bounds
 from crowdblend.flows.margins import raked_weights
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     delete_records,
     deletion_variance,
@@ -38,9 +39,8 @@ from crowdblend.mechanisms.deletion import (
     expected_deletion,
     record_weights,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.margins import noisy_margins, split_margins
-from crowdblend.mechanisms.microdata import GroupCounts, count_keys, suppress
+from crowdblend.mechanisms.kinds.margins import noisy_margins, split_margins
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, count_keys, suppress
 from crowdblend.mechanisms.recoding import coarsened
 from numpy.typing import NDArray
 from scipy.stats import binom

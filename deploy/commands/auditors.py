@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ...flows.paths import resolve_paths
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
 
 if TYPE_CHECKING:
     from ...accounting.dashboard.server.access import Network
-    from ...accounting.ledger.chain.checkpoint import NoteKey
-    from ...accounting.ledger.state import Token
+    from ...accounting.kernel.ledger.ledger_state import Token
+    from ...accounting.ledger.checkpoint import NoteKey
     from ..schemas.outputs import KeysShown, TokenRow
 
 __all__ = ["dashboard", "key", "token", "witness"]
@@ -62,7 +62,7 @@ def dashboard(
         raise InputRefused("a public key checks an anchor, and none is given.", where="--public-key")
     from ...accounting.dashboard.server.access import Options, is_loopback
     from ...accounting.dashboard.server.app import serve, to_standard_error
-    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.kernel.keys.signing import read_public_keys
 
     options = Options(
         ledger_url=resolve_paths(ledger_url=ledger_url).ledger_url,
@@ -117,7 +117,7 @@ def token() -> None:
 @AS_JSON
 def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) -> None:
     """Let somebody look; prints the token once, and the ledger keeps its digest alone."""
-    from ...accounting.ledger.writer import open_writer
+    from ...accounting.kernel.ledger.writer import open_writer
 
     state_paths, today = resolve_paths(ledger_url=ledger_url), _today()
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
@@ -169,7 +169,7 @@ def list_tokens(ledger_url: str | None, as_json: bool) -> None:
 @LEDGER
 def revoke(name: str, ledger_url: str | None) -> None:
     """Revoke a token by its NAME or id; it opens nothing from the next request on."""
-    from ...accounting.ledger.writer import open_writer
+    from ...accounting.kernel.ledger.writer import open_writer
 
     state_paths = resolve_paths(ledger_url=ledger_url)
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
@@ -323,7 +323,7 @@ def _witness_home() -> Path:
 
 
 def _key_of_ledger(text: str) -> NoteKey:
-    from ...accounting.ledger.chain.checkpoint import PLAIN, read_note_key
+    from ...accounting.ledger.checkpoint import PLAIN, read_note_key
 
     try:
         key = read_note_key(text)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ...flows.paths import resolve_paths
-from ...mechanisms.errors import FILL_IN, InputRefused, ReleaseFailed
+from ...mechanisms.kernel.errors import FILL_IN, InputRefused, ReleaseFailed
 from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
 __all__ = ["preview", "registry", "report", "sheet"]
@@ -69,7 +69,7 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     """
     from ...accounting.certificate.registry_entry import StewardsTexts, registry_text
     from ...accounting.certificate.verify import read_certificate, verify_certificate
-    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.kernel.keys.signing import read_public_keys
 
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)

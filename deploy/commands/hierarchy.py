@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from ..cli import AS_JSON, FILE, CommandGroup
 
 if TYPE_CHECKING:
@@ -171,9 +171,9 @@ def parents(codes: Path, separator: str | None, encoding: str, header: bool, out
 
 
 def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None = None) -> None:
-    from ...mechanisms.amounts import counted
     from ...mechanisms.hierarchies.check import hierarchy_faults
     from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+    from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.hierarchy_files import hierarchy_text
     from .output_guard import require_elsewhere, write_new
 
@@ -231,7 +231,6 @@ hierarchy.add_command(build)
 @AS_JSON
 def check(file: Path, domain: Path | None, lower: int | None, upper: int | None, encoding: str, as_json: bool) -> int:
     """Find everything that is wrong with a hierarchy, with file and line; leaves with 2 where anything is."""
-    from ...mechanisms.amounts import counted
     from ...mechanisms.hierarchies.check import (
         HierarchyFault,
         domain_faults,
@@ -239,6 +238,7 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
         hierarchy_faults,
         hierarchy_remarks,
     )
+    from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.hierarchy_files import is_utf8, read_hierarchy, read_peer_rows
 
     declared = _domain(domain, lower, upper, encoding=encoding)
@@ -304,9 +304,9 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     A level `*` is added on top where there is none. Values are taken as they are written; what is wrong is said with
     its line, and then nothing is written.
     """
-    from ...mechanisms.amounts import counted
     from ...mechanisms.hierarchies.check import hierarchy_faults, hierarchy_remarks
     from ...mechanisms.hierarchies.declare import ValueHierarchy
+    from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.hierarchy_files import hierarchy_text, read_peer_rows
     from .output_guard import require_elsewhere, write_new
 

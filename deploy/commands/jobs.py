@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...accounting.ledger.file_access import private_folder, replace_private
+from ...accounting.kernel.keys.private_files import private_folder, replace_private
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.errors import AccountantRefused, InputRefused, Refusal
+from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..cli import AS_JSON, FILE, LEDGER, NEW, begins_another
 from ..terminal.stages import Stages, process_begun
 
@@ -476,7 +476,7 @@ def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:
 
 def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
     """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
-    from ...accounting.ledger.private_store.inspection import is_held
+    from ...accounting.ledger.private_store_inspection import is_held
     from ...accounting.ledger.reader import open_reader
     from ...flows.unfinished import commands_for, cost_so_far
 

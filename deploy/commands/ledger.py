@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.errors import InputRefused, ReleaseFailed, one_line
-from ...mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, one_line
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
 from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ...accounting.ledger.private_store.signing import PublicKey
+    from ...accounting.kernel.keys.signing import PublicKey
     from ...accounting.ledger.reader import LedgerReader
     from ...accounting.ledger.witnessed import WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
@@ -107,9 +107,9 @@ def add(
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
+    from ...accounting.kernel.prices.group_privacy import no_price_for_surveyed_group
     from ...accounting.ledger.creation import ledger_exists
-    from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
-    from ...mechanisms.amounts import amount_exact, amount_left
+    from ...mechanisms.kernel.amounts import amount_exact, amount_left
     from ..python import ledger as ledger_api
 
     state_paths = resolve_paths(ledger_url=ledger_url)
@@ -167,7 +167,7 @@ def looked(name: str, what: str, by: str | None, ledger_url: str | None) -> None
 @LEDGER
 def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledger_url: str | None) -> None:
     """Raise a data set's budget; who, when and why are recorded."""
-    from ...mechanisms.amounts import amount_exact
+    from ...mechanisms.kernel.amounts import amount_exact
     from ..python import ledger as ledger_api
 
     _require_budget(epsilon, delta)
@@ -311,9 +311,9 @@ def prove(
 @click.option("--certificate", type=RELEASE_CERTIFICATE, help="A release: its charge is the entry of the proof.")
 def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
-    from ...accounting.ledger.entries.codec import bytes_of_entry
-    from ...accounting.ledger.file_access import read_given
-    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.kernel.keys.private_files import read_given
+    from ...accounting.kernel.keys.signing import read_public_keys
+    from ...accounting.kernel.ledger.entry_codec import bytes_of_entry
     from ...accounting.ledger.witnessed import check_proof, policy_of_file
 
     if since is not None and certificate is not None:
@@ -349,7 +349,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
     """Show the data sets' budgets and the latest series and releases."""
     from ...accounting.ledger.overview import ESTIMATE_NOTE
     from ...accounting.ledger.reader import open_reader
-    from ...mechanisms.amounts import amount_shown, counted
+    from ...mechanisms.kernel.amounts import amount_shown, counted
     from ..terminal.tables import (
         dataset_rows,
         look_rows,
@@ -425,9 +425,9 @@ def verify(
     as_json: bool,
 ) -> int:
     """Check the chain, every price, the single use of samples, the accounts; anchor and witnesses where there are."""
-    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.kernel.keys.signing import read_public_keys
     from ...accounting.ledger.reader import open_reader
-    from ...mechanisms.amounts import counted
+    from ...mechanisms.kernel.amounts import counted
 
     state_paths = resolve_paths(ledger_url=ledger_url)
     with open_reader(state_paths.ledger_url) as reader:
@@ -504,7 +504,7 @@ def _verified(reader: LedgerReader, anchor: Path | None, trusted: tuple[PublicKe
 @LEDGER
 def export(ledger_url: str | None) -> None:
     """Write every entry as one line of canonical JSON with its place and hash."""
-    from ...accounting.ledger.entries.codec import bytes_of_entry
+    from ...accounting.kernel.ledger.entry_codec import bytes_of_entry
     from ...accounting.ledger.reader import open_reader
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
@@ -562,7 +562,7 @@ def _witnessed(
         if checkpoint is not None:
             raise InputRefused("a checkpoint is checked by its witnesses, and none are named.", where="--checkpoint")
         return None
-    from ...accounting.ledger.private_store.signing import read_public_keys
+    from ...accounting.kernel.keys.signing import read_public_keys
     from ...accounting.ledger.witnessed import policy_of_file
 
     file = witnesses or beside
@@ -578,7 +578,7 @@ def _witnessed(
 
 def _witnessed_text(size: int, cosigners: Mapping[str, datetime]) -> str:
     """How many entries which witnesses have seen, and when."""
-    from ...mechanisms.amounts import counted
+    from ...mechanisms.kernel.amounts import counted
 
     by = ", ".join(f"{name} ({time:%Y-%m-%d %H:%M} UTC)" for name, time in cosigners.items())
     return f"Witnessed: {counted(size, 'entry', 'entries')}, by {by or 'nobody, as the policy asks for'}."
@@ -593,7 +593,7 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
 
 def _warn_of_second_ledger(state_paths: StatePaths) -> None:
     """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
-    from ...accounting.ledger.database.store import locate
+    from ...accounting.kernel.ledger.database import locate
 
     _, shown = locate(state_paths.ledger_url)
     click.echo(
@@ -649,7 +649,7 @@ def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> Non
 
     Both must exist. The database should hold the ledger alone: what everybody may do in it by default is taken away.
     """
-    from ...accounting.ledger.database.roles import Roles, grant_roles
+    from ...accounting.ledger.roles import Roles, grant_roles
 
     try:
         wanted = Roles(writer=writer, auditor=auditor)

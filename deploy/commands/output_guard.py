@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
     from ...tasks.request import Output, Request

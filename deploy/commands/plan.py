@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...accounting.ledger.file_access import read_given
+from ...accounting.kernel.keys.private_files import read_given
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, ExactNumber
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def _forecast(
     if state.filter_budget is None:
         left = BudgetLeft(epsilon=state.account.epsilon_left, delta=state.account.delta_left)
     else:
-        from ...accounting.ledger.filter_budget import FilterBudget
+        from ...accounting.kernel.ledger.filter_budget import FilterBudget
 
         terms, account = FilterBudget.of(state.filter_budget).terms, state.account
         left = BudgetLeft.of_filter(FilterLeft(terms=terms, divergence=account.epsilon_left, tail=account.delta_left))
@@ -280,8 +280,8 @@ def _survival(result: Plan, group_sizes: Path) -> float:
     """The share of the sampled records that would survive suppression."""
     if result.k is None:
         raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
-    from ...accounting.theory.privacy_profile import survival_share
-    from ...mechanisms.microdata import StronglySafeRelease
+    from ...accounting.kernel.prices.privacy_profile import survival_share
+    from ...mechanisms.kinds.microdata import StronglySafeRelease
 
     mechanism = StronglySafeRelease(k=result.k, sampling_rate=result.sampling_rate)
     return survival_share(mechanism, group_sizes=read_group_sizes(group_sizes))

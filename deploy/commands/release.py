@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGroup, begins_another
 
 if TYPE_CHECKING:
@@ -210,9 +210,9 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
         return 0
     if certificate is None:
         raise click.UsageError("Missing argument 'RELEASE'.")
-    from ...accounting.ledger.private_store.signing import read_public_keys
-    from ...mechanisms.amounts import counted
-    from ...mechanisms.errors import one_line
+    from ...accounting.kernel.keys.signing import read_public_keys
+    from ...mechanisms.kernel.amounts import counted
+    from ...mechanisms.kernel.errors import one_line
     from ..release_check import verify_release
 
     trusted = None if public_key is None else read_public_keys(public_key)

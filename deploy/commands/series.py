@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from ...flows.paths import StatePaths, resolve_paths
-from ...mechanisms.errors import AccountantRefused, InputRefused
+from ...mechanisms.kernel.errors import AccountantRefused, InputRefused
 from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
 from ..serving.cron import EXHAUSTED, Schedule, exhausted_sentence, require_five_fields, require_timezone, say
 from ..serving.failure_hook import FailureHook, hook_of
@@ -69,7 +69,7 @@ def add(
     With --part several mechanisms make one series, in any order, at the price of all together. A release takes the
     part that is of its k and rate, or of its epsilon; `--series NAME:2` names the second one.
     """
-    from ...mechanisms.amounts import amount_shown, counted
+    from ...mechanisms.kernel.amounts import amount_shown, counted
     from ..python.ledger import add_series
     from ..terminal.tables import series_rows
 
@@ -280,7 +280,7 @@ def _serve(
 @contextmanager
 def _alone(places: StatePaths, *, series: str) -> Iterator[None]:
     """Be the only `serve` of a series with this private store: what runs for it elsewhere would seem left by a kill."""
-    from ...accounting.ledger.file_access import private_folder
+    from ...accounting.kernel.keys.private_files import private_folder
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", series):
         raise InputRefused("a series has no such name.", where=f"--series {series}")

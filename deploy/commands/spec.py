@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import click
 
-from ...mechanisms.errors import FILL_IN, InputRefused
+from ...mechanisms.kernel.errors import FILL_IN, InputRefused
 from ..cli import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def new(
     public. The schema by which editors complete and check the keys is
     written beside it.
     """
-    from ...mechanisms.amounts import counted
+    from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.files import foreign_source, is_url
     from ...tasks.inputs.schema import read_names
     from ..documents.schema_file import is_schema_file, read_schema_file

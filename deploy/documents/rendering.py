@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...accounting.charts import dot, line, line_chart, linear_axis, share_bar
 from ...accounting.templating import environment
-from ...mechanisms.errors import visible
+from ...mechanisms.kernel.errors import visible
 
 __all__ = ["cell", "digits_up", "page", "percent", "plain_text"]
 

@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, get_args
 
-from ...accounting.ledger.file_access import read_given
-from ...mechanisms.errors import InputRefused
+from ...accounting.kernel.keys.private_files import read_given
 from ...mechanisms.hierarchies.decimals import DecimalIntervals
 from ...mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from ...mechanisms.kernel.errors import InputRefused
 from ...tasks.inputs.files import is_url
 from ...tasks.inputs.schema import ColumnKind, NamedColumn, SourceNames
 from ...tasks.readers.values import Encoding

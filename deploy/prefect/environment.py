@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ...accounting.ledger.file_access import PREFECT, try_lock
-from ...mechanisms.errors import InputRefused
+from ...accounting.kernel.keys.private_files import PREFECT, try_lock
+from ...mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
     import uvicorn

@@ -22,11 +22,11 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from pydantic import Field
 
-from ...accounting.ledger.private_store.keys import PrivateStore
+from ...accounting.kernel.keys.private_store import PrivateStore
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.prepare import Scheduled
-from ...mechanisms.errors import Refusal
+from ...mechanisms.kernel.errors import Refusal
 from ..run import run_release
 from ..terminal.stages import Stages
 

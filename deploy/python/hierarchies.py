@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.check import (
     HierarchyFault,
     domain_faults,
@@ -16,6 +15,7 @@ from ...mechanisms.hierarchies.check import (
     hierarchy_remarks,
 )
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from ...mechanisms.kernel.errors import InputRefused
 from ...tasks.inputs.files import is_url
 from ...tasks.inputs.hierarchy_files import PeerRows, hierarchy_text, read_peer_rows
 from ...tasks.inputs.hierarchy_files import read_hierarchy as read_hierarchy_at

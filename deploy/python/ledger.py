@@ -15,18 +15,18 @@ from typing import Literal
 
 from rich.table import Table
 
-from ...accounting.ledger.charge import SeriesRegistration
+from ...accounting.kernel.ledger.charge import SeriesRegistration
+from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, FilterAccounting
+from ...accounting.kernel.ledger.lookup import DatasetState, SeriesState
+from ...accounting.kernel.ledger.writer import open_writer
 from ...accounting.ledger.creation import create_ledger, ledger_exists
-from ...accounting.ledger.entries.kinds import RECORD, DatasetUnit, FilterAccounting
-from ...accounting.ledger.lookup import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
-from ...accounting.ledger.writer import open_writer
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.unfinished import abandon_release
-from ...mechanisms.amounts import Number, amount_shown, counted, exact_number, share_shown
-from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
-from ...mechanisms.mechanism import ADD_REMOVE, Mechanism, Relation
-from ...mechanisms.microdata import StronglySafeRelease
+from ...mechanisms.kernel.amounts import Number, amount_shown, counted, exact_number, share_shown
+from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism, Relation
+from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..terminal.tables import FactTable
 
 __all__ = ["LedgerView", "abandon", "add_dataset", "add_series", "ledger", "raise_budget", "record_look", "series"]
@@ -324,8 +324,8 @@ def add_series(
 
 
 def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal, places: StatePaths) -> SeriesState:
-    from ...accounting.theory.kinds.registry import price
-    from ...mechanisms.mixed_series import series_of_parts
+    from ...accounting.kernel.prices.registry import price
+    from ...mechanisms.kinds.mixed_series import series_of_parts
     from ...tasks.request import digest_of_mixed
 
     mixed = series_of_parts(parts)
@@ -420,7 +420,7 @@ def _accounting(
             where="--accounting",
             remedy="Leave --accounting out.",
         )
-    from ...accounting.ledger.filter_budget import propose_accounting  # numerics that other budgets do without
+    from ...accounting.kernel.ledger.filter_budget import propose_accounting  # numerics that other budgets do without
     from ...accounting.theory.planning.filter_terms import EXPECTED
 
     expected = tuple(_expected(expect))
@@ -436,8 +436,8 @@ def _accounting(
 
 def _expected(texts: Sequence[str]) -> Iterator[tuple[Mechanism, int]]:
     """Mechanisms and how many releases of each are expected; commas stand between several in one text."""
-    from ...mechanisms.answers import CountAnswer
-    from ...mechanisms.mixed_series import series_part
+    from ...mechanisms.kinds.answers import CountAnswer
+    from ...mechanisms.kinds.mixed_series import series_part
 
     parts = (part for text in texts for part in re.split(r",(?=\s*[0-9]+\s*x\s)", text))
     for number, text in enumerate(parts, start=1):

@@ -21,8 +21,8 @@ import pyarrow as pa
 from rich.table import Table
 
 from ...accounting.certificate.verify import CertificateCheck, read_certificate
-from ...accounting.ledger.private_store.signing import read_public_keys
-from ...accounting.theory.kinds.registry import mechanism_of_record
+from ...accounting.kernel.keys.signing import read_public_keys
+from ...accounting.kernel.prices.registry import mechanism_of_record
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.planning.planner import plan as plan_of
 from ...flows.paths import resolve_paths
@@ -30,8 +30,8 @@ from ...flows.prepare import DryRun
 from ...flows.prepare import dry_run as dry_run_of
 from ...flows.releases.kind import kind_of_mechanism
 from ...flows.spec import parse_spec, read_spec
-from ...mechanisms.amounts import Number, amount_shown, exact_number
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.amounts import Number, amount_shown, exact_number
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...tasks.inputs.files import is_url
 from ...tasks.readers.released_groups import read_released_table
 from ...tasks.request import output_at

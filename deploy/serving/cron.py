@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
-from ...mechanisms.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 
 if TYPE_CHECKING:
-    from ...accounting.ledger.lookup import SeriesState
+    from ...accounting.kernel.ledger.lookup import SeriesState
 
 __all__ = [
     "EXHAUSTED",

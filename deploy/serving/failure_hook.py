@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from dataclasses import asdict, dataclass, field
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 
 __all__ = ["FailureFacts", "FailureHook", "hook_of"]
 

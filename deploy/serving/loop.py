@@ -38,13 +38,13 @@ from prefect.schedules import Cron
 from prefect.states import Completed, Crashed
 from prefect.types.entrypoint import EntrypointType
 
-from ...accounting.ledger.database.store import LEDGER_AWAY
-from ...accounting.ledger.private_store.keys import PrivateStore
+from ...accounting.kernel.keys.private_store import PrivateStore
+from ...accounting.kernel.ledger.database import LEDGER_AWAY
+from ...accounting.kernel.ledger.ledger_state import Stage
 from ...accounting.ledger.reader import open_reader
-from ...accounting.ledger.state import Stage
 from ...flows.paths import StatePaths
 from ...flows.unfinished import cost_so_far
-from ...mechanisms.errors import AccountantRefused, Refusal, ReleaseFailed
+from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
 from ..prefect.scheduled import release_id_at, scheduled_release
 from .cron import EXHAUSTED, Schedule, exhausted_sentence, say
 from .failure_hook import FailureFacts, FailureHook

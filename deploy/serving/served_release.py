@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from ...accounting.ledger.database.store import LEDGER_AWAY
-from ...mechanisms.errors import Refusal
+from ...accounting.kernel.ledger.database import LEDGER_AWAY
+from ...mechanisms.kernel.errors import Refusal
 from ..terminal.stages import Stages
 
 __all__: list[str] = []

@@ -22,7 +22,10 @@ from typing import Any
 
 from anyio import to_thread
 
-from ...accounting.ledger.chain.checkpoint import (
+from ...accounting.kernel.keys.private_files import private_folder, replace_private
+from ...accounting.kernel.keys.private_store import PrivateStore
+from ...accounting.kernel.keys.signing import SigningKey, SigningKeys
+from ...accounting.ledger.checkpoint import (
     LONGEST_REQUEST,
     TIMED,
     Checkpoint,
@@ -33,11 +36,8 @@ from ...accounting.ledger.chain.checkpoint import (
     read_checkpoint,
     read_request,
 )
-from ...accounting.ledger.file_access import private_folder, replace_private
-from ...accounting.ledger.private_store.keys import PrivateStore
-from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from ...accounting.listening import listening, serve_on, url_of
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 
 __all__ = ["Answer", "Witness", "serve", "witness_key"]
 

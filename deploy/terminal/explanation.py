@@ -10,18 +10,18 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ...accounting.theory.kinds.registry import mechanism_of_record, mechanism_record
+from ...accounting.kernel.prices.registry import mechanism_of_record, mechanism_record
 from ...flows.releases.kind import kind_of_mechanism, release_kind
-from ...mechanisms.amounts import amount_shown
 from ...mechanisms.hierarchies.declare import Hierarchy
+from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.map_selection.choice import MapChoice, information_kept
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from .printing import console as own_console
 
 if TYPE_CHECKING:
-    from ...mechanisms.biased_sampling import InclusionColumn
-    from ...mechanisms.contributions import ContributionLimit
+    from ...mechanisms.kernel.contributions import ContributionLimit
+    from ...mechanisms.kinds.biased_sampling import InclusionColumn
     from ..schemas.outputs import ExplainedColumn, ExplainedLevel, Included, Limit
 
 __all__ = ["explanation", "inclusion_facts", "limit_facts", "limit_in_words", "print_explanation"]

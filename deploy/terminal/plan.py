@@ -12,14 +12,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from ...accounting.theory.arithmetic import float_up
-from ...accounting.theory.kinds.registry import mechanism_record
+from ...accounting.kernel.prices.arithmetic import float_up
+from ...accounting.kernel.prices.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
+from ...accounting.kernel.prices.registry import mechanism_record
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
-from ...accounting.theory.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
-from ...mechanisms.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
-from ...mechanisms.deletion import CalibratedDeletion, deletion_variance
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.deletion import CalibratedDeletion, deletion_variance
 from .printing import console as own_console
 
 if TYPE_CHECKING:

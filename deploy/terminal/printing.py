@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from ...mechanisms.errors import visible
+from ...mechanisms.kernel.errors import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,8 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.kinds.registry import price
-from ...mechanisms.answers import (
+from ...accounting.kernel.prices.registry import price
+from ...mechanisms.hierarchies.declare import BUCKET_CODE, IntervalHierarchy
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, Randomness, Relation
+from ...mechanisms.kinds.answers import (
     Answer,
     CountAnswer,
     MeanAnswer,
@@ -27,10 +30,7 @@ from ...mechanisms.answers import (
     standard_errors,
     tallied,
 )
-from ...mechanisms.errors import InputRefused
-from ...mechanisms.hierarchies.declare import BUCKET_CODE, IntervalHierarchy
-from ...mechanisms.mechanism import ADD_REMOVE, Randomness, Relation
-from ...mechanisms.microdata import GroupCounts
+from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.request import Output, Request, output_at
 from ..columns import declared_map, require_cells

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.kinds.deletion import choice_cost
-from ...accounting.theory.kinds.kind import Price
-from ...accounting.theory.kinds.registry import price
+from ...accounting.kernel.prices.mechanism_kind import Price
+from ...accounting.kernel.prices.registry import price
+from ...accounting.kinds.deletion_prices import choice_cost
 from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
-from ...mechanisms.amounts import amount_exact, amount_shown
-from ...mechanisms.deletion import (
+from ...mechanisms.kernel.amounts import amount_exact, amount_shown
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kinds.deletion import (
     LARGEST_DELETION,
     CalibratedDeletion,
     DeletionNoise,
@@ -37,15 +38,14 @@ from ...mechanisms.deletion import (
     largest_deletion,
     record_weights,
 )
-from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.margins import (
+from ...mechanisms.kinds.margins import (
     Margin,
     margin_sizes,
     noisy_margins,
     split_margins,
 )
-from ...mechanisms.microdata import GroupCounts
+from ...mechanisms.kinds.microdata import GroupCounts
+from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap, coarsened
 from ...tasks.request import Request
 from ..columns import declared_chain, declared_choice, exponential_draws
@@ -327,7 +327,7 @@ def _drawn_levels(request: DeletionRequest, work: ReleaseWork) -> tuple[int, ...
     Raises:
         ReleaseFailed: they are not stored, or are damaged.
     """
-    from ...tasks.stages.draw_once import load_draw, map_draw
+    from ...tasks.kernel.draws import load_draw, map_draw
 
     if not isinstance(request.recoding, MapChoice):
         return ()

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.theory.composition.group_privacy import no_price_for_surveyed_group
-from ...mechanisms.biased_sampling import (
+from ...accounting.kernel.prices.group_privacy import no_price_for_surveyed_group
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.mechanism import Randomness
+from ...mechanisms.kinds.biased_sampling import (
     BiasedSampleCounts,
     InclusionColumn,
     UnequalRatesHistogram,
     stated_rates,
     thinned_counts,
 )
-from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.histogram import (
+from ...mechanisms.kinds.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
     SuppressedHistogram,
@@ -28,8 +29,7 @@ from ...mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
-from ...mechanisms.mechanism import Randomness
-from ...mechanisms.microdata import GroupCounts
+from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict
 
 from pydantic import BaseModel
 
-from ...accounting.theory.kinds.kind import Price
-from ...accounting.theory.kinds.registry import kind_of, price
-from ...mechanisms.amounts import amount_exact, amount_shown
-from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.histogram import SuppressedHistogram
+from ...accounting.kernel.prices.mechanism_kind import Price
+from ...accounting.kernel.prices.registry import kind_of, price
+from ...mechanisms.kernel.amounts import amount_exact, amount_shown
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.mechanism import Mechanism
+from ...mechanisms.kinds.histogram import SuppressedHistogram
+from ...mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.mechanism import Mechanism
-from ...mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import AlsoFormat, FileFormat, MetadataTexts, Output, Request, output_at
@@ -27,10 +27,10 @@ from ..columns import contribution_limit, read_query, record_reading, require_st
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
-    from ...mechanisms.biased_sampling import InclusionColumn
-    from ...mechanisms.contributions import ContributionLimit
-    from ...mechanisms.deletion import DeletionRelease
-    from ...mechanisms.microdata import GroupCounts
+    from ...mechanisms.kernel.contributions import ContributionLimit
+    from ...mechanisms.kinds.biased_sampling import InclusionColumn
+    from ...mechanisms.kinds.deletion import DeletionRelease
+    from ...mechanisms.kinds.microdata import GroupCounts
     from ...tasks.inputs.database_query import DatabaseQuery
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork
@@ -205,7 +205,10 @@ class GivenSpec:
         table = self.tables.sampling
         if table is None or table.column is None or table.rates is None:
             return None
-        from ...mechanisms.biased_sampling import drawn_rates, require_rates  # of releases with such a column alone
+        from ...mechanisms.kinds.biased_sampling import (  # of releases with such a column alone
+            drawn_rates,
+            require_rates,
+        )
 
         try:
             require_rates(table.rates)
@@ -498,6 +501,6 @@ def count_records(request: Request, work: ReleaseWork, generalization: Generaliz
     )
     if thinning is None:
         return counts
-    from ...mechanisms.biased_sampling import thinned_groups  # of releases with such a column alone
+    from ...mechanisms.kinds.biased_sampling import thinned_groups  # of releases with such a column alone
 
     return thinned_groups(counts, published=generalization, inclusion=thinning, secret=work.folder.key.load())

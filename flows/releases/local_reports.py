@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
-from ...accounting.theory.kinds.kind import Price
-from ...accounting.theory.kinds.registry import price
-from ...mechanisms.amounts import amount_exact, amount_shown
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...accounting.kernel.prices.mechanism_kind import Price
+from ...accounting.kernel.prices.registry import price
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from ...mechanisms.kernel.amounts import amount_exact, amount_shown
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.kinds.sketch import CountMeanSketch
 from ...mechanisms.local_reports.design import (
     QuestionDesign,
     ReportDesign,
@@ -28,8 +30,6 @@ from ...mechanisms.local_reports.design import (
     largest_standard_error,
     reports_added_up,
 )
-from ...mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
-from ...mechanisms.local_reports.sketch import CountMeanSketch
 from ...mechanisms.map_selection.choice import LatticeColumn
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.readers.values import RecordReading

@@ -8,13 +8,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ...accounting.theory.kinds.microdata import selection_cost
-from ...accounting.theory.kinds.registry import price
+from ...accounting.kernel.prices.registry import price
+from ...accounting.kinds.microdata_prices import selection_cost
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
-from ...mechanisms.amounts import amount_exact, amount_shown
-from ...mechanisms.errors import InputRefused
-from ...mechanisms.map_selection.choice import MapChoice, group_threshold
-from ...mechanisms.microdata import (
+from ...mechanisms.kernel.amounts import amount_exact, amount_shown
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.microdata import (
     EpsilonSafeRelease,
     ExponentialSafeRelease,
     GroupCounts,
@@ -22,6 +21,7 @@ from ...mechanisms.microdata import (
     StronglySafeRelease,
     suppress,
 )
+from ...mechanisms.map_selection.choice import MapChoice, group_threshold
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map, exponential_draws

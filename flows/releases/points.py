@@ -12,10 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...mechanisms.errors import InputRefused
-from ...mechanisms.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
-from ...mechanisms.microdata import GroupCounts, StronglySafeRelease
-from ...mechanisms.points import PointAxis, SyntheticPoints, axis_steps, cells_of_codes, centres, stated_moved_share
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
+from ...mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease
+from ...mechanisms.kinds.points import (
+    PointAxis,
+    SyntheticPoints,
+    axis_steps,
+    cells_of_codes,
+    centres,
+    stated_moved_share,
+)
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.request import Request
 from ..columns import require_cells

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.theory.kinds.synthetic_table import largest_rho
-from ...mechanisms.errors import InputRefused
-from ...mechanisms.microdata import GroupCounts
+from ...accounting.kinds.synthetic_table_prices import largest_rho
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.microdata import GroupCounts
+from ...mechanisms.kinds.synthetic_table import METHODS, SyntheticTable, counted_cells
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.synthetic_table import METHODS, SyntheticTable, counted_cells
 from ...tasks.request import Request
 from ..columns import declared_map
 from ..spec_tables import SpecTable

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..amounts import counted
+from ..kernel.amounts import counted
 from .declare import BUCKET_LABEL, canonical_integer
 
 __all__ = ["HierarchyFault", "domain_faults", "domain_remarks", "hierarchy_faults", "hierarchy_remarks"]

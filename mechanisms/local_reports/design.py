@@ -15,7 +15,7 @@ from typing import TypeVar, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from .krandomization import (
+from ..kinds.krandomization import (
     MOST_BITS,
     KRandomization,
     estimated_distribution,
@@ -23,7 +23,7 @@ from .krandomization import (
     standard_error_of_ones,
     standard_errors,
 )
-from .sketch import CountMeanSketch, SketchSums, estimated_counts, standard_error
+from ..kinds.sketch import CountMeanSketch, SketchSums, estimated_counts, standard_error
 
 __all__ = [
     "MOST_VALUES",

@@ -7,10 +7,10 @@ from typing import assert_never
 
 import numpy as np
 
-from ..mechanism import Randomness
+from ..kernel.mechanism import Randomness
+from ..kinds.krandomization import KRandomization, flipped
+from ..kinds.sketch import encode
 from .design import BloomDesign, ChoiceDesign, QuestionDesign, ReportDesign, SketchDesign
-from .krandomization import KRandomization, flipped
-from .sketch import encode
 
 __all__ = ["SKETCH_COLUMNS", "VECTOR_COLUMNS", "header", "question_report", "report"]
 

@@ -15,8 +15,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from ..deletion import DeletionNoise, DeletionRelease, deletion_weights, residual_counts
-from ..microdata import GroupCounts, Microdata, sum_counts
+from ..kinds.deletion import DeletionNoise, DeletionRelease, deletion_weights, residual_counts
+from ..kinds.microdata import GroupCounts, Microdata, sum_counts
 from ..recoding import coarsened
 from .counting import CountedRecords, aligned_counts
 

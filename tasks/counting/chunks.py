@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...mechanisms.errors import ReleaseFailed
-from ...mechanisms.sampling import ChunkIdentity
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..inputs.csv_header import CsvLayout
 from ..inputs.files import SourceFile, open_input, unpacked_name
 from ..inputs.list import SourceLayout

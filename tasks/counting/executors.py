@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import dask.threaded
 from dask.callbacks import Callback
 
-from ...mechanisms.errors import ReleaseFailed
+from ...mechanisms.kernel.errors import ReleaseFailed
 
 if TYPE_CHECKING:
     import dask.dataframe as dd

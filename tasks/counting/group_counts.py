@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, sum_counts
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.sampling import sample_commitment
+from ...mechanisms.kinds.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.sampling import sample_commitment
 from ..inputs.files import Partition
 from ..inputs.list import SourceLayout
 from ..readers.column_codes import ColumnCoder, RecordCoder
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
-    from ...mechanisms.contributions import ContributionLimit
+    from ...mechanisms.kernel.contributions import ContributionLimit
 
 __all__ = [
     "GROUPS_AT_ONCE",

@@ -15,8 +15,8 @@ from distributed import WorkerPlugin, get_worker
 from distributed.comm import CommClosedError
 from distributed.protocol import to_serialize
 
-from ...accounting.ledger.private_store.keys import KeyRef
-from ...mechanisms.errors import ReleaseFailed
+from ...accounting.kernel.keys.private_store import KeyRef
+from ...mechanisms.kernel.errors import ReleaseFailed
 
 __all__ = ["HeldKey", "WorkerKey", "delivered_key"]
 

@@ -18,9 +18,15 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.contributions import PERSON_WORDS, ContributionKeys, ContributionLimit, chosen_counts, sorted_records
-from ...mechanisms.errors import ReleaseFailed
-from ...mechanisms.microdata import GroupCounts, merge_counts
+from ...mechanisms.kernel.contributions import (
+    PERSON_WORDS,
+    ContributionKeys,
+    ContributionLimit,
+    chosen_counts,
+    sorted_records,
+)
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kinds.microdata import GroupCounts, merge_counts
 from ...mechanisms.recoding import Placement
 from ..readers.column_codes import ColumnCoder, RecordCoder
 from ..readers.person_ids import PersonCoder

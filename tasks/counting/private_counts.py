@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...accounting.ledger.lookup import RecordedLook
-from ...mechanisms.errors import ReleaseFailed
+from ...accounting.kernel.ledger.lookup import RecordedLook
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.sampling import KEY_BYTES, sample_commitment
 from ...mechanisms.measures.counting import CountedRecords
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...mechanisms.sampling import KEY_BYTES, sample_commitment
 from ..inputs.list import SourceLayout
 from ..request import Request
 from .chunks import plan_chunks
@@ -19,7 +19,7 @@ from .group_counts import count_job, group_counts
 from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
-    from ...mechanisms.contributions import ContributionLimit
+    from ...mechanisms.kernel.contributions import ContributionLimit
 
 __all__ = ["private_counts", "records_left_out"]
 

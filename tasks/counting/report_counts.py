@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.local_reports.krandomization import KRandomization, outcome_counts
-from ...mechanisms.local_reports.sketch import CountMeanSketch, SketchSums, empty_sums, summed
+from ...mechanisms.kinds.krandomization import KRandomization, outcome_counts
+from ...mechanisms.kinds.sketch import CountMeanSketch, SketchSums, empty_sums, summed
 from ..readers.report_files import Collection, ReportTask, sketch_batches, vector_batches
 from .chunks import with_quote_states
 from .executors import Executor, OnProgress, computed

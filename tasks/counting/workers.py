@@ -11,8 +11,8 @@ from functools import wraps
 from importlib.metadata import version
 from typing import Any, ParamSpec, TypeVar
 
-from ...mechanisms.errors import InputRefused, Refusal, ReleaseFailed
-from ...mechanisms.sampling import LAYOUT
+from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from ...mechanisms.kernel.sampling import LAYOUT
 from ..inputs.files import SourceFile, require_as_listed
 
 __all__ = [

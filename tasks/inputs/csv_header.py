@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mechanisms.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 from ..readers.csv_quotes import Quotes, QuoteState
 from ..readers.values import RecordReading
 from .files import Location, open_records, path_of, refuse_twofold

@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...accounting.ledger.charge import Receipt
-from ...accounting.ledger.file_access import sync_folder
-from ...accounting.ledger.private_store.keys import ReleaseFolder
-from ...mechanisms.contributions import ContributionLimit
-from ...mechanisms.errors import InputRefused, ReleaseFailed, did_you_mean
+from ...accounting.kernel.keys.private_files import sync_folder
+from ...accounting.kernel.keys.private_store import ReleaseFolder
+from ...accounting.kernel.ledger.charge import Receipt
+from ...mechanisms.kernel.contributions import ContributionLimit
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, did_you_mean
 from ..request import Request
 from ..stages.stage import stage
 from .database_query import EXTRA, DatabaseQuery

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from .files import Partition
 from .lake_tables import REWRITE, LakeTable, LiveFile, TableFolder, misread, unescaped
 from .parquet_footer import open_parquet

@@ -17,8 +17,8 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from ...accounting.ledger.file_access import open_given
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...accounting.kernel.keys.private_files import open_given
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...accounting.ledger.file_access import read_given
-from ...mechanisms.errors import InputRefused
+from ...accounting.kernel.keys.private_files import read_given
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from ...mechanisms.kernel.errors import InputRefused
 from .csv_header import split_line
 from .files import open_input
 

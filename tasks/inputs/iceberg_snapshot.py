@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from .files import is_url, open_input
 from .lake_tables import LakeTable, LiveFile, TableFolder, misread
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ...mechanisms.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 from .files import Partition, is_url, open_input
 
 __all__ = [

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from ..readers.values import RecordReading
 from .csv_header import CsvLayout, read_csv_layout, separator_byte
 from .delta_log import read_delta_table

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...mechanisms.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 from .files import Location, is_url, open_input, open_local, path_of, refuse_twofold
 
 try:

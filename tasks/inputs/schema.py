@@ -9,7 +9,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
 from ..readers.values import RecordReading
 from .csv_header import CsvHeader, header_of, likeness, read_head
 from .files import foreign_source

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...accounting.certificate.write import sha256_of_file
-from ...accounting.theory.kinds.registry import mechanism_of_record
-from ...mechanisms.deletion import CalibratedDeletion, DeletionRelease, expected_deletion, largest_deletion
+from ...accounting.kernel.prices.registry import mechanism_of_record
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.hierarchies.codebook import ColumnCodebook, codebook
+from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, expected_deletion, largest_deletion
 from ..request import MetadataTexts
 from ..stages.table import PublishedTable
 

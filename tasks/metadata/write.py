@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from ...mechanisms.amounts import grouped
 from ...mechanisms.hierarchies.codebook import CodebookLabel, ColumnCodebook
 from ...mechanisms.hierarchies.declare import BUCKET_LABEL
+from ...mechanisms.kernel.amounts import grouped
 from .description import DescribedColumn, DescribedFile, DescribedRelease, DescribedTable
 
 __all__ = ["FOLDER", "csvw_text", "ddi_text", "dictionary_text", "write_metadata"]

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...mechanisms.errors import ReleaseFailed
-from ...mechanisms.sampling import Coins
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.sampling import Coins
 from ..counting.chunks import CsvChunk
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
 from ..inputs.files import open_records

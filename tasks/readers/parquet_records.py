@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...mechanisms.errors import ReleaseFailed
-from ...mechanisms.sampling import kept_positions
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.sampling import kept_positions
 from ..counting.chunks import ParquetChunk
 from ..inputs.files import SourceFile, is_url, open_local
 from ..inputs.parquet_footer import dictionary_columns, open_parquet

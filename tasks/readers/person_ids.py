@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...mechanisms.contributions import PERSON_WORDS, ContributionKeys, ContributionLimit
-from ...mechanisms.errors import InputRefused
 from ...mechanisms.hierarchies.declare import INT64_MAX, INT64_MIN, canonical_integer
+from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys, ContributionLimit
+from ...mechanisms.kernel.errors import InputRefused
 from ..inputs.list import Source, SourceLayout, check_metadata
 from ..inputs.parquet_footer import ParquetLayout
 from .column_codes import arrow_of, bytes_of, filled, is_text, numbers_of

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
-from ...mechanisms.errors import InputRefused
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.microdata import sum_counts
 from ...mechanisms.measures.counting import CountedRecords
-from ...mechanisms.microdata import sum_counts
 from .column_codes import numbers_of
 
 __all__ = ["read_released_table", "released_groups"]

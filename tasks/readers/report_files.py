@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kinds.krandomization import KRandomization
+from ...mechanisms.kinds.sketch import CountMeanSketch, SketchReports
 from ...mechanisms.local_reports.device import SKETCH_COLUMNS, VECTOR_COLUMNS
-from ...mechanisms.local_reports.krandomization import KRandomization
-from ...mechanisms.local_reports.sketch import CountMeanSketch, SketchReports
 from ..counting.chunks import CsvChunk, plan_chunks
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, read_csv_layout, separator_byte
 from ..inputs.files import SourceFile, changes_refused, open_records

@@ -8,16 +8,16 @@ from datetime import date
 from decimal import Decimal
 from typing import NoReturn
 
-from ...accounting.ledger.chain.anchor import Anchoring
-from ...accounting.ledger.charge import DatasetContext, Receipt, ReleaseCharge
-from ...accounting.ledger.entries.kinds import ReleaseCharged
-from ...accounting.ledger.lookup import needs_no_secrets
-from ...accounting.ledger.private_store.keys import KeyRef, PrivateStore, ReleaseFolder
+from ...accounting.kernel.keys.anchor import Anchoring
+from ...accounting.kernel.keys.private_store import KeyRef, PrivateStore, ReleaseFolder
+from ...accounting.kernel.ledger.charge import DatasetContext, Receipt, ReleaseCharge
+from ...accounting.kernel.ledger.entry_types import ReleaseCharged
+from ...accounting.kernel.ledger.lookup import needs_no_secrets
+from ...accounting.kernel.ledger.violation import Violation
+from ...accounting.kernel.ledger.writer import open_writer
 from ...accounting.ledger.reader import ReleaseState, open_reader
-from ...accounting.ledger.rules.rule import Violation
-from ...accounting.ledger.writer import open_writer
-from ...mechanisms.errors import AccountantRefused, Refusal, ReleaseFailed
-from ...mechanisms.sampling import sample_commitment
+from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
+from ...mechanisms.kernel.sampling import sample_commitment
 from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT
 from ..request import Request
 from .stage import stage

@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...accounting.ledger.charge import Receipt
-from ...accounting.ledger.private_store.keys import KeyRef, ReleaseFolder
-from ...accounting.theory.kinds.kind import Selection
+from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
+from ...accounting.kernel.ledger.charge import Receipt
+from ...accounting.kernel.prices.mechanism_kind import Selection
+from ...mechanisms.kernel.mechanism import Randomness
+from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
-from ...mechanisms.mechanism import Randomness
-from ...mechanisms.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
 from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
 from ..counting.group_counts import KeySource, count_job, group_counts
 from ..inputs.files import require_as_listed
 from ..inputs.list import SourceLayout
+from ..kernel.draws import StoredDraw, draw_once, load_draw, map_draw, store_draw
 from ..readers.values import RecordReading
-from .draw_once import StoredDraw, draw_once, load_draw, map_draw, store_draw
 from .stage import stage
 from .table import Publication
 
 if TYPE_CHECKING:
-    from ...mechanisms.contributions import ContributionLimit
+    from ...mechanisms.kernel.contributions import ContributionLimit
 
 __all__ = ["ReleaseWork", "count_stage", "drawn_chain", "exact_counts", "key_source_at"]
 
@@ -211,7 +211,7 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, selection: Selection, work
     lattice, epsilon, threshold = choice.lattice, selection.epsilon, selection.threshold
     if choice.draw != "walk":
         if lattice.stages > 1:
-            from ...mechanisms.deletion import chain_scores  # of deletion releases alone
+            from ...mechanisms.kinds.deletion import chain_scores  # of deletion releases alone
 
             scored = chain_scores(counts, lattice=lattice, threshold=threshold, on_progress=work.on_progress)
         else:

@@ -13,11 +13,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from ...accounting.certificate.write import VERIFY_PAGE, output_files, write_certificate
-from ...accounting.ledger.charge import DatasetContext, Receipt
-from ...accounting.ledger.entries.kinds import ReleaseCharged
-from ...accounting.ledger.private_store.keys import ReleaseFolder
-from ...accounting.ledger.private_store.signing import SigningKey, SigningKeys
-from ...mechanisms.errors import InputRefused, ReleaseFailed
+from ...accounting.kernel.keys.private_store import ReleaseFolder
+from ...accounting.kernel.keys.signing import SigningKey, SigningKeys
+from ...accounting.kernel.ledger.charge import DatasetContext, Receipt
+from ...accounting.kernel.ledger.entry_types import ReleaseCharged
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..request import MetadataTexts, ObjectPrefix, Output, Request, output_at

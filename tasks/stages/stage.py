@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
-from ...mechanisms.errors import Refusal, ReleaseFailed
+from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
 
 __all__ = ["stage"]
 

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...mechanisms.errors import InputRefused, ReleaseFailed
-from ...mechanisms.microdata import GroupCounts, sum_counts
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kinds.microdata import GroupCounts, sum_counts
+from ...mechanisms.kinds.synthetic_table import SyntheticTable, library_rho
 from ...mechanisms.recoding import GeneralizationMap
-from ...mechanisms.synthetic_table import SyntheticTable, library_rho
 from ..readers.column_codes import arrow_of, numbers_of
 from . import synthesizer
 

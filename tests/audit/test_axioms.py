@@ -6,8 +6,8 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 from audit.theory.axioms import for_group, for_replacement, post_processed, randomly_chosen
 

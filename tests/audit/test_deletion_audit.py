@@ -7,8 +7,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms import deletion
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kinds import deletion
 
 from audit.statistics.cases import Case
 from audit.statistics.cases_of_deletion import deletion_cases, exact_epsilon

@@ -99,7 +99,7 @@ def test_a_fault_is_seen_and_kept(tmp_path, monkeypatch, name) -> None:
 
 def test_a_charge_is_a_fault(tmp_path, monkeypatch) -> None:
     """Control: a product that draws a sampling key before it has charged."""
-    from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
+    from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
 
     run = inputs.specification(tmp_path / "desk")
     sound = targets.corpus_of("specification")[-1]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crowdblend.tasks.stages.draw_once import _stored_form
+from crowdblend.tasks.kernel.draws import _stored_form
 
 from audit.leaks import controls, differential, scenes
 from audit.leaks.run import controlled, found_in

@@ -21,7 +21,7 @@ import json, sys
 from pathlib import Path
 from audit.mutation import run as mutation
 from audit.mutation.mutants import all_mutants, version_of
-path = Path("mechanisms/microdata.py")
+path = Path("mechanisms/kinds/microdata.py")
 [mutant] = [
     one for one in all_mutants((path,))
     if one.operator == "core/ReplaceComparisonOperator_GtE_Gt" and "k)" in one.change()[0]

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.amounts import amount_shown
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
+from crowdblend.mechanisms.kernel.amounts import amount_shown
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
 
 from audit.theory.noise_ratio import (
     CoinFlipNoise,

@@ -6,8 +6,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 from benchmarks.ledger import filter_budgets
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 from benchmarks.mechanism_pictures import PICTURES
 

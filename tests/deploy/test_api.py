@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.deploy import api
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
 WITH_EXAMPLES = ("api", "python.releases", "terminal.tables")

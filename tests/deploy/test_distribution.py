@@ -168,7 +168,7 @@ WITHOUT_POSIX = """
 import sys
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[name] = None
-from crowdblend.accounting.theory.privacy_profile import delta_exact
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
 assert 0 < delta_exact(k=20, sampling_rate=0.1, epsilon=1.0) < 1e-6
 from crowdblend.deploy.cli import main
 sys.platform = "win32"

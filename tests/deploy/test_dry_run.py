@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.amounts import amount_shown
+from crowdblend.mechanisms.kernel.amounts import amount_shown
 
 PROGRAM = """
 import sys

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy
-from crowdblend.accounting.ledger.database import store
+from crowdblend.accounting.kernel.ledger import database as store
+from crowdblend.accounting.kernel.ledger.writer import LedgerWriter
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.writer import LedgerWriter
 from crowdblend.deploy.api import Refusal, ReleaseFailed, release
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine.default import DefaultDialect

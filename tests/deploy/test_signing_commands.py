@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore
 from crowdblend.accounting.ledger.reader import open_reader
 
 
@@ -74,7 +74,7 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     import pytest
     from crowdblend.flows.paths import StatePaths
     from crowdblend.flows.spec import read_spec
-    from crowdblend.mechanisms.errors import AccountantRefused
+    from crowdblend.mechanisms.kernel.errors import AccountantRefused
     from crowdblend.tasks.stages.charge import reserve
 
     desk.add_dataset()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.deploy.commands.output_guard import write_new
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 PLANTED = "Zanzibar7"
 

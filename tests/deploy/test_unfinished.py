@@ -8,13 +8,13 @@ import shlex
 import signal
 
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy import api
 
 KILLED = """
 import os, signal, sys
-from crowdblend.accounting.ledger.writer import LedgerWriter
+from crowdblend.accounting.kernel.ledger.writer import LedgerWriter
 from crowdblend.deploy import cli
 from crowdblend.tasks.stages import count
 def killed(*_, **__):

@@ -20,7 +20,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from crowdblend.accounting.ledger.chain.checkpoint import (
+from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
+from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     CheckpointRequest,
     InclusionProof,
@@ -32,7 +33,6 @@ from crowdblend.accounting.ledger.chain.checkpoint import (
     read_checkpoint,
     read_note_key,
 )
-from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.witnessed import log_key
 from crowdblend.deploy.serving import witness as module
 from crowdblend.deploy.serving.witness import Answer, Witness, witness_key

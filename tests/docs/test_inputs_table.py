@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.flows.spec import keys_of, spec_model
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.files import COMPRESSIONS
 from crowdblend.tasks.inputs.list import _FORMAT_OF_SUFFIX, list_source
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
-from crowdblend.accounting.ledger.writer import open_writer
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
@@ -302,7 +302,7 @@ def scene(
 def cut_off(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Has a first attempt of the release `one` end where this stage would begin, which `seen` is given instead."""
     from crowdblend.flows import release
-    from crowdblend.mechanisms.errors import ReleaseFailed
+    from crowdblend.mechanisms.kernel.errors import ReleaseFailed
     from crowdblend.tasks.stages import count
 
     def run(spec: Path, *words: str, stage: str = "write_output", seen: Callable[..., None] = lambda **_: None) -> None:

@@ -30,16 +30,16 @@ import scipy.special
 import sqlalchemy
 import sqlalchemy.dialects.sqlite
 from crowdblend.accounting.certificate import verify
-from crowdblend.accounting.ledger.charge import DatasetContext, Receipt, charged_price, price_faults
-from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
+from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
+from crowdblend.accounting.kernel.ledger.charge import DatasetContext, Receipt, charged_price, price_faults
+from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.transactions import last_place
+from crowdblend.accounting.kernel.ledger.writer import LedgerWriter
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.accounting.kinds import deletion_prices as deletion_price
+from crowdblend.accounting.kinds import histogram_prices as histogram_price
+from crowdblend.accounting.kinds import microdata_prices as microdata
 from crowdblend.accounting.ledger.reader import LedgerReader
-from crowdblend.accounting.ledger.transactions import last_place
-from crowdblend.accounting.ledger.writer import LedgerWriter
-from crowdblend.accounting.theory.kinds import deletion as deletion_price
-from crowdblend.accounting.theory.kinds import histogram as histogram_price
-from crowdblend.accounting.theory.kinds import microdata
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
@@ -48,11 +48,11 @@ from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.releases import deletion, histogram
 from crowdblend.flows.spec import read_spec
 from crowdblend.flows.unfinished import abandon_release
-from crowdblend.mechanisms.errors import Refusal
+from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.tasks.counting import group_counts as chunk_counts
+from crowdblend.tasks.kernel import draws as draw_once
 from crowdblend.tasks.stages import charge as charge_stages
 from crowdblend.tasks.stages import count as select
-from crowdblend.tasks.stages import draw_once
 
 sys.path.append(str(Path(__file__).parents[1]))  # this is run as a program, and what tests share lies there
 from support.steps import Steps

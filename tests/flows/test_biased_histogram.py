@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.rules.violations import survey_fault
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.histogram import SuppressedHistogram
+from crowdblend.accounting.kernel.ledger.rules import survey_fault
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram
 from scipy import stats
 
 SPEC = """

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
-from crowdblend.mechanisms.sampling import sample_commitment
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
 
 # What the first attempt draws as its sample and its map, and when it runs; and what any later attempt would draw.
 FIRST = {"key": b"\x11" * 32, "draw": 0, "day": date(2026, 3, 4)}

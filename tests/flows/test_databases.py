@@ -21,7 +21,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.tasks.inputs.database import copy_records, database_layout
 from crowdblend.tasks.inputs.database_query import DatabaseQuery, database_query
 

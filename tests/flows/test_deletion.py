@@ -17,14 +17,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
-from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
+from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
 from crowdblend.deploy import release_check
 from crowdblend.flows.releases.kind import KINDS
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.deletion import expected_deletion
-from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kinds.deletion import expected_deletion
 from crowdblend.tasks.counting import group_counts
-from crowdblend.tasks.stages.draw_once import StoredDraw, _stored_form, draw_once, stored_numbers
+from crowdblend.tasks.kernel.draws import StoredDraw, _stored_form, draw_once, stored_numbers
 
 SPEC = """
 [release]

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.verify import map_findings
 from crowdblend.flows.spec import read_spec
+from crowdblend.tasks.kernel.draws import stored_numbers
 from crowdblend.tasks.stages import count as select
-from crowdblend.tasks.stages.draw_once import stored_numbers
 
 NAMES = ("colour", "age", "town")
 CHAINS = """candidates = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 
 SELECTION = "\n[selection]\nepsilon = 0.2\n"
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.flows import prepare, spec
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease
 
 RECORDED, TODAY = "epsilon-safe-release/1", "epsilon-safe-release/2"
 ANY_DRAW = EpsilonSafeRelease(k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.2"), selection_rate=None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from scipy import stats
 
 SPEC = """

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.verify import verify_certificate
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.readers.report_files import vector_table
 from crowdblend.tasks.stages.synthesize import SYNTHESIZER
 from support import truth

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.deploy import release_check
 from crowdblend.flows.releases.kind import KINDS
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.deletion import CalibratedDeletion
-from crowdblend.tasks.stages.draw_once import stored_numbers
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
+from crowdblend.tasks.kernel.draws import stored_numbers
 
 SPEC = """
 [release]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.flows.prepare import layout_of_source, metadata_remarks
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 SPEC = """
 [release]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
 
 LABELS = {
     "colour": {"blue", "green", "red", "*"},

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from crowdblend.deploy.run import run_release
 from crowdblend.flows.paths import StatePaths
-from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
 folder, kind, ledger, key = Path(sys.argv[1]), sys.argv[2], sys.argv[3], bytes.fromhex(sys.argv[4])
 try:
     run_release(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from crowdblend.flows.prepare import require_apart
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.request import output_at
 
 APART = [

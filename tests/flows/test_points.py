@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.sampling import ChunkIdentity, kept_positions
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
 from scipy import stats
 
 KEY = bytes(range(9, 41))

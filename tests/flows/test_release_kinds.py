@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.theory.kinds import registry as mechanism_kinds
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
+from crowdblend.accounting.kernel.prices import registry as mechanism_kinds
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.flows.releases import kind as release_kinds
 from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, NoDocument, ReleaseKind, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
+from crowdblend.tasks.kernel.draws import stored_numbers
 from crowdblend.tasks.readers.report_files import vector_table
 from crowdblend.tasks.request import MetadataTexts
-from crowdblend.tasks.stages.draw_once import stored_numbers
 from support.metadata_folder import check_formats, files_of, written_again
 from support.stand_in_synthesizer import written as written_stand_in
 

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.theory.kinds.local_reports import local_epsilon, price_outcome_counts
+from crowdblend.accounting.kinds.local_report_prices import local_epsilon, price_outcome_counts
+from crowdblend.mechanisms.kinds.krandomization import flipped
+from crowdblend.mechanisms.kinds.sketch import encode
 from crowdblend.mechanisms.local_reports.design import design_of_table
-from crowdblend.mechanisms.local_reports.krandomization import flipped
-from crowdblend.mechanisms.local_reports.sketch import encode
 from crowdblend.tasks.readers.report_files import sketch_table, vector_table
 
 SPEC = """

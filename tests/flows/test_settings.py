@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.flows.paths import DEFAULTS, PLACES, resolve_paths, resolved_settings
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 WHOLE = """
 ledger = "budget/ledger.db"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.writer import open_writer
 from crowdblend.flows.paths import StatePaths
-from crowdblend.mechanisms.mixed_series import series_of_parts
+from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
 from crowdblend.tasks.request import digest_of_mixed
 
 ANSWER = """

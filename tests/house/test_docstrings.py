@@ -12,7 +12,7 @@ import pytest
 from crowdblend.deploy import api
 
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
-WITHOUT_NAMES = {"crowdblend.deploy.__main__", "crowdblend.accounting.ledger.database.migrations.env"}
+WITHOUT_NAMES = {"crowdblend.deploy.__main__", "crowdblend.accounting.ledger.migrations.env"}
 
 
 def module_names() -> list[str]:

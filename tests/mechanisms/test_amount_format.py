@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.mechanisms.amounts import (
+from crowdblend.mechanisms.kernel.amounts import (
     amount_exact,
     amount_left,
     amount_of_log10,
@@ -19,7 +19,7 @@ from crowdblend.mechanisms.amounts import (
     share_shown,
     times_in,
 )
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.answers import (
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.kinds.answers import (
     MEAN_STEPS,
     CountAnswer,
     MeanAnswer,
@@ -24,7 +25,6 @@ from crowdblend.mechanisms.answers import (
     step,
     tallied,
 )
-from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
 
 ONE = {"epsilon": Decimal("0.5"), "relation": ADD_REMOVE, "groups": 1, "sampling_rate": None}
 DRAWS = 30_000

@@ -8,7 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.biased_sampling import (
+from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
+from crowdblend.mechanisms.kernel.sampling import threshold
+from crowdblend.mechanisms.kinds.biased_sampling import (
     UnequalRatesHistogram,
     drawn_rates,
     inclusion_coins,
@@ -17,11 +19,9 @@ from crowdblend.mechanisms.biased_sampling import (
     thinned_counts,
     thinned_groups,
 )
-from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
-from crowdblend.mechanisms.local_reports.krandomization import WORD, word_threshold_up
-from crowdblend.mechanisms.microdata import GroupCounts
+from crowdblend.mechanisms.kinds.krandomization import WORD, word_threshold_up
+from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import threshold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding, QuestionEncoding
-from crowdblend.mechanisms.local_reports.krandomization import (
+from crowdblend.mechanisms.kinds.krandomization import (
     KRandomization,
     estimated_distribution,
     flipped,
     outcome_counts,
     standard_errors,
 )
+from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding, QuestionEncoding
 
 COLOURS = OneHotEncoding(values=("red", "green", "blue"))
 

@@ -9,29 +9,29 @@ from math import prod
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.contributions import ContributionLimit
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import (
+from crowdblend.mechanisms.kernel.contributions import ContributionLimit
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
+from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
     SuppressedHistogram,
     outlier_private_counts,
 )
-from crowdblend.mechanisms.local_reports.krandomization import (
+from crowdblend.mechanisms.kinds.krandomization import (
     KRandomization,
     OutcomeCounts,
     biased_coins,
     uniform_below,
     word_threshold_up,
 )
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
+from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable, counted_cells, library_rho
 from crowdblend.mechanisms.map_selection.choice import draw_scale, epsilon_shares, group_threshold
-from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
-from crowdblend.mechanisms.mixed_series import series_of_parts
-from crowdblend.mechanisms.noise import TwoSidedGeometricNoise
-from crowdblend.mechanisms.synthetic_table import SyntheticTable, counted_cells, library_rho
 
 TINY, ALMOST = Decimal("1e-20"), 1 - Decimal("1e-20")
 RATES = ([TINY, ALMOST], [Decimal(0), Decimal(1), -TINY, 1 + TINY])

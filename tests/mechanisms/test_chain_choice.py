@@ -9,7 +9,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.deletion import (
     DeletionRelease,
     GaussianDeletion,
     OptimalDeletion,
@@ -17,7 +18,7 @@ from crowdblend.mechanisms.deletion import (
     chain_scores,
     expected_deletion,
 )
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, sum_counts
 from crowdblend.mechanisms.map_selection.choice import (
     WEIGHT_UNIT,
     Lattice,
@@ -27,7 +28,6 @@ from crowdblend.mechanisms.map_selection.choice import (
     draw_map,
 )
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import GroupCounts, sum_counts
 from scipy.stats import chi2
 
 LEAVES = [f"v{leaf:02d}" for leaf in range(16)]

@@ -11,9 +11,9 @@ CLIENT = """
 import os, sys
 from decimal import Decimal
 from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode
 from crowdblend.mechanisms.local_reports.device import header, report
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, flipped
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
 from crowdblend.mechanisms.local_reports.design import design_of_table
 sketch = CountMeanSketch(epsilon=Decimal(4), hashes=64, bits=1024, seed=b"public")
 sketched = encode(sketch, ["a value"], randomness=os.urandom)

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.local_reports import krandomization
-from crowdblend.mechanisms.local_reports.krandomization import WORD, biased_coins, uniform_below, word_threshold_up
+from crowdblend.mechanisms.kinds import krandomization
+from crowdblend.mechanisms.kinds.krandomization import WORD, biased_coins, uniform_below, word_threshold_up
 from scipy import stats
 
 

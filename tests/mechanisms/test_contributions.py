@@ -9,10 +9,15 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import contributions
-from crowdblend.mechanisms.contributions import ContributionKeys, ContributionLimit, chosen_counts, sorted_records
-from crowdblend.mechanisms.microdata import GroupCounts
-from crowdblend.mechanisms.sampling import threshold
+from crowdblend.mechanisms.kernel import contributions
+from crowdblend.mechanisms.kernel.contributions import (
+    ContributionKeys,
+    ContributionLimit,
+    chosen_counts,
+    sorted_records,
+)
+from crowdblend.mechanisms.kernel.sampling import threshold
+from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 KEYS = ContributionKeys(secret=bytes(range(32)))

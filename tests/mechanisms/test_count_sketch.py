@@ -9,9 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.local_reports import sketch as sketches
-from crowdblend.mechanisms.local_reports.krandomization import WORD
-from crowdblend.mechanisms.local_reports.sketch import (
+from crowdblend.mechanisms.kinds.krandomization import WORD
+from crowdblend.mechanisms.kinds.sketch import (
     LEAST_EPSILON,
     CountMeanSketch,
     SketchReports,
@@ -22,6 +21,7 @@ from crowdblend.mechanisms.local_reports.sketch import (
     standard_error,
     summed,
 )
+from crowdblend.mechanisms.local_reports import sketch as sketches
 from scipy import stats
 
 from audit.theory.report_errors import expected_estimate, variance_given_hashes, variance_over_hashes

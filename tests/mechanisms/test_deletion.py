@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.kinds.deletion import (
     LARGEST_DELETION,
     WEIGHT_TOTAL,
     CalibratedDeletion,

@@ -7,7 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.histogram import (
+from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
+from crowdblend.mechanisms.kinds.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,
     SuppressedHistogram,
@@ -15,7 +16,6 @@ from crowdblend.mechanisms.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
-from crowdblend.mechanisms.noise import TwoSidedGeometricNoise, add_two_sided_geometric
 
 DRAWS = 30_000
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.local_reports.krandomization import (
+from crowdblend.mechanisms.kinds.krandomization import (
     KRandomization,
     estimated_distribution,
     flipped,

@@ -10,16 +10,16 @@ from secrets import token_bytes
 import numpy as np
 import pytest
 from crowdblend.mechanisms import margins as margins_module
-from crowdblend.mechanisms.deletion import CalibratedDeletion, GeometricDeletion
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.margins import (
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, GeometricDeletion
+from crowdblend.mechanisms.kinds.margins import (
     coarser_margins,
     margin_sizes,
     noisy_margins,
     rake_weights,
     split_margins,
 )
-from crowdblend.mechanisms.microdata import count_keys
+from crowdblend.mechanisms.kinds.microdata import count_keys
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 FINE = GeneralizationMap(

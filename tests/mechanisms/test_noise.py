@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.noise import TwoSidedGeometricNoise, add_two_sided_geometric
+from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

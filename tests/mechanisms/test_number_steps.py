@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import number_of_text
-from crowdblend.mechanisms.points import PointAxis, axis_steps, cells_of_codes, centres
+from crowdblend.mechanisms.kinds.points import PointAxis, axis_steps, cells_of_codes, centres
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

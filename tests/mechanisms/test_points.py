@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.histogram import NoisyHistogram, noisy_counts
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.points import (
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, noisy_counts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.points import (
     PointAxis,
     SyntheticPoints,
     axis_steps,

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import count_keys
 from crowdblend.mechanisms.map_selection.choice import (
     WEIGHT_UNIT,
     Lattice,
@@ -18,7 +19,6 @@ from crowdblend.mechanisms.map_selection.choice import (
     information_kept,
 )
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import count_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

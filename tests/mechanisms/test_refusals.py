@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.answers import SumAnswer, standard_errors
 from crowdblend.mechanisms.hierarchies.build import interval_rows
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.mechanisms.kinds.answers import SumAnswer, standard_errors
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.mixed_series import MixedSeries, series_of_parts
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapChoice
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
-from crowdblend.mechanisms.mixed_series import MixedSeries, series_of_parts
 
 ONE, RATE = Decimal(1), Decimal("0.1")
 AGES = IntervalHierarchy(lower=0, upper=8, widths=(1, 2, 4))

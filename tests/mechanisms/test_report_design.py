@@ -7,6 +7,14 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.kinds.krandomization import (
+    KRandomization,
+    estimated_ones,
+    flipped,
+    outcome_counts,
+    standard_error_of_ones,
+)
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.design import (
     BloomDesign,
     ChoiceDesign,
@@ -21,14 +29,6 @@ from crowdblend.mechanisms.local_reports.design import (
     reports_added_up,
 )
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
-from crowdblend.mechanisms.local_reports.krandomization import (
-    KRandomization,
-    estimated_ones,
-    flipped,
-    outcome_counts,
-    standard_error_of_ones,
-)
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch, encode, summed
 
 from audit.theory.report_errors import variances
 

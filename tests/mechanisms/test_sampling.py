@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import sampling
-from crowdblend.mechanisms.sampling import ChunkIdentity, Coins, kept_positions, sample_commitment, threshold
+from crowdblend.mechanisms.kernel import sampling
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions, sample_commitment, threshold
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

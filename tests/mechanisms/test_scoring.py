@@ -11,10 +11,10 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, count_keys
 from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapWeights
 from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer, scores
-from crowdblend.mechanisms.microdata import GroupCounts, count_keys
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

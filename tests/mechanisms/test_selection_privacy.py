@@ -15,8 +15,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.microdata import price_selected
+from crowdblend.accounting.kinds.microdata_prices import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease
 from crowdblend.mechanisms.map_selection.choice import (
     Lattice,
     LatticeColumn,
@@ -28,7 +29,6 @@ from crowdblend.mechanisms.map_selection.choice import (
     walk,
 )
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.mechanisms.microdata import GroupCounts, StronglySafeRelease
 from scipy.stats import beta as beta_distribution
 
 RUNS = 4_000

@@ -7,8 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import microdata
-from crowdblend.mechanisms.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, suppress
+from crowdblend.mechanisms.kinds import microdata
+from crowdblend.mechanisms.kinds.microdata import (
+    GroupCounts,
+    add_counts,
+    count_keys,
+    joined_counts,
+    merge_counts,
+    suppress,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

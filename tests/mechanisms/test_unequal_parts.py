@@ -8,17 +8,17 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.answers import MeanAnswer, Tally, answered
-from crowdblend.mechanisms.biased_sampling import thinned_counts
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
+from crowdblend.mechanisms.kinds.answers import MeanAnswer, Tally, answered
+from crowdblend.mechanisms.kinds.biased_sampling import thinned_counts
+from crowdblend.mechanisms.kinds.margins import coarser_margins, rake_weights
+from crowdblend.mechanisms.kinds.microdata import count_keys
+from crowdblend.mechanisms.kinds.points import PointAxis, cells_of_codes
 from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapWeights
 from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer
-from crowdblend.mechanisms.margins import coarser_margins, rake_weights
 from crowdblend.mechanisms.measures.classification import fitted_model
-from crowdblend.mechanisms.mechanism import ADD_REMOVE
-from crowdblend.mechanisms.microdata import count_keys
-from crowdblend.mechanisms.points import PointAxis, cells_of_codes
 from crowdblend.mechanisms.recoding import GeneralizationMap, coarsened
 
 ONE = Decimal(1)

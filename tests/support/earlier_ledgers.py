@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.database.schema import database_objects
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.kernel.ledger.tables import database_objects
 from crowdblend.deploy.cli import main
 from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from crowdblend.accounting.ledger.entries.kinds import Entry
-from crowdblend.accounting.ledger.rules.violations import violations
-from crowdblend.accounting.ledger.state import LedgerState
+from crowdblend.accounting.kernel.ledger.entry_types import Entry
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
+from crowdblend.accounting.kernel.ledger.rules import violations
 
 
 def faults_of(entry: Entry, state: LedgerState) -> list[str]:

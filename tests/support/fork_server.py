@@ -26,8 +26,8 @@ from typing import Any
 LOADED = (
     "crowdblend.accounting.dashboard.server.app",
     "crowdblend.accounting.certificate.verify",
-    "crowdblend.accounting.theory.kinds.histogram",
-    "crowdblend.accounting.theory.kinds.deletion",
+    "crowdblend.accounting.kinds.histogram_prices",
+    "crowdblend.accounting.kinds.deletion_prices",
     "crowdblend.accounting.theory.planning.planner",
     "crowdblend.deploy.run",
     "crowdblend.flows.release",

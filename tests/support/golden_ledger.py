@@ -6,13 +6,13 @@ import json
 import shutil
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.kernel.ledger.database import keep_write_ahead_log, open_database
+from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
+from crowdblend.accounting.kernel.ledger.rules import violations
+from crowdblend.accounting.kernel.ledger.transactions import writing
 from crowdblend.accounting.ledger.creation import upgrade_tables
-from crowdblend.accounting.ledger.database.store import keep_write_ahead_log, open_database
-from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
-from crowdblend.accounting.ledger.rules.violations import violations
-from crowdblend.accounting.ledger.transactions import writing
 
 GOLDEN = Path(__file__).parents[1] / "vectors" / "ledger"
 

@@ -126,7 +126,7 @@ def acts(job: dict[str, Any], steps: Steps) -> Callable[[str], None]:
 
 
 def keep_key() -> None:
-    from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
+    from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
 
     ReleaseFolder.destroy_key = lambda self: None
 
@@ -141,7 +141,7 @@ def go_without_boundary() -> None:
 
 
 def refuse_instead() -> None:
-    from crowdblend.mechanisms.errors import ReleaseFailed
+    from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 
     ReleaseFailed.exit_code = 2
 

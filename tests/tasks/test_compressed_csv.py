@@ -10,11 +10,11 @@ from pathlib import Path
 import fsspec
 import pyarrow as pa
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import KeyRef
-from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting import group_counts as counting
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import KeyRef
-from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.microdata import joined_counts
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
+from crowdblend.mechanisms.kinds.microdata import joined_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.counting.chunks import Chunk, plan_chunks
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads

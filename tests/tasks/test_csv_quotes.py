@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import chunks as chunks_module
 from crowdblend.tasks.counting.chunks import plan_chunks

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.errors import ReleaseFailed
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import ChunkIdentity, Coins, kept_positions
 from crowdblend.tasks.counting import chunks as chunks_module
 from crowdblend.tasks.counting.chunks import CsvChunk, csv_ranges, plan_chunks, with_quote_states
 from crowdblend.tasks.counting.executors import LocalThreads

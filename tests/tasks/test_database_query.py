@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 
 import pytest
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.database_query import database_query
 
 ADDRESS = "postgresql://anna@db.example:5432/people"

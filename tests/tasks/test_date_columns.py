@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import InputRefused
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.parquet_footer import open_parquet, read_parquet_layout
 
 page_decoder = pytest.importorskip("crowdblend.tasks.readers.page_decoder", reason="installed without a compiler")

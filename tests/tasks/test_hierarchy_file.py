@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fsspec
 import pytest
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
 
 

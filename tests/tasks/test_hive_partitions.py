@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import KeyRef
-from crowdblend.mechanisms.contributions import ContributionLimit
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.contributions import ContributionLimit
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting import group_counts as counting
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import KeyRef
-from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.accounting.kernel.keys.private_store import KeyRef
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.tasks.counting import key_delivery
 from crowdblend.tasks.counting.key_delivery import HeldKey, WorkerKey, delivered_key
 from distributed import Client, LocalCluster

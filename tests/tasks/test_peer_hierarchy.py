@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.hierarchy_files import hierarchy_text, read_hierarchy, read_lines, read_peer_rows
 
 ROWS = (("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "North", "*"))

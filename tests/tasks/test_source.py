@@ -10,8 +10,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.sampling import ChunkIdentity
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity
 from crowdblend.tasks.counting.chunks import (
     RANGE_BYTES,
     CsvChunk,

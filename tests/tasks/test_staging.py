@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.tasks.stages.publish import Staged, bring_into_view, staging_folder, write_staged
 
 DAY = date(2026, 3, 1)

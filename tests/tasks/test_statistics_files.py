@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 import pyreadstat
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import KeyRef
-from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import sample_commitment
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts

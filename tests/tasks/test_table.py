@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.microdata import suppress
+from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.readers.column_codes import arrow_of, texts_of
 from crowdblend.tasks.stages import table as table_module

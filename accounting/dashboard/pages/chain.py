@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from fastapi import Query
 
-from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import ReleaseCharged, ReleaseRefused
-from ...ledger.state import Release
+from ....mechanisms.kernel.errors import InputRefused
+from ...kernel.ledger.entry_types import ReleaseCharged, ReleaseRefused
+from ...kernel.ledger.ledger_state import Release
 from ..views.rows import Page, ReleaseStage, Row, described, draws_sample, stage_of
 from ..views.state import Before, OneState, PageRequest, Position
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from ....mechanisms.amounts import share_shown, times_in
-from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged
-from ...ledger.entries.values import amount_text
-from ...ledger.lookup import SeriesState
+from ....mechanisms.kernel.amounts import share_shown, times_in
+from ....mechanisms.kernel.errors import InputRefused
+from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged
+from ...kernel.ledger.entry_values import amount_text
+from ...kernel.ledger.ledger_state import Dataset
+from ...kernel.ledger.lookup import SeriesState
 from ...ledger.overview import ESTIMATE_NOTE
-from ...ledger.state import Dataset
 from ..views.pictures import SharePoint, TimelinePoint, changes_of, epsilon_of, estimate_of, shares_of, timeline_of
 from ..views.rows import Amount, Page, ReleaseRow, Row, mechanism_label, release_rows
 from ..views.state import LAST, Before, OneState, PageRequest, Position

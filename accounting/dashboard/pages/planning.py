@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from ....mechanisms.amounts import amount_exact, counted, share_left_shown, share_shown
-from ....mechanisms.errors import InputRefused
-from ...ledger.entries.kinds import DatasetAdded, FilterDatasetAdded
-from ...ledger.entries.values import Account, amount_text
+from ....mechanisms.kernel.amounts import amount_exact, counted, share_left_shown, share_shown
+from ....mechanisms.kernel.errors import InputRefused
+from ...kernel.ledger.entry_types import DatasetAdded, FilterDatasetAdded
+from ...kernel.ledger.entry_values import Account, amount_text
 from ...theory.planning.forecast import CALENDARS, RATE, K, read_calendar, require_forecast
 from ..views.pictures import ChangeRow, Curve, LastingRow, curve_of
 from ..views.rows import Amount, Page, Row, amount

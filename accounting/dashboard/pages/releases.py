@@ -9,16 +9,16 @@ from typing import Annotated
 from fastapi import Path as PathParameter
 from fastapi import Response
 
-from ....mechanisms.amounts import amount_shown
-from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
-from ....mechanisms.errors import InputRefused
-from ....mechanisms.mixed_series import MixedSeries
+from ....mechanisms.kernel.amounts import amount_shown
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kinds.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
+from ....mechanisms.kinds.mixed_series import MixedSeries
 from ...certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
-from ...ledger.charge import DatasetContext
-from ...ledger.entries.kinds import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
-from ...ledger.entries.values import amount_text
-from ...ledger.state import Release
-from ...theory.kinds.registry import mechanism_of_record
+from ...kernel.ledger.charge import DatasetContext
+from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
+from ...kernel.ledger.entry_values import amount_text
+from ...kernel.ledger.ledger_state import Release
+from ...kernel.prices.registry import mechanism_of_record
 from ..views.certificates import CertificateStage, MapOfColumns, columns_of, stages_of, told_of
 from ..views.pictures import Curve, curve_of
 from ..views.rows import Page, ReleaseRow, Row, described, draws_sample, release_rows

@@ -17,9 +17,9 @@ from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from ....mechanisms.errors import InputRefused
-from ...ledger.private_store.signing import PublicKey
-from ...ledger.state import Token
+from ....mechanisms.kernel.errors import InputRefused
+from ...kernel.keys.signing import PublicKey
+from ...kernel.ledger.ledger_state import Token
 from ...ledger.tokens import recognised
 
 __all__ = ["Access", "Decision", "Network", "Options", "host_of", "is_loopback"]

@@ -23,9 +23,9 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Res
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
-from ....mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ...ledger.database.store import open_store
-from ...ledger.transactions import last_place
+from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ...kernel.ledger.database import open_store
+from ...kernel.ledger.transactions import last_place
 from ...listening import listening, serve_on, url_of
 from ..views.certificates import Certificates
 from ..views.state import DashboardState, Follower, NotSound, PublicationDelay

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.recoding import told_sentences
-from ...ledger.file_access import read_given
+from ...kernel.keys.private_files import read_given
 
 __all__ = ["Certificates", "MapOfColumns", "columns_of", "stages_of", "told_of"]
 

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from ....mechanisms.amounts import amount_shown, share_shown
-from ....mechanisms.errors import InputRefused
+from ....mechanisms.kernel.amounts import amount_shown, share_shown
+from ....mechanisms.kernel.errors import InputRefused
 from ... import charts
-from ...ledger.chain.hashing import GENESIS
-from ...ledger.entries.kinds import DatasetAdded, Fields
-from ...ledger.entries.values import Account
-from ...ledger.state import Dataset, LedgerState, amounts_of
-from ...theory.kinds.registry import kind_of_record
+from ...kernel.ledger.chain import GENESIS
+from ...kernel.ledger.entry_types import DatasetAdded, Fields
+from ...kernel.ledger.entry_values import Account
+from ...kernel.ledger.ledger_state import Dataset, LedgerState, amounts_of
+from ...kernel.prices.registry import kind_of_record
 from ..work import Answer, JobQueue
 from .rows import Amount, Row, amount
 from .state import Followed, PageRequest

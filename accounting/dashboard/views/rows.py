@@ -9,8 +9,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
-from ....mechanisms.amounts import amount_exact, amount_shown, counted
-from ...ledger.entries.kinds import (
+from ....mechanisms.kernel.amounts import amount_exact, amount_shown, counted
+from ...kernel.ledger.entry_types import (
     MIXED,
     BudgetRaised,
     DataAccess,
@@ -28,9 +28,9 @@ from ...ledger.entries.kinds import (
     TokenAdded,
     TokenRevoked,
 )
-from ...ledger.entries.values import amount_text
-from ...ledger.state import Release
-from ...theory.kinds.registry import kind_of, mechanism_of_record
+from ...kernel.ledger.entry_values import amount_text
+from ...kernel.ledger.ledger_state import Release
+from ...kernel.prices.registry import kind_of, mechanism_of_record
 from .state import PageHeader, PageRequest
 
 __all__ = ["Amount", "Page", "ReleaseStage", "Row", "amount", "described", "draws_sample", "mechanism_label"]

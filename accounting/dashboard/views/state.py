@@ -15,16 +15,16 @@ from fastapi import Depends, Query, Request
 from fastapi import Path as PathParameter
 from sqlalchemy import ColumnElement, Connection, select
 
-from ....mechanisms.errors import AccountantRefused, ReleaseFailed
-from ...ledger.chain.hashing import GENESIS, link_hash
-from ...ledger.database.schema import STREAMED, as_stored, snapshot
-from ...ledger.database.schema import entry as entry_table
-from ...ledger.database.store import Store
-from ...ledger.entries.codec import entry_of_bytes
-from ...ledger.entries.kinds import Entry, Fields, ReleaseCharged, ReleaseReading, ReleaseRefused
-from ...ledger.snapshot import ForgedState
-from ...ledger.state import LedgerState, Place, Release, Token
-from ...ledger.transactions import last_place, stored_state
+from ....mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
+from ...kernel.ledger.chain import GENESIS, link_hash
+from ...kernel.ledger.database import Store
+from ...kernel.ledger.entry_codec import entry_of_bytes
+from ...kernel.ledger.entry_types import Entry, Fields, ReleaseCharged, ReleaseReading, ReleaseRefused
+from ...kernel.ledger.ledger_state import LedgerState, Place, Release, Token
+from ...kernel.ledger.snapshot import ForgedState
+from ...kernel.ledger.tables import STREAMED, as_stored, snapshot
+from ...kernel.ledger.tables import entry as entry_table
+from ...kernel.ledger.transactions import last_place, stored_state
 from ..work import ChainState, ChainWatch, JobQueue
 from .certificates import Certificates
 

@@ -11,8 +11,9 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from itertools import accumulate
 from typing import Literal, assert_never
 
-from ....mechanisms.amounts import amount_exact, amount_shown, counted
-from ....mechanisms.deletion import (
+from ....mechanisms.kernel.amounts import amount_exact, amount_shown, counted
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kinds.deletion import (
     LARGEST_DELETION,
     CalibratedDeletion,
     DeletionNoise,
@@ -23,10 +24,9 @@ from ....mechanisms.deletion import (
     expected_deletion,
     largest_deletion,
 )
-from ....mechanisms.errors import InputRefused
-from ..arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
-from ..kinds.deletion import price_deletion
-from ..kinds.kind import Price, check_records, check_request
+from ...kernel.prices.arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
+from ...kernel.prices.mechanism_kind import Price, check_records, check_request
+from ...kinds.deletion_prices import price_deletion
 
 __all__ = [
     "MARGIN_SHARE",

@@ -7,12 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from ....mechanisms.amounts import amount_shown, counted
-from ....mechanisms.errors import InputRefused
-from ....mechanisms.mechanism import Mechanism
-from ....mechanisms.microdata import StronglySafeRelease
-from ..arithmetic import add_down, add_up, decimal_down, decimal_up, divide_down, divide_up, multiply_down, multiply_up
-from ..composition.renyi import FREE, FilterTerms, conversion_loss, filter_cost, tail_of
+from ....mechanisms.kernel.amounts import amount_shown, counted
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.mechanism import Mechanism
+from ....mechanisms.kinds.microdata import StronglySafeRelease
+from ...kernel.prices.arithmetic import (
+    add_down,
+    add_up,
+    decimal_down,
+    decimal_up,
+    divide_down,
+    divide_up,
+    multiply_down,
+    multiply_up,
+)
+from ...kernel.prices.renyi import FREE, FilterTerms, conversion_loss, filter_cost, tail_of
 
 __all__ = ["EXPECTED", "least_terms", "propose_terms"]
 

@@ -10,16 +10,16 @@ from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from ....mechanisms.amounts import times_in
-from ....mechanisms.errors import InputRefused
-from ....mechanisms.mechanism import ADD_REMOVE
-from ....mechanisms.microdata import StronglySafeRelease
-from ..arithmetic import PRICE_DIGITS, first_whole, multiply_up
-from ..kinds.microdata import price_fixed
+from ....mechanisms.kernel.amounts import times_in
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.mechanism import ADD_REMOVE
+from ....mechanisms.kinds.microdata import StronglySafeRelease
+from ...kernel.prices.arithmetic import PRICE_DIGITS, first_whole, multiply_up
+from ...kinds.microdata_prices import price_fixed
 from .inversion import MOST_RELEASES, Target, most_releases
 
 if TYPE_CHECKING:
-    from ..composition.renyi import FilterTerms
+    from ...kernel.prices.renyi import FilterTerms
 
 __all__ = [
     "CALENDARS",
@@ -334,7 +334,7 @@ def _about(left: BudgetLeft, mechanism: StronglySafeRelease) -> dict[Way, int]:
 
 def _by_filter(left: FilterLeft, mechanism: StronglySafeRelease) -> Lasting:
     """Releases that are charged one by one to a filter."""
-    from ..composition.renyi import filter_cost, spent_share, tail_for  # only a filter needs divergences
+    from ...kernel.prices.renyi import filter_cost, spent_share, tail_for  # only a filter needs divergences
 
     none = Lasting(way="filter", releases=0, epsilon=None, delta=None)
     try:

@@ -11,11 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from ....mechanisms.amounts import amount_exact, amount_left
-from ....mechanisms.errors import InputRefused
-from ....mechanisms.mechanism import Mechanism
-from ....mechanisms.microdata import StronglySafeRelease
-from ..arithmetic import (
+from ....mechanisms.kernel.amounts import amount_exact, amount_left
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.mechanism import Mechanism
+from ....mechanisms.kinds.microdata import StronglySafeRelease
+from ...kernel.prices.amplification import Guarantee
+from ...kernel.prices.arithmetic import (
     add_up,
     decimal_up,
     divide_down,
@@ -26,13 +27,14 @@ from ..arithmetic import (
     log_down,
     multiply_up,
 )
-from ..composition.amplification import Guarantee
-from ..composition.bounded_range import BoundedRange
-from ..composition.loss_distribution import COMPOSED_FLOOR, Part, delta_composed, estimated_log_delta
-from ..composition.series_game import MOST_RELEASES as MOST_PLAYED
-from ..composition.series_game import delta_of_game
-from ..kinds.kind import Price, Tunable
-from ..kinds.microdata import (
+from ...kernel.prices.bounded_range import BoundedRange
+from ...kernel.prices.loss_distribution import COMPOSED_FLOOR, Part, delta_composed, estimated_log_delta
+from ...kernel.prices.mechanism_kind import Price, Tunable
+from ...kernel.prices.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
+from ...kernel.prices.registry import kind_of
+from ...kernel.prices.series_game import MOST_RELEASES as MOST_PLAYED
+from ...kernel.prices.series_game import delta_of_game
+from ...kinds.microdata_prices import (
     composed_price_fixed,
     log_profile_selected,
     price_fixed,
@@ -40,8 +42,6 @@ from ..kinds.microdata import (
     range_of_draw,
     selection_cost,
 )
-from ..kinds.registry import kind_of
-from ..privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
 
 __all__ = [
     "LARGEST_K",

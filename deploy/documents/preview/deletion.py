@@ -10,20 +10,20 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ....accounting.theory.kinds.registry import price
+from ....accounting.kernel.prices.registry import price
 from ....accounting.theory.planning.deletion import DeletionPlan, plan_deletion
 from ....accounting.theory.planning.planner import least_k
 from ....flows.releases.deletion import DeletionRequest
-from ....mechanisms.deletion import (
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,
     deletion_weights,
     expected_deletion,
     largest_deletion,
 )
-from ....mechanisms.errors import InputRefused
+from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ....mechanisms.map_selection.choice import Levels
-from ....mechanisms.microdata import StronglySafeRelease
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
 from .changes import Change, KeptColumn, TellingRecords, column_changes, columns_kept, telling_records
 from .forecast import MOST_LABELS, SAME_PRICE_RATES, Lost, worst_labels

@@ -12,14 +12,14 @@ from operator import ge
 import numpy as np
 from numpy.typing import NDArray
 
-from ....accounting.theory.kinds.registry import price
+from ....accounting.kernel.prices.registry import price
 from ....accounting.theory.planning.planner import least_k
 from ....flows.releases.kind import Suppressing
-from ....mechanisms.errors import InputRefused
-from ....mechanisms.histogram import SuppressedHistogram
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kinds.histogram import SuppressedHistogram
+from ....mechanisms.kinds.microdata import EpsilonSafeRelease, GroupCounts
 from ....mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, MapChoice, information_kept
 from ....mechanisms.map_selection.rollup import scores
-from ....mechanisms.microdata import EpsilonSafeRelease, GroupCounts
 from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from .changes import Change, KeptColumn, TellingRecords, column_changes, columns_kept, telling_records

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from ....accounting.certificate.verify import read_certificate, verify_certificate
 from ....accounting.certificate.write import has_own_rates
-from ....accounting.ledger.private_store.inspection import known_names_of_source
-from ....accounting.theory.kinds.registry import mechanism_of_record
-from ....accounting.theory.privacy_profile import record_survival
+from ....accounting.kernel.prices.privacy_profile import record_survival
+from ....accounting.kernel.prices.registry import mechanism_of_record
+from ....accounting.ledger.private_store_inspection import known_names_of_source
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
-from ....mechanisms.deletion import DeletionRelease
-from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
+from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ....mechanisms.kinds.deletion import DeletionRelease
+from ....mechanisms.kinds.microdata import GroupCounts, sum_counts
 from ....mechanisms.map_selection.choice import Levels, MapChoice
-from ....mechanisms.microdata import GroupCounts, sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.chunks import CsvChunk, plan_chunks, with_quote_states
 from ....tasks.counting.executors import LocalThreads

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.deletion import DeletionRelease, deletion_variance, expected_deletion
+from ....mechanisms.kinds.deletion import DeletionRelease, deletion_variance, expected_deletion
 
 __all__ = [
     "HALF",

@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import sqrt
 from typing import Any
 
-from ....mechanisms.deletion import (
+from ....mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,
     deletion_variance,

@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 
 from ....accounting.certificate.verify import read_certificate
 from ....accounting.certificate.write import has_own_rates
-from ....accounting.ledger.private_store.signing import PublicKey
-from ....accounting.theory.kinds.registry import mechanism_of_record
-from ....accounting.theory.privacy_profile import record_survival
+from ....accounting.kernel.keys.signing import PublicKey
+from ....accounting.kernel.prices.privacy_profile import record_survival
+from ....accounting.kernel.prices.registry import mechanism_of_record
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
-from ....mechanisms.amounts import grouped
-from ....mechanisms.deletion import DeletionRelease
-from ....mechanisms.errors import InputRefused, ReleaseFailed
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
+from ....mechanisms.kernel.amounts import grouped
+from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.recoding import told_sentences
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ...release_check import verify_release

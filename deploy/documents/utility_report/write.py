@@ -23,22 +23,22 @@ from markupsafe import Markup
 
 from ....accounting.certificate.verify import check_certificate, read_certificate
 from ....accounting.certificate.write import has_own_rates
-from ....accounting.ledger.charge import enforced_unit
-from ....accounting.ledger.private_store.inspection import remembered_facts
-from ....accounting.ledger.private_store.keys import PrivateStore
+from ....accounting.kernel.keys.private_store import PrivateStore
+from ....accounting.kernel.ledger.charge import enforced_unit
+from ....accounting.kernel.ledger.writer import open_writer
+from ....accounting.kernel.prices.registry import mechanism_of_record
+from ....accounting.ledger.private_store_inspection import remembered_facts
 from ....accounting.ledger.reader import open_reader
-from ....accounting.ledger.writer import open_writer
 from ....accounting.templating import environment
-from ....accounting.theory.kinds.registry import mechanism_of_record
 from ....flows.paths import StatePaths
 from ....flows.spec import read_spec
-from ....mechanisms.contributions import ContributionLimit
-from ....mechanisms.deletion import DeletionRelease
-from ....mechanisms.errors import InputRefused, ReleaseFailed
+from ....mechanisms.kernel.contributions import ContributionLimit
+from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ....mechanisms.kinds.deletion import DeletionRelease
+from ....mechanisms.kinds.microdata import Microdata, sum_counts
 from ....mechanisms.measures.counting import CountedRecords
 from ....mechanisms.measures.risk import CERTAINTIES, Attacks, attacks_of
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
-from ....mechanisms.microdata import Microdata, sum_counts
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.executors import LocalThreads, OnProgress
 from ....tasks.counting.private_counts import private_counts, records_left_out

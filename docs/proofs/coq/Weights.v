@@ -1,6 +1,6 @@
 (* The whole-number weights by which a deletion is drawn: docs/proofs/deletion.md, Integers. a stands for e^epsilon.
 
-   The recursion is that of mechanisms/deletion.py: growth / fine is e^epsilon rounded down, decay / fine e^-epsilon
+   The recursion is that of mechanisms/kinds/deletion.py: growth / fine is e^epsilon rounded down, decay / fine e^-epsilon
    rounded up, and every division of whole numbers is rounded down. *)
 Require Import Reals ZArith Lra Lia.
 From Crowdblend Require Import Privacy.

@@ -22,16 +22,16 @@ import httpx
 import pytest
 from crowdblend.accounting.dashboard.server.access import Options
 from crowdblend.accounting.dashboard.server.app import Observer, dashboard
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.charge import ReleaseCharge
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
+from crowdblend.accounting.kernel.ledger.writer import LedgerWriter, open_writer
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
+from crowdblend.mechanisms.kernel.mechanism import Mechanism
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.local_reports.design import QuestionDesign, ReportDesign, design_of_table
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
-from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.microdata import StronglySafeRelease
 from support.commands import Commands, Forked
 from support.desk import DEFAULTS, SPEC, CommandFolder
 from support.prefect_servers import PrefectServer

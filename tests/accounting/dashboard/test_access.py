@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 from crowdblend.accounting.dashboard.server.access import Access, Options, host_of
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 
 def basic(password: str, user: str = "anybody") -> dict[str, str]:

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.synthetic_table import SyntheticTable
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
+from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
 
 RATE, HALF = Decimal("0.1"), Decimal("0.5")
 SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)

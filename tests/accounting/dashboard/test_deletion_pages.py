@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.dashboard.views.rows import mechanism_label
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
-from crowdblend.mechanisms.deletion import DeletionRelease, GeometricDeletion, OptimalDeletion, SelectedDeletion
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, GeometricDeletion, OptimalDeletion, SelectedDeletion
 
 SPEC = """
 [release]

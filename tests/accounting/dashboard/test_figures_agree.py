@@ -11,8 +11,8 @@ import time
 from urllib.parse import urlencode
 
 import pytest
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.mechanisms.amounts import share_shown
+from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.mechanisms.kernel.amounts import share_shown
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.filter_budget import propose_accounting
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.ledger.filter_budget import propose_accounting
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 KEEP = "CROWDBLEND_SCREENSHOTS"
 TWELVE = ((StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), 12),)

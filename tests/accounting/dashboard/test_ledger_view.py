@@ -11,15 +11,15 @@ import pytest
 from crowdblend.accounting.dashboard.views.pictures import curve_of
 from crowdblend.accounting.dashboard.views.state import DashboardState, Follower, PageRequest, PublicationDelay
 from crowdblend.accounting.dashboard.work import PENDING, ChainState, JobQueue
-from crowdblend.accounting.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
+from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.kernel.prices.renyi import RULE, FilterTerms
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.entries.kinds import FilterAccounting, ReleaseCharged
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
-from crowdblend.accounting.ledger.snapshot import ForgedState, bytes_of_state
-from crowdblend.accounting.theory.composition.renyi import RULE, FilterTerms
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
 
 GENERATOR = Path(__file__).resolve().parents[3] / "benchmarks" / "ledger" / "of_size.py"
 READERS = 50

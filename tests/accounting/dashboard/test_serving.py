@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from crowdblend.accounting.dashboard.server.access import Options
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import sys
 from decimal import Decimal
 
 import pytest
-from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion
 
 CHARGE = "(SELECT position FROM entry WHERE release_id = '{release}')"
 SUMMER = CHARGE.format(release="people-summer")

@@ -20,23 +20,29 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.certificate.write import write_certificate
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.charge import RECORDS, DatasetContext, Receipt, ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
+from crowdblend.accounting.kernel.ledger.charge import (
+    RECORDS,
+    DatasetContext,
+    Receipt,
+    ReleaseCharge,
+    SeriesRegistration,
+)
+from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.entry_types import Entry, Fields, FilterAccounting, ReleaseCharged
+from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
+from crowdblend.accounting.kernel.ledger.transactions import looking, writing
+from crowdblend.accounting.kernel.ledger.writer import LedgerWriter, open_writer
+from crowdblend.accounting.kernel.prices.mechanism_kind import Price
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
+from crowdblend.accounting.kernel.prices.renyi import FilterTerms, conversion_loss
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.entries.kinds import Entry, Fields, FilterAccounting, ReleaseCharged
-from crowdblend.accounting.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
-from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
-from crowdblend.accounting.ledger.state import LedgerState
-from crowdblend.accounting.ledger.transactions import looking, writing
-from crowdblend.accounting.ledger.writer import LedgerWriter, open_writer
-from crowdblend.accounting.theory.composition.renyi import FilterTerms, conversion_loss
-from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool

@@ -17,20 +17,20 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.charge import ReleaseCharge, charged_price, price_faults
-from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.entries.kinds import Entry
-from crowdblend.accounting.ledger.transactions import Write
-from crowdblend.accounting.ledger.writer import open_writer
-from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.accounting.theory.kinds.registry import kind_of, mechanism_record, paper_price, price
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.errors import Refusal
-from crowdblend.mechanisms.histogram import SuppressedHistogram
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, charged_price, price_faults
+from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.entry_types import Entry
+from crowdblend.accounting.kernel.ledger.transactions import Write
+from crowdblend.accounting.kernel.ledger.writer import open_writer
+from crowdblend.accounting.kernel.prices.mechanism_kind import Price
+from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price, price
+from crowdblend.mechanisms.kernel.errors import Refusal
+from crowdblend.mechanisms.kernel.mechanism import Mechanism
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))

@@ -13,12 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
+from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
+from crowdblend.accounting.kernel.ledger.chain import Head
 from crowdblend.accounting.ledger import creation
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
-from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.creation import begin_anchor, create_ledger
-from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
 KEY = SigningKey(seed=bytes(range(32)))

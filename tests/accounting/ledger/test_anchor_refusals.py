@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
+from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
+from crowdblend.accounting.kernel.ledger.chain import Head
+from crowdblend.accounting.kernel.ledger.database import open_store
 from crowdblend.accounting.ledger.anchor_check import AnchorCheck, check_anchor
-from crowdblend.accounting.ledger.chain.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
-from crowdblend.accounting.ledger.chain.hashing import Head
 from crowdblend.accounting.ledger.creation import begin_anchor
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.private_store.signing import SigningKey, SigningKeys
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER, OTHER = "a" * 64, "b" * 64
 KEY = SigningKey(seed=bytes(range(32)))

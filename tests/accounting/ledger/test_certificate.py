@@ -9,10 +9,10 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, read_certificate
 from crowdblend.accounting.certificate.write import certificate_bytes, signed_bytes
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.contributions import LAYOUTS
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kernel.contributions import LAYOUTS
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 

@@ -18,16 +18,16 @@ from crowdblend.accounting.certificate.write import (
     map_fields,
     signed_bytes,
 )
-from crowdblend.accounting.ledger.charge import DatasetContext
-from crowdblend.accounting.ledger.private_store.signing import SigningKey
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.errors import ReleaseFailed
+from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.accounting.kernel.ledger.charge import DatasetContext
+from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.histogram import NoisyHistogram
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.mechanism import Mechanism
+from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapChoice
-from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.points import SyntheticPoints
 
 UNREADABLE = "its mechanism or its guarantee can't be read"
 SEX = ValueHierarchy.from_values(["Female", "Male"])

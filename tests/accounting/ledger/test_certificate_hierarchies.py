@@ -18,12 +18,12 @@ from crowdblend.accounting.certificate.write import (
     map_fields,
     signed_bytes,
 )
-from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
+from crowdblend.accounting.kernel.keys.signing import canonical_bytes
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy, described_hierarchy, labels_beyond
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 TOWNS = ValueHierarchy.from_rows([("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "Nord é", "*")])

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, map_findings
 from crowdblend.accounting.certificate.write import map_fields, write_certificate
-from crowdblend.accounting.ledger.charge import DatasetContext
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
-from crowdblend.mechanisms.deletion import OptimalDeletion, SelectedDeletion
+from crowdblend.accounting.kernel.ledger.charge import DatasetContext
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.deletion import OptimalDeletion, SelectedDeletion
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapChoice
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 SEX = ValueHierarchy.from_values(["Female", "Male"])

@@ -14,10 +14,10 @@ from itertools import count
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger import transactions
+from crowdblend.accounting.kernel.ledger import transactions
+from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.ledger.reader import LedgerReader
-from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.mechanisms.errors import Refusal
+from crowdblend.mechanisms.kernel.errors import Refusal
 from support.system_calls import Work, system_calls
 
 

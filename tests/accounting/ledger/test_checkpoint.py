@@ -8,7 +8,8 @@ from base64 import b64decode, b64encode
 from itertools import pairwise
 
 import pytest
-from crowdblend.accounting.ledger.chain.checkpoint import (
+from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.accounting.ledger.checkpoint import (
     LONGEST_NOTE,
     LONGEST_REQUEST,
     PLAIN,
@@ -31,7 +32,6 @@ from crowdblend.accounting.ledger.chain.checkpoint import (
     read_request,
     time_of,
 )
-from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from crowdblend.accounting.ledger.entries.codec import KINDS
-from crowdblend.accounting.theory.kinds.registry import KINDS as MECHANISMS
-from crowdblend.accounting.theory.kinds.registry import load_kind
+from crowdblend.accounting.kernel.ledger.entry_codec import KINDS
+from crowdblend.accounting.kernel.prices.registry import KINDS as MECHANISMS
+from crowdblend.accounting.kernel.prices.registry import load_kind
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONFORMANCE = PROJECT / "tests" / "vectors" / "conformance"

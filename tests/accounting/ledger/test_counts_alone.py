@@ -7,13 +7,13 @@ from decimal import Decimal
 from functools import cache
 
 import pytest
-from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.state import released_once
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, price
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.errors import AccountantRefused
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.ledger_state import released_once
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from support.folding import fold
 
 DELTA = Decimal("1e-6")

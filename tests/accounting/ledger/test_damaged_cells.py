@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.database.schema import METADATA
-from crowdblend.mechanisms.errors import Refusal
+from crowdblend.accounting.kernel.ledger.tables import METADATA
+from crowdblend.mechanisms.kernel.errors import Refusal
 
 CELLS = [(table.name, column.name) for table in METADATA.tables.values() for column in table.columns]
 LOOKS = [

@@ -13,19 +13,19 @@ import warnings
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger import file_access
-from crowdblend.accounting.ledger.file_access import create_private, replace_private
-from crowdblend.accounting.ledger.private_store import inspection
-from crowdblend.accounting.ledger.private_store.inspection import copy_of_release, is_held, remembered_facts
-from crowdblend.accounting.ledger.private_store.keys import KeyRef, PrivateStore, require_not_held, require_private
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.accounting.kernel.keys import private_files as file_access
+from crowdblend.accounting.kernel.keys.private_files import create_private, replace_private
+from crowdblend.accounting.kernel.keys.private_store import KeyRef, PrivateStore, require_not_held, require_private
+from crowdblend.accounting.ledger import private_store_inspection as inspection
+from crowdblend.accounting.ledger.private_store_inspection import copy_of_release, is_held, remembered_facts
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore
 with PrivateStore(Path(sys.argv[1])).hold(ledger_id="a" * 64, release_id="one"):
     print("held", flush=True)
     time.sleep(60)

@@ -6,8 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from crowdblend.accounting.ledger.entries.values import Account, amount_of_text, amount_text, require_amount
-from crowdblend.mechanisms.amounts import amount_shown
+from crowdblend.accounting.kernel.ledger.entry_values import Account, amount_of_text, amount_text, require_amount
+from crowdblend.mechanisms.kernel.amounts import amount_shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

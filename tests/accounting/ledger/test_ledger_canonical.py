@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import Any, get_args
 
 import pytest
-from crowdblend.accounting.ledger.entries import codec
-from crowdblend.accounting.ledger.entries.codec import bytes_of_entry, entry_of_bytes, sorted_fields
-from crowdblend.accounting.ledger.entries.kinds import (
+from crowdblend.accounting.kernel.ledger import entry_codec as codec
+from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes, sorted_fields
+from crowdblend.accounting.kernel.ledger.entry_types import (
     MIXED,
     BudgetRaised,
     ChargedPrice,
@@ -38,8 +38,8 @@ from crowdblend.accounting.ledger.entries.kinds import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, published_text
-from crowdblend.mechanisms.mixed_series import MixedSeries
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, published_text
+from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

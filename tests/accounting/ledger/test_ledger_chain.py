@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from crowdblend.accounting.ledger.chain.hashing import GENESIS, Finding, Head, Link, check_links, link_hash
+from crowdblend.accounting.kernel.ledger.chain import GENESIS, Finding, Head, Link, check_links, link_hash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ import dataclasses
 from decimal import Context, Decimal
 
 import pytest
-from crowdblend.accounting.ledger.entries.kinds import ReleaseRefused
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from crowdblend.accounting.kernel.ledger.entry_types import ReleaseRefused
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 
 FILES = (("data.csv", "c" * 64),)
 

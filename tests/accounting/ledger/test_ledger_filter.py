@@ -7,11 +7,11 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.charge import charged_price
-from crowdblend.accounting.ledger.entries.codec import sorted_fields
-from crowdblend.accounting.ledger.entries.kinds import FilterAccounting, FilterDatasetAdded, LedgerCreated
-from crowdblend.accounting.ledger.entries.values import Account
-from crowdblend.accounting.ledger.filter_budget import (
+from crowdblend.accounting.kernel.ledger.charge import charged_price
+from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, FilterDatasetAdded, LedgerCreated
+from crowdblend.accounting.kernel.ledger.entry_values import Account
+from crowdblend.accounting.kernel.ledger.filter_budget import (
     FilterBudget,
     accounting_faults,
     charge_faults,
@@ -20,15 +20,15 @@ from crowdblend.accounting.ledger.filter_budget import (
     propose_accounting,
     what_fits_filter,
 )
-from crowdblend.accounting.ledger.rules.violations import budget_violations, violations
-from crowdblend.accounting.ledger.state import LedgerState
-from crowdblend.accounting.theory.composition import renyi
-from crowdblend.accounting.theory.composition.renyi import RULE, FilterCost, FilterTerms, filter_cost, fits, tails_of
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
+from crowdblend.accounting.kernel.ledger.rules import budget_violations, violations
+from crowdblend.accounting.kernel.prices import renyi
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
+from crowdblend.accounting.kernel.prices.renyi import RULE, FilterCost, FilterTerms, filter_cost, fits, tails_of
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from support.folding import fold
 
 DELTA = Decimal("1e-6")

@@ -9,11 +9,11 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.ledger.charge import RECORDS
-from crowdblend.accounting.ledger.entries.codec import entry_of_bytes, sorted_fields
-from crowdblend.accounting.theory.kinds.registry import mechanism_record
-from crowdblend.mechanisms.errors import AccountantRefused
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.accounting.kernel.ledger.charge import RECORDS
+from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from support.folding import fold
 
 pytestmark = pytest.mark.slow

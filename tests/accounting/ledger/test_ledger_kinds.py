@@ -11,15 +11,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.entries.kinds import DatasetAdded
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.points import SyntheticPoints
+from crowdblend.accounting.kernel.ledger.entry_types import DatasetAdded
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.kernel.mechanism import Mechanism
+from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-6")
 SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)

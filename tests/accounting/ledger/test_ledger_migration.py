@@ -13,18 +13,18 @@ from itertools import count
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger import creation
-from crowdblend.accounting.ledger.creation import MIGRATIONS, Migrated, migrate_ledger
-from crowdblend.accounting.ledger.database import store
-from crowdblend.accounting.ledger.database.roles import Roles, grant_roles
-from crowdblend.accounting.ledger.database.schema import (
+from crowdblend.accounting.kernel.ledger import database as store
+from crowdblend.accounting.kernel.ledger.tables import (
     EARLIER_REVISIONS,
     SCHEMA_REVISION,
     UNSIGNED_REVISIONS,
     VERSION_TABLE,
 )
+from crowdblend.accounting.ledger import creation
+from crowdblend.accounting.ledger.creation import MIGRATIONS, Migrated, migrate_ledger
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from crowdblend.accounting.ledger.roles import Roles, grant_roles
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.pool import NullPool
 from support.earlier_ledgers import PlacedLedger, database_content, load_ledger, private_files

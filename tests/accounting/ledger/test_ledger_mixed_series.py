@@ -10,14 +10,14 @@ from functools import cache
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.ledger.charge import RECORDS
-from crowdblend.accounting.ledger.entries.codec import entry_of_bytes, sorted_fields
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, price
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.errors import AccountantRefused
-from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.mixed_series import MixedSeries
+from crowdblend.accounting.kernel.ledger.charge import RECORDS
+from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
 from support.folding import fold
 
 pytestmark = pytest.mark.slow

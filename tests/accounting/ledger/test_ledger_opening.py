@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.kernel.ledger import database as store
+from crowdblend.accounting.kernel.ledger.tables import METADATA, SCHEMA_REVISION, VERSION_TABLE
+from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import MIGRATIONS, create_ledger, ledger_exists
-from crowdblend.accounting.ledger.database import store
-from crowdblend.accounting.ledger.database.schema import METADATA, SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.writer import open_writer
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from sqlalchemy import inspect
 
 
@@ -55,9 +55,9 @@ def test_ten_processes_create_one_ledger(tmp_path, anchoring) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from crowdblend.accounting.ledger.chain.anchor import Anchoring\n"
+        "from crowdblend.accounting.kernel.keys.anchor import Anchoring\n"
         "from crowdblend.accounting.ledger.creation import create_ledger\n"
-        "from crowdblend.mechanisms.errors import InputRefused\n"
+        "from crowdblend.mechanisms.kernel.errors import InputRefused\n"
         "children = []\n"
         "for _ in range(10):\n"
         "    child = os.fork()\n"

@@ -11,14 +11,14 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.charge import RECORDS
-from crowdblend.accounting.ledger.database import store
-from crowdblend.accounting.ledger.database.store import WRITERS_LOCK, open_store
-from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
-from crowdblend.accounting.ledger.entries.kinds import ChargedPrice, SeriesPlace, TokenRevoked
+from crowdblend.accounting.kernel.ledger import database as store
+from crowdblend.accounting.kernel.ledger.charge import RECORDS
+from crowdblend.accounting.kernel.ledger.database import WRITERS_LOCK, open_store
+from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry
+from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice, SeriesPlace, TokenRevoked
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from sqlalchemy import text
 
 DAY = date(2026, 3, 4)

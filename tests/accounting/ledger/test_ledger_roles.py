@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from crowdblend.accounting.ledger.database.roles import Roles, grant_roles
-from crowdblend.accounting.ledger.database.schema import METADATA, VERSION_TABLE
-from crowdblend.accounting.ledger.database.store import CREATORS_LOCK, WRITERS_LOCK
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from crowdblend.accounting.kernel.ledger.database import CREATORS_LOCK, WRITERS_LOCK
+from crowdblend.accounting.kernel.ledger.tables import METADATA, VERSION_TABLE
+from crowdblend.accounting.ledger.roles import Roles, grant_roles
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool

@@ -8,19 +8,19 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.charge import price_faults
-from crowdblend.accounting.ledger.entries.kinds import (
+from crowdblend.accounting.kernel.ledger.charge import price_faults
+from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetAdded,
     ReleaseAbandoned,
     ReleasePublished,
     ReleaseReading,
     TokenRevoked,
 )
-from crowdblend.accounting.ledger.rules.rule import Violation, unknown
-from crowdblend.accounting.ledger.rules.series import unpaid_parts
-from crowdblend.accounting.ledger.rules.violations import violations
-from crowdblend.accounting.ledger.state import LedgerState
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
+from crowdblend.accounting.kernel.ledger.rules import violations
+from crowdblend.accounting.kernel.ledger.series_rules import unpaid_parts
+from crowdblend.accounting.kernel.ledger.violation import Violation, unknown
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from support.folding import faults_of, fold
 
 DAY = date(2026, 3, 4)

@@ -6,8 +6,8 @@ import json
 import sqlite3
 
 import pytest
+from crowdblend.accounting.kernel.ledger.tables import OBJECTS, SCHEMA_REVISION, database_objects
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.database.schema import OBJECTS, SCHEMA_REVISION, database_objects
 
 PLANTED = {
     "sqlite": {

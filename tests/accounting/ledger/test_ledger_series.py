@@ -7,11 +7,11 @@ from contextlib import nullcontext
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Series
+from crowdblend.accounting.kernel.ledger.transactions import Look
 from crowdblend.accounting.ledger import writer as ledger_writer
-from crowdblend.accounting.ledger.state import LedgerState, Series
-from crowdblend.accounting.ledger.transactions import Look
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 
 def test_a_series_is_paid_at_registration_and_its_releases_cost_nothing_more(books) -> None:

@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.charge import ReleaseCharge
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.errors import AccountantRefused
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease
 from sqlalchemy import text
 
 pytestmark = pytest.mark.slow

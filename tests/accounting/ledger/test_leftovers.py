@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger import file_access
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore
-from crowdblend.accounting.ledger.private_store.signing import SEED_BYTES, SigningKeys
+from crowdblend.accounting.kernel.keys import private_files as file_access
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore
+from crowdblend.accounting.kernel.keys.signing import SEED_BYTES, SigningKeys
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy.prefect import environment
 
@@ -178,7 +178,7 @@ def test_keys_of_releases_that_need_none_are_destroyed_by_the_next_run(desk) -> 
 
 def test_keys_of_an_open_release_are_kept(desk, monkeypatch) -> None:
     from crowdblend.flows import release
-    from crowdblend.mechanisms.errors import ReleaseFailed
+    from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 
     def fail(**_: object) -> None:
         raise ReleaseFailed("the lights went out.")

@@ -7,9 +7,9 @@ from datetime import date
 from typing import ClassVar
 
 import pytest
-from crowdblend.accounting.ledger.entries import codec
-from crowdblend.accounting.ledger.entries.kinds import DataAccess
-from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.accounting.kernel.ledger import entry_codec as codec
+from crowdblend.accounting.kernel.ledger.entry_types import DataAccess
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,9 +6,9 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
 from crowdblend.accounting.ledger import overview as odometer
 from crowdblend.accounting.ledger.overview import composed_estimate
-from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
 
 pytestmark = pytest.mark.slow
 

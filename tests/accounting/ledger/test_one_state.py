@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
-from crowdblend.accounting.ledger.entries.kinds import Entry, ReleaseCharged
-from crowdblend.accounting.ledger.private_store.signing import SigningKey
-from crowdblend.accounting.ledger.rules.rule import Violation
-from crowdblend.accounting.ledger.rules.violations import RULES
-from crowdblend.accounting.ledger.snapshot import bytes_of_state, sign_state, state_of_bytes
-from crowdblend.accounting.ledger.state import LedgerState, Release
-from crowdblend.mechanisms.errors import AccountantRefused, Refusal
+from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
+from crowdblend.accounting.kernel.ledger.entry_types import Entry, ReleaseCharged
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Release
+from crowdblend.accounting.kernel.ledger.rules import RULES
+from crowdblend.accounting.kernel.ledger.snapshot import bytes_of_state, sign_state, state_of_bytes
+from crowdblend.accounting.kernel.ledger.violation import Violation
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, Refusal
 from support.folding import fold
 from support.golden_ledger import GOLDEN
 
@@ -25,7 +25,7 @@ PROJECT = Path(__file__).parents[3]
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy", "audit")
 KINDS = {kind.__name__ for kind in get_args(Entry)}
 MANY_KINDS = {
-    "accounting/ledger/state.py",  # the fold
+    "accounting/kernel/ledger/ledger_state.py",  # the fold
     "accounting/dashboard/views/rows.py",  # what an entry says, in words, each by itself
 }
 
@@ -47,7 +47,7 @@ def test_nothing_but_the_state_folds_entries() -> None:
         many |= {name for function in functions if len(kinds_told_apart(function)) > 3}
         applying |= {name for function in functions if function.name == "apply"}
     assert many == MANY_KINDS
-    assert applying == {"accounting/ledger/state.py"}
+    assert applying == {"accounting/kernel/ledger/ledger_state.py"}
 
 
 def golden_entries() -> Iterator[Entry]:

@@ -48,8 +48,8 @@ def test_the_work_at_a_glance_goes_to_the_smallest_first(three, monkeypatch, wor
 
 def test_different_mechanisms_are_more_work_than_runs_of_one(three, monkeypatch) -> None:
     """Two releases of two kinds are work of 4: within it by their number, past it by their work."""
-    from crowdblend.accounting.theory.kinds.registry import price
-    from crowdblend.mechanisms.answers import CountAnswer
+    from crowdblend.accounting.kernel.prices.registry import price
+    from crowdblend.mechanisms.kinds.answers import CountAnswer
 
     answer = CountAnswer(epsilon=Decimal("0.1"), relation="add/remove", groups=1, sampling_rate=None)
     three.add("a-mixed")

@@ -6,9 +6,9 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 pytestmark = pytest.mark.slow
 

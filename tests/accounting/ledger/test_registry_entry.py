@@ -11,7 +11,7 @@ import pytest
 import yaml
 from crowdblend.accounting.certificate.registry_entry import StewardsTexts, registry_text
 from crowdblend.accounting.certificate.verify import read_certificate
-from crowdblend.mechanisms.errors import FILL_IN, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import FILL_IN, ReleaseFailed
 
 FIELDS = Path(__file__).parents[2] / "vectors" / "deployments_registry_fields.json"
 WORDS = StewardsTexts(

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, verify_certificate
 from crowdblend.accounting.certificate.write import certificate_bytes
-from crowdblend.accounting.ledger.private_store.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.accounting.kernel.keys.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_a_key_is_made_once_and_replaced_on_purpose(keys) -> None:
 
 
 def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) -> None:
-    from crowdblend.accounting.ledger.private_store import signing
+    from crowdblend.accounting.kernel.keys import signing
 
     before = keys.current()
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.private_store.inspection import known_names_of_source
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, other_names_of_source
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, other_names_of_source
+from crowdblend.accounting.ledger.private_store_inspection import known_names_of_source
 
 LEDGER, OTHER = "a" * 64, "b" * 64
 METADATA = b"census.csv, 3 columns"

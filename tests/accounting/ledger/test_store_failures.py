@@ -11,9 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore, ReleaseFolder, require_not_held
-from crowdblend.accounting.ledger.private_store.signing import SigningKeys
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused, ReleaseFailed
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_not_held
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
 FULL = "the private store can't be used (No space left on device)."

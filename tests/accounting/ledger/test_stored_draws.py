@@ -6,8 +6,8 @@ import os
 import stat
 
 import pytest
-from crowdblend.accounting.ledger.private_store.keys import PrivateStore
-from crowdblend.mechanisms.errors import AccountantRefused, ReleaseFailed
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
 
 LEDGER = "a" * 64
 

@@ -7,9 +7,9 @@ import os
 from datetime import date, timedelta
 
 import pytest
-from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
+from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry
 from crowdblend.accounting.ledger.tokens import recognised
-from crowdblend.mechanisms.errors import AccountantRefused, InputRefused
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 
 DAY = date(2026, 3, 4)
 EXPIRES = DAY + timedelta(days=90)

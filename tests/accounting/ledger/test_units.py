@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.ledger.charge import RECORDS
-from crowdblend.accounting.ledger.entries.kinds import DatasetUnit, ReleaseRefused
-from crowdblend.mechanisms.contributions import LAYOUTS
-from crowdblend.mechanisms.errors import AccountantRefused
+from crowdblend.accounting.kernel.ledger.charge import RECORDS
+from crowdblend.accounting.kernel.ledger.entry_types import DatasetUnit, ReleaseRefused
+from crowdblend.mechanisms.kernel.contributions import LAYOUTS
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
 
 WHO, HOME = DatasetUnit(name="person", column="who"), DatasetUnit(name="household", column="home")
 OTHER_COLUMN = DatasetUnit(name="person", column="email")

@@ -22,20 +22,20 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from crowdblend.accounting.certificate.write import VERIFY_PAGE
-from crowdblend.accounting.ledger.entries.values import amount_text
-from crowdblend.accounting.ledger.private_store.signing import canonical_bytes
-from crowdblend.accounting.theory.kinds.registry import KINDS, kind_of, mechanism_record, paper_price, price
+from crowdblend.accounting.kernel.keys.signing import canonical_bytes
+from crowdblend.accounting.kernel.ledger.entry_values import amount_text
+from crowdblend.accounting.kernel.prices.registry import KINDS, kind_of, mechanism_record, paper_price, price
 from crowdblend.deploy.commands.release import verify
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import Mechanism
+from crowdblend.mechanisms.kinds.deletion import (
     DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
     deletion_weights,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 
 TESTS = Path(__file__).resolve().parents[2]
 CONFORMANCE = TESTS / "vectors" / "conformance"

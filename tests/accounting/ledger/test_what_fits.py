@@ -7,12 +7,12 @@ import re
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.ledger.charge import RECORDS, what_fits
-from crowdblend.accounting.ledger.entries.values import Account
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.amounts import amount_left
-from crowdblend.mechanisms.errors import AccountantRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.ledger.charge import RECORDS, what_fits
+from crowdblend.accounting.kernel.ledger.entry_values import Account
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.mechanisms.kernel.amounts import amount_left
+from crowdblend.mechanisms.kernel.errors import AccountantRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 DELTA = Decimal("1e-6")
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.chain.checkpoint import (
+from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     MerkleTree,
     NoteKey,
@@ -16,10 +18,8 @@ from crowdblend.accounting.ledger.chain.checkpoint import (
     read_checkpoint,
     read_policy,
 )
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.private_store.signing import SigningKey
 from crowdblend.accounting.ledger.witnessed import check_witnessed, prove_entry, prove_since, witness_head
-from crowdblend.mechanisms.errors import InputRefused, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from sqlalchemy import text
 
 KEY = SigningKey(seed=b"\x07" * 32)

@@ -9,8 +9,8 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import arithmetic
-from crowdblend.accounting.theory.arithmetic import (
+from crowdblend.accounting.kernel.prices import arithmetic
+from crowdblend.accounting.kernel.prices.arithmetic import (
     ABOVE,
     BELOW,
     ULP,

@@ -15,11 +15,9 @@ from itertools import product
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.bounded_range import BoundedRange, range_divergence
-from crowdblend.accounting.theory.composition.loss_distribution import delta_composed, epsilon_composed
-from crowdblend.accounting.theory.composition.renyi import RULE, RULE_WITHOUT_LOSSES, filter_cost
-from crowdblend.accounting.theory.composition.series_game import epsilon_of_drawn_game, moves_of_draw
-from crowdblend.accounting.theory.kinds.registry import (
+from crowdblend.accounting.kernel.prices.bounded_range import BoundedRange, range_divergence
+from crowdblend.accounting.kernel.prices.loss_distribution import delta_composed, epsilon_composed
+from crowdblend.accounting.kernel.prices.registry import (
     kind_of,
     mechanism_of_record,
     mechanism_record,
@@ -27,14 +25,16 @@ from crowdblend.accounting.theory.kinds.registry import (
     price,
     recorded_price,
 )
-from crowdblend.mechanisms.deletion import (
+from crowdblend.accounting.kernel.prices.renyi import RULE, RULE_WITHOUT_LOSSES, filter_cost
+from crowdblend.accounting.kernel.prices.series_game import epsilon_of_drawn_game, moves_of_draw
+from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
     ExponentialDeletion,
     GaussianDeletion,
     SelectedDeletion,
 )
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 from scipy.stats import binom
 
 MILLIONTH = Decimal("1e-6")

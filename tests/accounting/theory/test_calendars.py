@@ -7,8 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from crowdblend.accounting.theory.composition.renyi import FilterTerms, filter_cost, spent_share, tail_for
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kernel.prices.renyi import FilterTerms, filter_cost, spent_share, tail_for
 from crowdblend.accounting.theory.planning import forecast as planned
 from crowdblend.accounting.theory.planning.forecast import (
     CALENDARS,
@@ -21,8 +21,8 @@ from crowdblend.accounting.theory.planning.forecast import (
     require_forecast,
     span_shown,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 MILLIONTH = Decimal("1e-6")
 RARE = StronglySafeRelease(k=50, sampling_rate=Decimal("0.05"))

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.arithmetic import convolution_slack, convolve_direct
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.loss_distribution import (
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kernel.prices.arithmetic import convolution_slack, convolve_direct
+from crowdblend.accounting.kernel.prices.loss_distribution import (
     COMPOSED_FLOOR,
     compose,
     curves_of,
@@ -22,7 +22,7 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     measures_of,
     power,
 )
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

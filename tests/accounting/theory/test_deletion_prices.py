@@ -10,13 +10,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
-from crowdblend.accounting.theory.composition.loss_distribution import delta_composed
-from crowdblend.accounting.theory.kinds import deletion
-from crowdblend.accounting.theory.kinds.deletion import deletion_losses, price_deletion, price_parts
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses
+from crowdblend.accounting.kernel.prices.loss_distribution import delta_composed
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds import deletion_prices as deletion
+from crowdblend.accounting.kinds.deletion_prices import deletion_losses, price_deletion, price_parts
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
     CalibratedDeletion,
     DeletionRelease,
@@ -27,8 +28,7 @@ from crowdblend.mechanisms.deletion import (
     deletion_weights,
     largest_deletion,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from scipy.optimize import linprog
 
 MILLIONTH = Decimal("1e-6")

@@ -6,9 +6,9 @@ from decimal import Decimal
 from math import ceil
 
 import pytest
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.theory.planning.deletion import plan_deletion, propose_deletion, stage_levels
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 BUDGET = {"epsilon": Decimal(2), "delta": Decimal("1e-4")}
 TOWNS, SEXES, AGES = [51, 9, 4, 1], [2, 1], [100, 20, 10, 2, 1]

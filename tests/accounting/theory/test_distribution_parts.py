@@ -10,12 +10,11 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import arithmetic
-from crowdblend.accounting.theory.arithmetic import ULP, convolution_slack, convolve_direct
-from crowdblend.accounting.theory.composition import finite_losses, loss_distribution
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses, LossesInDoubles, losses_of_masses
-from crowdblend.accounting.theory.composition.loss_distribution import (
+from crowdblend.accounting.kernel.prices import arithmetic, finite_losses, loss_distribution
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kernel.prices.arithmetic import ULP, convolution_slack, convolve_direct
+from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses, LossesInDoubles, losses_of_masses
+from crowdblend.accounting.kernel.prices.loss_distribution import (
     LossDistribution,
     compose,
     curves_of,
@@ -30,7 +29,7 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     mirrored,
     power,
 )
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 USUAL = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 GUARANTEE = Guarantee(epsilon=Decimal("0.1"), delta=Decimal("1e-9"))

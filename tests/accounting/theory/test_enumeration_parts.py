@@ -11,14 +11,15 @@ import mpmath
 import numpy as np
 import pytest
 from crowdblend.accounting import theory
-from crowdblend.accounting.theory import privacy_profile
-from crowdblend.accounting.theory.arithmetic import tail_up
-from crowdblend.accounting.theory.kinds import biased_sampling, histogram
-from crowdblend.accounting.theory.kinds.biased_sampling import _at_group, _at_least, delta_robust
-from crowdblend.accounting.theory.kinds.histogram import NoisyProfile, _one_way
-from crowdblend.accounting.theory.kinds.local_reports import OnesProfile
-from crowdblend.accounting.theory.privacy_profile import delta_paper, least_epsilon_of_paper
-from crowdblend.mechanisms.histogram import NoisyHistogram
+from crowdblend.accounting.kernel.prices import privacy_profile
+from crowdblend.accounting.kernel.prices.arithmetic import tail_up
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_paper, least_epsilon_of_paper
+from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
+from crowdblend.accounting.kinds import histogram_prices as histogram
+from crowdblend.accounting.kinds.biased_sampling_prices import _at_group, _at_least, delta_robust
+from crowdblend.accounting.kinds.histogram_prices import NoisyProfile, _one_way
+from crowdblend.accounting.kinds.local_report_prices import OnesProfile
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
 
 RATES = [(0.1, 0.1, 0.1), (0.1, 0.12, 0.2), (0.3, 0.3, 0.9), (0.45, 0.5, 0.55)]
 

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import mpmath
 import pytest
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.loss_distribution import (
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kernel.prices.loss_distribution import (
     curves_of,
     delta_composed,
     estimated_log_delta,
     measures_of,
 )
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 PURE = Guarantee(epsilon=Decimal("0.3"), delta=Decimal(0))
 LOOSE = Guarantee(epsilon=Decimal("0.1"), delta=Decimal("1e-4"))

@@ -8,8 +8,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.arithmetic import log_binomial_pmf
-from crowdblend.accounting.theory.privacy_profile import (
+from crowdblend.accounting.kernel.prices.arithmetic import log_binomial_pmf
+from crowdblend.accounting.kernel.prices.privacy_profile import (
     delta_exact,
     epsilon_exact,
     epsilon_of_log_delta,

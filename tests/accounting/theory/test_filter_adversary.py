@@ -11,12 +11,12 @@ from functools import cache
 from math import comb
 
 import pytest
-from crowdblend.accounting.theory.arithmetic import decimal_up
-from crowdblend.accounting.theory.composition import renyi
-from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
-from crowdblend.accounting.theory.composition.renyi import FilterCost, FilterTerms, conversion_loss, filter_cost, fits
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices import renyi
+from crowdblend.accounting.kernel.prices.arithmetic import decimal_up
+from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses
+from crowdblend.accounting.kernel.prices.renyi import FilterCost, FilterTerms, conversion_loss, filter_cost, fits
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 pytestmark = pytest.mark.slow
 

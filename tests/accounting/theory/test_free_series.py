@@ -10,15 +10,20 @@ from itertools import combinations, combinations_with_replacement, pairwise
 from math import comb
 
 import pytest
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
-from crowdblend.accounting.theory.kinds.registry import not_covered, price, recorded_price
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.deletion import CalibratedDeletion, DeletionRelease, GeometricDeletion, SelectedDeletion
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
-from crowdblend.mechanisms.mixed_series import series_of_parts
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kernel.prices.loss_distribution import epsilon_composed
+from crowdblend.accounting.kernel.prices.registry import not_covered, price, recorded_price
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.deletion import (
+    CalibratedDeletion,
+    DeletionRelease,
+    GeometricDeletion,
+    SelectedDeletion,
+)
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from decimal import Decimal, localcontext
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition import group_privacy
-from crowdblend.accounting.theory.composition.group_privacy import (
+from crowdblend.accounting.kernel.prices import group_privacy
+from crowdblend.accounting.kernel.prices.group_privacy import (
     MOST_RECORDS,
     _first_epsilon,
     _growth,
@@ -20,8 +20,8 @@ from crowdblend.accounting.theory.composition.group_privacy import (
     even_split,
     rule_for_group,
 )
-from crowdblend.accounting.theory.kinds.kind import check_records
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.accounting.kernel.prices.mechanism_kind import check_records
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 
 def step_at(place, below=-30.0):

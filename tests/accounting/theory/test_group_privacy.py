@@ -8,14 +8,14 @@ from functools import cache, reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.group_privacy import MOST_RECORDS, best_split, even_split
-from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.accounting.theory.privacy_profile import farthest_epsilon, log_profile
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kernel.prices.group_privacy import MOST_RECORDS, best_split, even_split
+from crowdblend.accounting.kernel.prices.loss_distribution import epsilon_composed
+from crowdblend.accounting.kernel.prices.privacy_profile import farthest_epsilon, log_profile
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom

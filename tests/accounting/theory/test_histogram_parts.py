@@ -10,9 +10,10 @@ from itertools import islice
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.arithmetic import ULP
-from crowdblend.accounting.theory.kinds import histogram
-from crowdblend.accounting.theory.kinds.histogram import (
+from crowdblend.accounting.kernel.prices.arithmetic import ULP
+from crowdblend.accounting.kernel.prices.registry import kind_of
+from crowdblend.accounting.kinds import histogram_prices as histogram
+from crowdblend.accounting.kinds.histogram_prices import (
     NoisyProfile,
     _decaying_sums,
     _divergence,
@@ -27,9 +28,8 @@ from crowdblend.accounting.theory.kinds.histogram import (
     price_noisy_histogram,
     price_outlier_histogram,
 )
-from crowdblend.accounting.theory.kinds.registry import kind_of
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 
 NOISY = NoisyHistogram(k=4, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.25"))
 OUTLIER = OutlierPrivateHistogram(epsilon=Decimal("0.5"), horizon=9, margin=3)

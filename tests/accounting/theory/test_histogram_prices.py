@@ -10,17 +10,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.arithmetic import decimal_up
-from crowdblend.accounting.theory.composition.amplification import delta_zero_knowledge, epsilon_zero_knowledge
-from crowdblend.accounting.theory.kinds import histogram
-from crowdblend.accounting.theory.kinds.biased_sampling import (
+from crowdblend.accounting.kernel.prices.amplification import delta_zero_knowledge, epsilon_zero_knowledge
+from crowdblend.accounting.kernel.prices.arithmetic import decimal_up
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
+from crowdblend.accounting.kernel.prices.registry import kind_of
+from crowdblend.accounting.kinds import histogram_prices as histogram
+from crowdblend.accounting.kinds.biased_sampling_prices import (
     delta_biased,
     price_biased_counts,
     price_robust_counts,
     survey_statement,
     zero_knowledge_epsilon_biased,
 )
-from crowdblend.accounting.theory.kinds.histogram import (
+from crowdblend.accounting.kinds.histogram_prices import (
     NoisyProfile,
     delta_for_group,
     epsilon_for_group,
@@ -28,11 +30,9 @@ from crowdblend.accounting.theory.kinds.histogram import (
     price_noisy_histogram,
     price_outlier_histogram,
 )
-from crowdblend.accounting.theory.kinds.registry import kind_of
-from crowdblend.accounting.theory.privacy_profile import delta_exact
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory import kinds
-from crowdblend.accounting.theory.kinds.kind import (
+from crowdblend.accounting.kernel.prices.mechanism_kind import (
     CELLS,
     Price,
     Published,
@@ -21,8 +20,9 @@ from crowdblend.accounting.theory.kinds.kind import (
     not_composed,
     pure_filter_parts,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT, Mechanism, Relation
+from crowdblend.accounting.theory import kinds
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT, Mechanism, Relation
 
 GIVEN_BY_PLACE = {"_Form", "_Group"}
 

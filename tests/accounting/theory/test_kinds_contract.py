@@ -17,14 +17,12 @@ from typing import Any
 
 import pytest
 from crowdblend import mechanisms
-from crowdblend.accounting.theory import kinds
-from crowdblend.accounting.theory.composition.amplification import Concentrated, Guarantee
-from crowdblend.accounting.theory.composition.bounded_range import BoundedRange
-from crowdblend.accounting.theory.composition.finite_losses import FiniteLosses
-from crowdblend.accounting.theory.composition.loss_distribution import epsilon_composed
-from crowdblend.accounting.theory.composition.renyi import RULE, RULE_WITHOUT_LOSSES, FilterCost, filter_cost, tail_of
-from crowdblend.accounting.theory.kinds.kind import MechanismKind, Price
-from crowdblend.accounting.theory.kinds.registry import (
+from crowdblend.accounting.kernel.prices.amplification import Concentrated, Guarantee
+from crowdblend.accounting.kernel.prices.bounded_range import BoundedRange
+from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses
+from crowdblend.accounting.kernel.prices.loss_distribution import epsilon_composed
+from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price
+from crowdblend.accounting.kernel.prices.registry import (
     KINDS,
     KindLine,
     kind_of,
@@ -34,9 +32,13 @@ from crowdblend.accounting.theory.kinds.registry import (
     paper_price,
     price,
 )
-from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.deletion import (
+from crowdblend.accounting.kernel.prices.renyi import RULE, RULE_WITHOUT_LOSSES, FilterCost, filter_cost, tail_of
+from crowdblend.accounting.theory import kinds
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism
+from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
     ExponentialDeletion,
@@ -45,15 +47,13 @@ from crowdblend.mechanisms.deletion import (
     OptimalDeletion,
     SelectedDeletion,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
-from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
-from crowdblend.mechanisms.mixed_series import MixedSeries
-from crowdblend.mechanisms.points import SyntheticPoints
-from crowdblend.mechanisms.synthetic_table import SyntheticTable
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
+from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-4")
 NOISY = NoisyHistogram(k=5, epsilon=Decimal(1), sampling_rate=Decimal("0.3"))
@@ -383,8 +383,8 @@ def test_a_kind_is_loaded_when_it_is_asked_for() -> None:
     program = """
 import json, sys
 from decimal import Decimal
-from crowdblend.accounting.theory.kinds.registry import mechanism_of_record
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.kernel.prices.registry import mechanism_of_record
+from crowdblend.accounting.kernel.prices.registry import price
 def loaded():
     modules = [name for name in sys.modules if ".kinds." in name]
     return sorted(name for name in modules if not name.endswith((".kind", ".registry")))
@@ -394,7 +394,7 @@ price(mechanism, delta=Decimal("1e-6"))
 print(json.dumps([before, loaded()]))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [[], ["crowdblend.accounting.theory.kinds.microdata"]]
+    assert json.loads(done.stdout) == [[], ["crowdblend.accounting.kinds.microdata_prices"]]
 
 
 def test_records_never_change() -> None:

@@ -6,17 +6,17 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.composition.amplification import Guarantee, amplified
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.accounting.theory.privacy_profile import (
+from crowdblend.accounting.kernel.prices.amplification import Guarantee, amplified
+from crowdblend.accounting.kernel.prices.privacy_profile import (
     delta_exact,
     delta_paper,
     epsilon_exact,
     epsilon_paper,
     least_epsilon_of_paper,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,8 +10,8 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds import local_reports
-from crowdblend.accounting.theory.kinds.local_reports import (
+from crowdblend.accounting.kinds import local_report_prices as local_reports
+from crowdblend.accounting.kinds.local_report_prices import (
     EXACT_PEOPLE,
     OnesProfile,
     epsilon_shuffled,
@@ -20,9 +20,9 @@ from crowdblend.accounting.theory.kinds.local_reports import (
     price_of_report,
     price_outcome_counts,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.krandomization import KRandomization
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.privacy_profile import delta_exact
-from crowdblend.mechanisms.deletion import WEIGHT_TOTAL, OptimalDeletion, deletion_weights, stage_counts
-from crowdblend.mechanisms.microdata import suppress
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
+from crowdblend.mechanisms.kinds.deletion import WEIGHT_TOTAL, OptimalDeletion, deletion_weights, stage_counts
+from crowdblend.mechanisms.kinds.microdata import suppress
 
 PROJECT = Path(__file__).resolve().parents[3]
 PROOFS = PROJECT / "docs" / "proofs" / "coq"

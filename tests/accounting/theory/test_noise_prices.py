@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.answers import price_answer
+from crowdblend.accounting.kinds.answer_prices import price_answer
 from crowdblend.flows.spec_tables import REFUSED, refuse_unsafe
-from crowdblend.mechanisms.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.mechanism import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
+from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
 
 FIELDS = {"epsilon": Decimal("0.5"), "groups": 3, "sampling_rate": None}
 

@@ -8,17 +8,17 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.amplification import (
+from crowdblend.accounting.kernel.prices.amplification import (
     Guarantee,
     amplified,
     delta_zero_knowledge,
     epsilon_zero_knowledge,
     epsilon_zero_knowledge_robust,
 )
-from crowdblend.accounting.theory.kinds.biased_sampling import delta_robust
-from crowdblend.accounting.theory.privacy_profile import delta_exact, survival_share
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact, survival_share
+from crowdblend.accounting.kinds.biased_sampling_prices import delta_robust
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 PURE = Guarantee(epsilon=Decimal(1), delta=Decimal(0))
 

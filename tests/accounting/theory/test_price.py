@@ -7,13 +7,18 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.theory.arithmetic import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
-from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed, paper_price_fixed, price_fixed
-from crowdblend.accounting.theory.kinds.registry import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper, epsilon_paper, least_epsilon_of_paper
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.arithmetic import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
+from crowdblend.accounting.kernel.prices.mechanism_kind import Price
+from crowdblend.accounting.kernel.prices.privacy_profile import (
+    delta_exact,
+    delta_paper,
+    epsilon_paper,
+    least_epsilon_of_paper,
+)
+from crowdblend.accounting.kernel.prices.registry import mechanism_of_record, mechanism_record, paper_price, price
+from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed, paper_price_fixed, price_fixed
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

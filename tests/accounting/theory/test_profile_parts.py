@@ -10,10 +10,9 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import privacy_profile
-from crowdblend.accounting.theory.arithmetic import ULP, log_binomial_pmf
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.accounting.theory.privacy_profile import (
+from crowdblend.accounting.kernel.prices import privacy_profile
+from crowdblend.accounting.kernel.prices.arithmetic import ULP, log_binomial_pmf
+from crowdblend.accounting.kernel.prices.privacy_profile import (
     check_parameters,
     exp_up,
     farthest_epsilon,
@@ -22,8 +21,9 @@ from crowdblend.accounting.theory.privacy_profile import (
     log_profile,
     log_removing,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 EPSILONS = np.array([0.0, 1e-9, 1e-3, 0.05, 0.4, 1.0, 3.0, 9.0])
 SETTINGS = [(1, 0.3), (2, 0.5), (5, 0.05), (20, 0.2), (20, 0.9), (400, 0.01), (3_000, 0.6)]

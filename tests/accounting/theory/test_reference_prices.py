@@ -13,17 +13,23 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.entries.values import TOLERANCE
-from crowdblend.accounting.theory import arithmetic
-from crowdblend.accounting.theory.composition import amplification, finite_losses, loss_distribution, renyi, series_game
-from crowdblend.accounting.theory.composition.amplification import (
+from crowdblend.accounting.kernel.ledger.entry_values import TOLERANCE
+from crowdblend.accounting.kernel.prices import (
+    amplification,
+    arithmetic,
+    finite_losses,
+    loss_distribution,
+    renyi,
+    series_game,
+)
+from crowdblend.accounting.kernel.prices.amplification import (
     Guarantee,
     amplified,
     delta_zero_knowledge,
     epsilon_zero_knowledge_robust,
 )
-from crowdblend.accounting.theory.composition.finite_losses import LossesInDoubles, losses_of_masses
-from crowdblend.accounting.theory.composition.loss_distribution import (
+from crowdblend.accounting.kernel.prices.finite_losses import LossesInDoubles, losses_of_masses
+from crowdblend.accounting.kernel.prices.loss_distribution import (
     LossDistribution,
     compose,
     delta_at,
@@ -33,9 +39,9 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     from_atoms,
     from_curve,
 )
-from crowdblend.accounting.theory.composition.renyi import FilterTerms, conversion_loss, filter_cost
-from crowdblend.accounting.theory.composition.series_game import delta_of_game, epsilon_of_game
-from crowdblend.accounting.theory.kinds.registry import kind_of, price
+from crowdblend.accounting.kernel.prices.registry import kind_of, price
+from crowdblend.accounting.kernel.prices.renyi import FilterTerms, conversion_loss, filter_cost
+from crowdblend.accounting.kernel.prices.series_game import delta_of_game, epsilon_of_game
 from crowdblend.accounting.theory.planning import filter_terms, inversion
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
 from crowdblend.accounting.theory.planning.inversion import (
@@ -48,11 +54,11 @@ from crowdblend.accounting.theory.planning.inversion import (
     least_k_of_paper,
     most_releases,
 )
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, OptimalDeletion
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, GaussianDeletion, OptimalDeletion
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 
 def release(k, rate):

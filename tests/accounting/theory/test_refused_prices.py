@@ -7,29 +7,30 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory import privacy_profile
-from crowdblend.accounting.theory.arithmetic import last_real, least_epsilon
-from crowdblend.accounting.theory.composition import amplification as crowd_blending
-from crowdblend.accounting.theory.composition import group_privacy
-from crowdblend.accounting.theory.composition import loss_distribution as losses
-from crowdblend.accounting.theory.composition.amplification import Guarantee, delta_zero_knowledge
-from crowdblend.accounting.theory.composition.group_privacy import even_split
-from crowdblend.accounting.theory.composition.loss_distribution import (
+from crowdblend.accounting.kernel.prices import amplification as crowd_blending
+from crowdblend.accounting.kernel.prices import group_privacy, privacy_profile
+from crowdblend.accounting.kernel.prices import loss_distribution as losses
+from crowdblend.accounting.kernel.prices.amplification import Guarantee, delta_zero_knowledge
+from crowdblend.accounting.kernel.prices.arithmetic import last_real, least_epsilon
+from crowdblend.accounting.kernel.prices.group_privacy import even_split
+from crowdblend.accounting.kernel.prices.loss_distribution import (
     curves_of,
     delta_composed,
     epsilon_composed,
     grid_spacing,
 )
-from crowdblend.accounting.theory.kinds import biased_sampling, histogram
-from crowdblend.accounting.theory.kinds.histogram import NoisyProfile, price_noisy_histogram, price_outlier_histogram
-from crowdblend.accounting.theory.kinds.kind import Price
-from crowdblend.accounting.theory.kinds.registry import (
+from crowdblend.accounting.kernel.prices.mechanism_kind import Price
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_paper, epsilon_exact, epsilon_paper
+from crowdblend.accounting.kernel.prices.registry import (
     kind_of,
     mechanism_of_record,
     mechanism_record,
     paper_price,
     price,
 )
+from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
+from crowdblend.accounting.kinds import histogram_prices as histogram
+from crowdblend.accounting.kinds.histogram_prices import NoisyProfile, price_noisy_histogram, price_outlier_histogram
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning.inversion import (
     Target,
@@ -39,14 +40,13 @@ from crowdblend.accounting.theory.planning.inversion import (
     most_releases,
 )
 from crowdblend.accounting.theory.planning.planner import plan
-from crowdblend.accounting.theory.privacy_profile import delta_paper, epsilon_exact, epsilon_paper
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from crowdblend.mechanisms.microdata import StronglySafeRelease
-from crowdblend.mechanisms.mixed_series import MixedSeries
-from crowdblend.mechanisms.points import SyntheticPoints
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
 
 RELEASE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 NOISY = NoisyHistogram(k=10, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.1"))

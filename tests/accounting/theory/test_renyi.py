@@ -11,10 +11,11 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition import renyi
-from crowdblend.accounting.theory.composition.amplification import Guarantee
-from crowdblend.accounting.theory.composition.finite_losses import LossesBySize, LossesInDoubles
-from crowdblend.accounting.theory.composition.renyi import (
+from crowdblend.accounting.kernel.prices import renyi
+from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kernel.prices.finite_losses import LossesBySize, LossesInDoubles
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kernel.prices.renyi import (
     FilterTerms,
     conversion_loss,
     filter_cost,
@@ -24,22 +25,21 @@ from crowdblend.accounting.theory.composition.renyi import (
     tail_of,
     tails_of,
 )
-from crowdblend.accounting.theory.kinds.registry import price
 from crowdblend.accounting.theory.planning import filter_terms
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.deletion import (
     DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
     deletion_weights,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from scipy.special import logsumexp
 from scipy.stats import binom
 

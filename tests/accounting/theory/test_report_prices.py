@@ -7,18 +7,18 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.arithmetic import log_binomial_pmf
-from crowdblend.accounting.theory.kinds.local_reports import outcome_statement, price_outcome_counts
-from crowdblend.accounting.theory.kinds.registry import (
+from crowdblend.accounting.kernel.prices.arithmetic import log_binomial_pmf
+from crowdblend.accounting.kernel.prices.registry import (
     kind_of,
     mechanism_of_record,
     mechanism_record,
     paper_price,
     price,
 )
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.local_reports.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.local_reports.sketch import CountMeanSketch
+from crowdblend.accounting.kinds.local_report_prices import outcome_statement, price_outcome_counts
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 
 pytestmark = pytest.mark.slow
 

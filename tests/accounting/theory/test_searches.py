@@ -10,10 +10,10 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.arithmetic import _power_share, first_whole, last_real, least_epsilon
-from crowdblend.accounting.theory.composition import loss_distribution
-from crowdblend.accounting.theory.kinds.kind import Tunable
-from crowdblend.accounting.theory.kinds.registry import price
+from crowdblend.accounting.kernel.prices import loss_distribution
+from crowdblend.accounting.kernel.prices.arithmetic import _power_share, first_whole, last_real, least_epsilon
+from crowdblend.accounting.kernel.prices.mechanism_kind import Tunable
+from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning import inversion as smallest_delta
 from crowdblend.accounting.theory.planning.inversion import (
@@ -25,8 +25,8 @@ from crowdblend.accounting.theory.planning.inversion import (
     price_of,
 )
 from crowdblend.accounting.theory.planning.planner import plan
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from scipy.stats import binom
 
 TARGET = Target(epsilon=Decimal(1), delta=Decimal("1e-5"), releases=4)

@@ -9,9 +9,10 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds.deletion import SELECTED_DELETION, price_deletion, price_selected_deletion
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.deletion import (
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds.deletion_prices import SELECTED_DELETION, price_deletion, price_selected_deletion
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,
     GaussianDeletion,
@@ -24,9 +25,8 @@ from crowdblend.mechanisms.deletion import (
     largest_deletion,
     residual_counts,
 )
-from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from crowdblend.mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY, WEIGHT_UNIT, Lattice, LatticeColumn
-from crowdblend.mechanisms.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import coarsened
 
 TREE = ValueHierarchy.from_rows([["a", "AB", "*"], ["b", "AB", "*"], ["c", "C", "*"]])

@@ -7,16 +7,16 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.kinds import microdata
-from crowdblend.accounting.theory.kinds.microdata import (
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds import microdata_prices as microdata
+from crowdblend.accounting.kinds.microdata_prices import (
     log_profile_selected,
     paper_price_selected,
     price_selected,
     selection_cost,
 )
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 EXAMPLE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 SMALL = Decimal("1e-6")

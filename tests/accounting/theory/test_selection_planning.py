@@ -7,17 +7,17 @@ from decimal import Decimal
 from functools import partial
 
 import pytest
-from crowdblend.accounting.theory.kinds.microdata import price_selected, selection_cost
-from crowdblend.accounting.theory.kinds.registry import (
+from crowdblend.accounting.kernel.prices.registry import (
     kind_of,
     mechanism_of_record,
     mechanism_record,
     paper_price,
     price,
 )
+from crowdblend.accounting.kinds.microdata_prices import price_selected, selection_cost
 from crowdblend.accounting.theory.planning.planner import largest_sampling_rate, least_k, plan
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 
 pytestmark = pytest.mark.slow
 

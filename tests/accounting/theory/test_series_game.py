@@ -10,22 +10,22 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.charge import price_faults
-from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
-from crowdblend.accounting.theory.composition import series_game
-from crowdblend.accounting.theory.composition.loss_distribution import LossDistribution, epsilon_composed
-from crowdblend.accounting.theory.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
-from crowdblend.accounting.theory.kinds import microdata
-from crowdblend.accounting.theory.kinds.microdata import composed_price_fixed
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, paper_price, price, recorded_price
-from crowdblend.accounting.theory.privacy_profile import (
+from crowdblend.accounting.kernel.ledger.charge import price_faults
+from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
+from crowdblend.accounting.kernel.prices import series_game
+from crowdblend.accounting.kernel.prices.loss_distribution import LossDistribution, epsilon_composed
+from crowdblend.accounting.kernel.prices.privacy_profile import (
     epsilon_exact,
     log_adding,
     log_adding_within,
     log_removing,
     log_removing_within,
 )
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price, recorded_price
+from crowdblend.accounting.kernel.prices.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
+from crowdblend.accounting.kinds import microdata_prices as microdata
+from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from scipy.stats import binom
 
 MILLIONTH = Decimal("1e-6")

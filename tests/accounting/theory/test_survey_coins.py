@@ -7,10 +7,10 @@ from fractions import Fraction
 from math import comb
 
 import pytest
-from crowdblend.accounting.theory.composition.group_privacy import even_split
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.accounting.kernel.prices.group_privacy import even_split
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 
 RATE = Fraction(1, 10)
 K, RECORDS, DELTA = 20, 5, Decimal("1e-6")

@@ -9,18 +9,18 @@ from itertools import combinations, product
 import mpmath
 import opendp.prelude as dp
 import pytest
-from crowdblend.accounting.theory.arithmetic import decimal_up
-from crowdblend.accounting.theory.composition.renyi import (
+from crowdblend.accounting.kernel.prices.arithmetic import decimal_up
+from crowdblend.accounting.kernel.prices.registry import kind_of, price
+from crowdblend.accounting.kernel.prices.renyi import (
     RULE_WITHOUT_LOSSES,
     FilterTerms,
     filter_cost,
     fits,
     tail_for,
 )
-from crowdblend.accounting.theory.kinds.registry import kind_of, price
-from crowdblend.accounting.theory.kinds.synthetic_table import concentrated_epsilon, largest_rho
-from crowdblend.mechanisms.errors import InputRefused
-from crowdblend.mechanisms.synthetic_table import METHODS, SyntheticTable, counted_cells, library_rho
+from crowdblend.accounting.kinds.synthetic_table_prices import concentrated_epsilon, largest_rho
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.synthetic_table import METHODS, SyntheticTable, counted_cells, library_rho
 from scipy.special import log_ndtr
 
 RHOS = [Decimal(text) for text in ("1e-4", "0.0243559703582", "0.5", "7", "400")]

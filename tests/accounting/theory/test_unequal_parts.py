@@ -10,9 +10,11 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.arithmetic import ULP
-from crowdblend.accounting.theory.kinds import biased_sampling
-from crowdblend.accounting.theory.kinds.biased_sampling import (
+from crowdblend.accounting.kernel.prices.arithmetic import ULP
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
+from crowdblend.accounting.kernel.prices.registry import kind_of, price, recorded_price
+from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
+from crowdblend.accounting.kinds.biased_sampling_prices import (
     MOST_EXCEPTIONS,
     _at_group,
     _at_least,
@@ -25,10 +27,8 @@ from crowdblend.accounting.theory.kinds.biased_sampling import (
     price_robust_counts,
     survey_statement,
 )
-from crowdblend.accounting.theory.kinds.registry import kind_of, price, recorded_price
-from crowdblend.accounting.theory.privacy_profile import delta_exact
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from scipy import stats
 
 

@@ -11,19 +11,19 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.ledger.charge import price_faults
-from crowdblend.accounting.ledger.entries.kinds import ChargedPrice
-from crowdblend.accounting.theory.kinds import biased_sampling
-from crowdblend.accounting.theory.kinds.biased_sampling import (
+from crowdblend.accounting.kernel.ledger.charge import price_faults
+from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
+from crowdblend.accounting.kernel.prices.privacy_profile import LARGEST_GROUP, delta_exact
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, price, recorded_price
+from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
+from crowdblend.accounting.kinds.biased_sampling_prices import (
     MOST_EXCEPTIONS,
     _Counts,
     delta_unequal,
     price_robust_counts,
 )
-from crowdblend.accounting.theory.kinds.registry import mechanism_record, price, recorded_price
-from crowdblend.accounting.theory.privacy_profile import LARGEST_GROUP, delta_exact
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 
 pytestmark = pytest.mark.slow
 

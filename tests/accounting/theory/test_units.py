@@ -13,9 +13,9 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.deletion import WEIGHT_TOTAL, OptimalDeletion, deletion_weights
-from crowdblend.mechanisms.mixed_series import series_of_parts
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kinds.deletion import WEIGHT_TOTAL, OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
 
 Law = Mapping[int, float]
 FAR = 50

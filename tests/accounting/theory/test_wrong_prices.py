@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.composition.loss_distribution import (
+from crowdblend.accounting.kernel.prices.loss_distribution import (
     curves_of,
     epsilon_at,
     epsilon_composed,
@@ -16,8 +16,8 @@ from crowdblend.accounting.theory.composition.loss_distribution import (
     measures_of,
     power,
 )
-from crowdblend.accounting.theory.privacy_profile import delta_exact, delta_paper, log_removing
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact, delta_paper, log_removing
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 K, RATE, EPSILON = 5, 0.3125, 0.2
 DRAWS = 2_000_000

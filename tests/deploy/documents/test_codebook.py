@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
-from crowdblend.accounting.ledger.private_store.signing import SigningKey
+from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.deploy.documents.rendering import cell
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.deploy.python.releases import verify

@@ -17,7 +17,7 @@ from crowdblend.deploy.documents.sheet.bounds import (
     deletion_bounds,
     published_intervals,
 )
-from crowdblend.mechanisms.deletion import (
+from crowdblend.mechanisms.kinds.deletion import (
     DeletionNoise,
     DeletionRelease,
     deletion_variance,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from crowdblend.deploy.serving.cron import next_times, require_five_fields
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

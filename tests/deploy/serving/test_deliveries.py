@@ -15,7 +15,7 @@ from crowdblend.deploy.serving.cron import next_times, require_timezone
 from crowdblend.flows.paths import resolve_paths
 from crowdblend.flows.prepare import Scheduled
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.errors import InputRefused
+from crowdblend.mechanisms.kernel.errors import InputRefused
 
 DAY = date(2026, 3, 1)
 

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.deletion import DeletionRelease, OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, sum_counts
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import (
     CERTAINTIES,
@@ -18,7 +19,6 @@ from crowdblend.mechanisms.measures.risk import (
     known_person,
     sampling_losses,
 )
-from crowdblend.mechanisms.microdata import StronglySafeRelease, sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 NOISE = OptimalDeletion(epsilon=Decimal("0.7"), delta=Decimal("0.02"))

@@ -8,6 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import sum_counts
 from crowdblend.mechanisms.measures.classification import Classification, classification, default_target
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.risk import reidentification_risk
@@ -19,7 +20,6 @@ from crowdblend.mechanisms.measures.utility import (
     total_variation,
     utility_of,
 )
-from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 SIDES = ValueHierarchy.from_values(["left", "right"])

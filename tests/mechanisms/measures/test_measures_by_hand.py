@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import GroupCounts, sum_counts
 from crowdblend.mechanisms.measures.counting import (
     CountedRecords,
     aligned_counts,
@@ -33,7 +34,6 @@ from crowdblend.mechanisms.measures.utility import (
     total_variation,
     utility_of,
 )
-from crowdblend.mechanisms.microdata import GroupCounts, sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 TOWNS = ValueHierarchy.from_rows(

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kinds.microdata import count_keys, suppress
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import (
     average_class_size,
@@ -18,7 +19,6 @@ from crowdblend.mechanisms.measures.risk import (
     normalised_class_size,
     reidentification_risk,
 )
-from crowdblend.mechanisms.microdata import count_keys, suppress
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 PYCANON = "pycanon==1.3.6"  # pins an old pandas, so it can't stand beside ours

@@ -7,10 +7,10 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
+from crowdblend.mechanisms.kinds.microdata import sum_counts
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.risk import discernibility, normalised_class_size, reidentification_risk
 from crowdblend.mechanisms.measures.utility import association
-from crowdblend.mechanisms.microdata import sum_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 WIDE = IntervalHierarchy(lower=0, upper=300_000, widths=(1,))

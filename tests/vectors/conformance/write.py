@@ -22,21 +22,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
-from crowdblend.accounting.ledger.chain.anchor import line_of_head
-from crowdblend.accounting.ledger.chain.checkpoint import (
-    PLAIN,
-    TIMED,
-    MerkleTree,
-    NoteKey,
-    NoteSignature,
-    checkpoint_text,
-    note,
-    origin_of,
-)
-from crowdblend.accounting.ledger.chain.hashing import GENESIS, Head, link_hash
-from crowdblend.accounting.ledger.charge import DatasetContext, ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.ledger.entries.codec import bytes_of_entry
-from crowdblend.accounting.ledger.entries.kinds import (
+from crowdblend.accounting.kernel.keys.anchor import line_of_head
+from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
+from crowdblend.accounting.kernel.ledger.chain import GENESIS, Head, link_hash
+from crowdblend.accounting.kernel.ledger.charge import DatasetContext, ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry
+from crowdblend.accounting.kernel.ledger.entry_types import (
     BudgetRaised,
     DataAccess,
     DatasetAdded,
@@ -51,17 +42,26 @@ from crowdblend.accounting.ledger.entries.kinds import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.theory.kinds.registry import paper_price, price
-from crowdblend.mechanisms.answers import CountAnswer
-from crowdblend.mechanisms.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.contributions import LAYOUTS
+from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.ledger.checkpoint import (
+    PLAIN,
+    TIMED,
+    MerkleTree,
+    NoteKey,
+    NoteSignature,
+    checkpoint_text,
+    note,
+    origin_of,
+)
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.mechanism import Mechanism
-from crowdblend.mechanisms.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kernel.contributions import LAYOUTS
+from crowdblend.mechanisms.kernel.mechanism import Mechanism
+from crowdblend.mechanisms.kernel.sampling import sample_commitment
+from crowdblend.mechanisms.kinds.answers import CountAnswer
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.sampling import sample_commitment
 
 HERE = Path(__file__).parent
 PUBLISHER, NEXT, STRANGER = (SigningKey(seed=bytes([byte]) * 32) for byte in (0x2A, 0x2B, 0x2C))

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crowdblend.accounting.kernel.keys.signing import PublicKey, SigningKey
+from crowdblend.accounting.kernel.ledger.chain import GENESIS, link_hash
+from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
+from crowdblend.accounting.kernel.ledger.entry_values import amount_text
+from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Place
+from crowdblend.accounting.kernel.ledger.tables import UNIQUE_OF_CHARGE, entry
+from crowdblend.accounting.kernel.ledger.transactions import NO_CHARGE, columns_of, keep_snapshot
 from crowdblend.accounting.ledger.anchor_check import check_anchor
-from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
-from crowdblend.accounting.ledger.database.schema import UNIQUE_OF_CHARGE, entry
-from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
-from crowdblend.accounting.ledger.entries.values import amount_text
-from crowdblend.accounting.ledger.private_store.signing import PublicKey, SigningKey
-from crowdblend.accounting.ledger.state import LedgerState, Place
-from crowdblend.accounting.ledger.transactions import NO_CHARGE, columns_of, keep_snapshot
 from crowdblend.accounting.ledger.verification import verify_ledger
 from sqlalchemy import Connection, Table, create_engine, delete, insert, select, text
 from sqlalchemy.exc import DBAPIError

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.ledger.entries.codec import entry_of_bytes
-from crowdblend.accounting.theory.kinds.registry import price
-from crowdblend.mechanisms.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
+from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
 from support.folding import faults_of, fold
 
 DELTA = Decimal("1e-4")

@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.ledger.chain.anchor import Anchoring
-from crowdblend.accounting.ledger.chain.hashing import GENESIS, link_hash
+from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes, signed_statement
+from crowdblend.accounting.kernel.ledger.chain import GENESIS, link_hash
+from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.entry_types import DataAccess
+from crowdblend.accounting.kernel.ledger.snapshot import DOMAIN
+from crowdblend.accounting.kernel.ledger.transactions import ENTRY_COLUMNS, writing
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.database.store import open_store
-from crowdblend.accounting.ledger.entries.kinds import DataAccess
-from crowdblend.accounting.ledger.private_store.signing import SigningKey, canonical_bytes, signed_statement
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.snapshot import DOMAIN
-from crowdblend.accounting.ledger.transactions import ENTRY_COLUMNS, writing
-from crowdblend.mechanisms.errors import AccountantRefused, Refusal
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, Refusal
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool

@@ -1,0 +1,254 @@
+"""A copy of each head of a chain outside its database: a file of signed lines that only grows, and what checks it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
+from ..ledger.chain import Head
+from .private_files import open_given, private_folder, sync_folder
+from .signing import PublicKey, SigningKey, SigningKeys, read_statement, signed_statement
+
+__all__ = ["AnchorFile", "AnchoredHead", "Anchoring", "head_of_line", "line_of_head"]
+
+NOTHING_WRITTEN = "Nothing was written, and no key was destroyed."
+RESTORE = "Restore the ledger's newest copy; `crowdblend ledger verify --anchor FILE` tells what differs."
+BEGIN = (
+    "If the ledger's private store is another one, name that in CROWDBLEND_HOME: where neither it nor HOME is set, "
+    "another folder is looked at. Else bring the anchor back, or begin a new one at the ledger's present head with "
+    "`crowdblend ledger anchor`."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Anchoring:
+    """Who signs the heads of ledgers, and where they are copied to.
+
+    Args:
+        home: the private store, with the signing keys; the anchors lie in its folder `anchors`.
+        file: the anchor, where it lies elsewhere.
+    """
+
+    home: Path
+    file: Path | None
+
+    @property
+    def keys(self) -> SigningKeys:
+        """The keys that sign."""
+        return SigningKeys(home=self.home)
+
+    def anchor_of(self, ledger_id: str) -> AnchorFile:
+        """The anchor of a ledger, whether or not it is there."""
+        return AnchorFile(path=self.file or self.home / "anchors" / f"{ledger_id}.jsonl")
+
+    def last_of(self, ledger_id: str) -> AnchoredHead | None:
+        """Return the last head that was anchored of a ledger; None where none was.
+
+        Raises:
+            AccountantRefused: the anchor is damaged, of another ledger, or signed by a key of somebody else.
+            InputRefused: it can't be read.
+        """
+        anchor = self.anchor_of(ledger_id)
+        try:
+            last = anchor.last()
+        except OSError as error:
+            raise InputRefused(f"the anchor can't be read ({error.strerror}).", where=str(anchor.path)) from None
+        except ValueError as error:
+            raise self._refusal(f"the anchor's last line can't be relied on: {error}.", ledger_id, BEGIN) from None
+        if last is None:
+            return None
+        if last.head.ledger_id != ledger_id:
+            remedy = "Name its own in CROWDBLEND_ANCHOR."
+            raise self._refusal("this is the anchor of another ledger.", ledger_id, remedy)
+        if last.key not in self.keys.public_keys():
+            what = f"the anchor's last line is signed by the key {last.key.key_id}, which isn't of this private store."
+            raise self._refusal(what, ledger_id, "Name the private store that has it in CROWDBLEND_HOME.")
+        return last
+
+    def require_continued(self, head: Head, last: AnchoredHead | None, *, found: str | None) -> None:
+        """Refuse a ledger that doesn't hold what its anchor says it held.
+
+        INVARIANT: a head is anchored after its commit, so whoever reads the anchor before the transaction sees the
+        ledger's state, or while no other writer can commit, must find the head there.
+
+        Args:
+            head: where the ledger's chain ends.
+            last: what `last_of` gave.
+            found: the hash that the ledger has at the place of that, None where it has none.
+
+        Raises:
+            AccountantRefused: the ledger is behind its anchor, or another chain, or its anchor is missing.
+        """
+        if last is None:
+            if head.position > 0:
+                raise self._refusal("this ledger's anchor is missing.", head.ledger_id, BEGIN, cause="anchor-missing")
+            return
+        position, end = last.head.position, head.position
+        if found is None:
+            what = (
+                f"the ledger ends at entry {end}, and its anchor vouches for entry {position}: what came after entry "
+                f"{end} was lost, such as by the restoring of an older copy."
+            )
+            raise self._refusal(what, head.ledger_id, RESTORE)
+        if found != last.head.hash:
+            what = f"entry {position} is not the one that the anchor vouches for: the chain was written anew."
+            raise self._refusal(what, head.ledger_id, RESTORE)
+
+    def require_own(self, head: Head, key: PublicKey) -> None:
+        """Refuse a head that no writer with a key of this private store signed.
+
+        A ledger that has its first entry alone may be anybody's: nothing was spent by it.
+
+        Raises:
+            AccountantRefused: the key is somebody else's.
+        """
+        if head.position > 0 and key not in self.keys.public_keys():
+            raise AccountantRefused(
+                f"the last entry, {head.position}, is signed by the key {key.key_id}, which isn't of this private "
+                "store.",
+                where=str(self.home),
+                not_done=NOTHING_WRITTEN,
+                remedy="Name the private store that has it in CROWDBLEND_HOME. Where it is lost, run "
+                "`crowdblend ledger verify`, then begin a new anchor with `crowdblend ledger anchor`.",
+            )
+
+    def record(self, head: Head, key: SigningKey, *, written: bool) -> None:
+        """Anchor a head whose entry is committed; nothing happens where it or a later one is anchored.
+
+        Args:
+            head: the head.
+            key: signs it.
+            written: whether its entry was committed just now, and not by an earlier write that was cut off.
+
+        Raises:
+            ReleaseFailed: the anchor can't be written; the next write to the ledger makes up for it.
+        """
+        anchor = self.anchor_of(head.ledger_id)
+        try:
+            anchor.append(head, key)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            what = "the ledger is written, but its anchor is not" if written else "the ledger's anchor can't be written"
+            raise ReleaseFailed(
+                f"{what} ({why}).",
+                where=str(anchor.path),
+                not_done="",
+                remedy="See to the file and do the same again: what is in the ledger isn't written twice.",
+            ) from None
+
+    def _refusal(self, what: str, ledger_id: str, remedy: str, *, cause: str = "") -> AccountantRefused:
+        where = str(self.anchor_of(ledger_id).path)
+        return AccountantRefused(what, where=where, not_done=NOTHING_WRITTEN, remedy=remedy, cause=cause)
+
+
+DOMAIN = b"crowdblend ledger anchor 1\n"
+LONGEST_LINE = 4096  # bytes; a line of this version has fewer than 600
+FIELDS = frozenset({"hash", "key_id", "ledger_id", "position", "public_key"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnchoredHead:
+    """A head whose signature holds for the key that stands beside it; whose key that is, isn't said here.
+
+    Args:
+        head: the head.
+        key: the public key.
+    """
+
+    head: Head
+    key: PublicKey
+
+
+def line_of_head(head: Head, key: SigningKey) -> bytes:
+    """The anchor's line for a head, with its newline."""
+    return signed_statement(asdict(head), key, domain=DOMAIN) + b"\n"
+
+
+def head_of_line(line: bytes) -> AnchoredHead:
+    """Read an anchor's line, and refuse (ValueError) one whose signature doesn't hold for the key that it names."""
+    if not line.endswith(b"\n"):
+        raise ValueError("the line has no end")
+    statement = read_statement(line[:-1])
+    fields = statement.fields
+    if fields.keys() != FIELDS or not all(isinstance(fields[name], str) for name in FIELDS - {"position"}):
+        raise ValueError("the line has another form than an anchor's")
+    head = Head(ledger_id=fields["ledger_id"], position=fields["position"], hash=fields["hash"])
+    if not statement.holds(domain=DOMAIN):
+        raise ValueError("the signature doesn't hold")
+    return AnchoredHead(head=head, key=statement.key)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnchorFile:
+    """An anchor's file: one line a head, positions rising. Appending and looking at its end cost the same always.
+
+    Args:
+        path: the file.
+    """
+
+    path: Path
+
+    def last(self) -> AnchoredHead | None:
+        """Return the last head; None where there is no file or no head in it.
+
+        A line without its newline was never reported as written, and is passed over.
+
+        Raises:
+            ValueError: the last line is damaged.
+            OSError: the file can't be read.
+        """
+        try:
+            with open_given(self.path) as file:
+                return _last(file.fileno())[0]
+        except FileNotFoundError:
+            return None
+
+    def append(self, head: Head, key: SigningKey) -> None:
+        """Add a head of a chain that continues the last one here, durable when this returns, unless it is there.
+
+        Raises:
+            ValueError: the last line is damaged, or of another ledger.
+            OSError: the file can't be written.
+        """
+        with self._locked() as handle:
+            last, whole = _last(handle)
+            if last is not None and last.head.ledger_id != head.ledger_id:
+                raise ValueError("the anchor is of another ledger")
+            if last is not None and last.head.position >= head.position:
+                return  # its hash binds this one
+            os.ftruncate(handle, whole)  # what a crash left of a line
+            line = line_of_head(head, key)
+            written = 0
+            while written < len(line):
+                written += os.write(handle, line[written:])
+            os.fsync(handle)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        private_folder(self.path.parent)
+        new = not self.path.exists()
+        handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            if new:
+                sync_folder(self.path.parent)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield handle
+        finally:
+            os.close(handle)  # frees the lock
+
+
+def _last(handle: int) -> tuple[AnchoredHead | None, int]:
+    """Return the last head, and how many bytes of the file are whole lines; ValueError for a damaged last line."""
+    size = os.fstat(handle).st_size
+    start = max(0, size - 2 * LONGEST_LINE)
+    end = os.pread(handle, size - start, start)
+    whole = end.rfind(b"\n") + 1
+    before = end.rfind(b"\n", 0, max(0, whole - 1)) + 1
+    if before == 0 and start:
+        raise ValueError("the anchor's last line is too long")
+    return head_of_line(end[before:whole]) if whole else None, start + whole

@@ -1,0 +1,1 @@
+"""The ledger: entries, rules, their fold, and the transactions that append."""

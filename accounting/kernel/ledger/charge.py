@@ -1,0 +1,228 @@
+"""What is handed to the ledger for a charge or a series, whether its price is right and fits, and the receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import lru_cache
+
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.mechanism import Mechanism
+from ..prices.mechanism_kind import Price
+from ..prices.registry import mechanism_of_record, mechanism_record, paper_price, recorded_price
+from .entry_codec import sorted_fields
+from .entry_types import (
+    RECORD,
+    ChargedPrice,
+    ChargeHeader,
+    DatasetUnit,
+    Fields,
+    FilterCharge,
+    FilterDatasetAdded,
+    FreeSeriesRegistered,
+    ReleaseCharged,
+    ReleaseChargedTwoSamples,
+    ReleaseHeader,
+    SeriesPlace,
+    SeriesRegistered,
+)
+from .entry_values import Account, differ
+
+__all__ = [
+    "RECORDS",
+    "DatasetContext",
+    "Receipt",
+    "ReleaseCharge",
+    "SeriesRegistration",
+    "charged_price",
+    "enforced_unit",
+    "price_faults",
+    "what_fits",
+]
+
+RECORDS = DatasetUnit(name=RECORD, column=None)
+"""The unit of what no column limits."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """Proof of payment: a release is charged, and its sample is its own; counting needs one.
+
+    Args:
+        ledger_id: which ledger, 64 hexadecimal digits.
+        position: place of the charge in the chain.
+        hash: hash of the charge's link, 64 hexadecimal digits.
+        release_id: the release that is paid for.
+        dataset: whose budget paid.
+        sample_id: the one sample that may be read for it.
+        selection_sample_id: the one sample that its map may be chosen on; None where there is none.
+    """
+
+    ledger_id: str
+    position: int
+    hash: str
+    release_id: str
+    dataset: str
+    sample_id: str
+    selection_sample_id: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseCharge(ReleaseHeader):
+    """A release to be charged.
+
+    Args:
+        mechanism: what will be run.
+        price: what it costs, as `price` of the theory gives it.
+        series: the series that has paid for it, None for a release that pays for itself.
+        series_digest: SHA-256 (hex) of all that the specifications of a series must have in common.
+        selection_sample_id: commitment to the key of the sample that the map is chosen on; None where there is none.
+        part: its part of a series of different mechanisms, from 1; None elsewhere.
+        unit: whose presence it hides.
+    """
+
+    mechanism: Mechanism
+    price: Price
+    series: str | None = None
+    series_digest: str = ""
+    selection_sample_id: str | None = None
+    part: int | None = None
+    unit: DatasetUnit = RECORDS
+
+    @property
+    def entry(self) -> ReleaseCharged:
+        """The entry that records this charge of a release that pays for itself; ValueError as of `entry_at`."""
+        return self.entry_at(None)
+
+    def entry_at(self, number: int | None) -> ReleaseCharged:
+        """The entry that records this charge at its place in a series; ValueError where a field can't be recorded."""
+        if (number is None) is not (self.series is None):
+            raise ValueError("a release has a number exactly where it has a series")
+        place = None
+        if self.series is not None and number is not None:
+            place = SeriesPlace(name=self.series, number=number, spec_digest=self.series_digest)
+        kind = ReleaseCharged if self.selection_sample_id is None else ReleaseChargedTwoSamples
+        record = sorted_fields(mechanism_record(self.mechanism))
+        return kind.of(self, mechanism=record, price=charged_price(self.price), series=place)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesRegistration(ChargeHeader):
+    """Several releases of one mechanism, to be paid for now and whole.
+
+    Composed prices are proved for parameters that are fixed beforehand, so everything that decides the mechanism
+    is fixed here, and no release of the series can change it.
+
+    Args:
+        series: its name, unique in the ledger.
+        mechanism: what each release runs.
+        price: what all of them cost together, as `price` of the theory gives it.
+        free_columns: whether each release has columns, hierarchies and levels of its own, and may have a higher k or a
+            lower sampling rate.
+        unit: whose presence its releases hide; None for parts in a data set without one.
+    """
+
+    series: str
+    mechanism: Mechanism
+    price: Price
+    free_columns: bool = False
+    unit: DatasetUnit | None = RECORDS
+
+    @property
+    def entry(self) -> SeriesRegistered:
+        """The entry that records this registration; ValueError where a field can't be recorded."""
+        kind = FreeSeriesRegistered if self.free_columns else SeriesRegistered
+        record = sorted_fields(mechanism_record(self.mechanism))
+        return kind.of(self, mechanism=record, price=charged_price(self.price))
+
+
+def charged_price(price: Price) -> ChargedPrice:
+    """A price as the ledger records it; ValueError for an amount that can't be recorded exactly."""
+    return ChargedPrice.of(price)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetContext:
+    """What the ledger said of a release's data set when the release was charged.
+
+    INVARIANT: it follows from entries up to the charge, so that a resumed release has the same certificate.
+
+    Args:
+        rows_per_person: the most records of one person in a delivery.
+        look_days: the day of each private look that was recorded before the charge, in their order.
+        registered: record of the mechanism that the series with free columns was registered with that paid for the
+            release, and whose price it bears; None elsewhere.
+        filter_budget: the data set's registration where its budget is a filter's, else None.
+        filter_charge: what the release, or the series that paid for it, took of that; None with an additive budget.
+        unit: whose presence all releases of the data set hide; None where nothing fixes it.
+    """
+
+    rows_per_person: int
+    look_days: tuple[date, ...]
+    registered: Fields | None = None
+    filter_budget: FilterDatasetAdded | None = None
+    filter_charge: FilterCharge | None = None
+    unit: DatasetUnit | None = None
+
+
+def enforced_unit(sampler_layout: object) -> str | None:
+    """Whose records were limited by a column, "person" or "household", by a sampler's layout; None for nobody's."""
+    if "contributions" not in str(sampler_layout):
+        return None
+    from ....mechanisms.kernel.contributions import LAYOUTS  # of releases with such a column alone
+
+    named = str(sampler_layout).partition(" ")[0]
+    return next((unit for unit, layout in LAYOUTS.items() if layout == named), None)
+
+
+def price_faults(
+    *, mechanism: Fields, price: ChargedPrice, epsilon_paper: Decimal | None, rows_per_person: int
+) -> tuple[str, ...]:
+    """What is wrong with a recorded price, in sentences; nothing where it is its mechanism's.
+
+    Its δ and its number of releases are taken as recorded, and its rule where earlier versions charged by it.
+    """
+    try:
+        exact, paper = _prices(mechanism, price.rule, price.delta, price.releases, rows_per_person)
+    except InputRefused as error:
+        return (f"the mechanism can't be priced: {error.what}",)
+    except (ArithmeticError, ValueError):
+        return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)
+    texts = ("rule", price.rule, exact.rule), ("neighbouring relation", price.relation, exact.relation)
+    faults = [
+        f"the {name} is recorded as '{found}', but its mechanism's is '{expected}'"
+        for name, found, expected in texts
+        if found != expected
+    ]
+    if differ(price.epsilon, exact.epsilon):
+        faults.append(f"ε is recorded as {price.epsilon}, but its mechanism's is {exact.epsilon}")
+    if differ(epsilon_paper, None if paper is None else paper.epsilon):
+        shown = "none" if paper is None else str(paper.epsilon)
+        faults.append(f"the paper's ε is recorded as {epsilon_paper}, but its mechanism's is {shown}")
+    return tuple(faults)
+
+
+@lru_cache(maxsize=1024)
+def _prices(
+    record: Fields, rule: str, delta: Decimal, releases: int, rows_per_person: int
+) -> tuple[Price, Price | None]:
+    mechanism = mechanism_of_record(dict(record))
+    return (
+        recorded_price(mechanism, rule=rule, delta=delta, releases=releases, rows_per_person=rows_per_person),
+        paper_price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
+    )
+
+
+def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_per_person: int) -> str:
+    """What to do about a price that is past a budget, in sentences: what is left before it, and what would fit."""
+    from ...theory.planning.inversion import advice_for_price  # numerics, for a refusal alone
+
+    return advice_for_price(
+        mechanism_of_record(dict(mechanism)),
+        epsilon=account.epsilon_left,
+        delta=account.delta_left,
+        stated_delta=price.delta,
+        releases=price.releases,
+        rows_per_person=rows_per_person,
+    )

@@ -1,0 +1,199 @@
+"""What a filter budget pays: how it is accounted, what a charge takes of it, whether that is right, and what fits.
+
+Source: docs/proofs/filter.md. INVARIANT: the order and the share of δ for tails are those of the data set's entry,
+which fixed them before its first charge; nothing here takes them from anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from functools import lru_cache
+
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.mechanism import Mechanism
+from ..prices.registry import mechanism_of_record
+from ..prices.renyi import RULE, FilterTerms, filter_cost, tail_for, tails_of
+from .entry_codec import sorted_fields
+from .entry_types import (
+    Fields,
+    FilterAccounting,
+    FilterCharge,
+    FilterDatasetAdded,
+    ReleaseCharged,
+    ReleaseChargedToFilter,
+    SeriesRegistered,
+    SeriesRegisteredToFilter,
+)
+from .entry_values import Account, differ
+
+__all__ = [
+    "FilterBudget",
+    "accounting_faults",
+    "charge_faults",
+    "charged_to",
+    "filter_charge",
+    "propose_accounting",
+    "share_of",
+    "what_fits_filter",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilterBudget:
+    """A filter budget as it was registered.
+
+    Args:
+        epsilon: E, of all releases together.
+        delta: D, of all releases together.
+        relation: the one neighbouring relation of its divergences.
+        accounting: how it is accounted.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    relation: str
+    accounting: FilterAccounting
+
+    @classmethod
+    def of(cls, added: FilterDatasetAdded) -> FilterBudget:
+        """The budget of a data set as registered."""
+        return cls(epsilon=added.epsilon, delta=added.delta, relation=added.relation, accounting=added.accounting)
+
+    @property
+    def terms(self) -> FilterTerms:
+        """The terms as the theory takes them; InputRefused where nothing fits by them, ValueError out of range."""
+        fixed = {name: getattr(self.accounting, name) for name in ("order", "tail_delta", "tail_each")}
+        return FilterTerms(epsilon=self.epsilon, delta=self.delta, **fixed)
+
+
+def propose_accounting(
+    *, epsilon: Decimal, delta: Decimal, expected: Sequence[tuple[Mechanism, int]]
+) -> FilterAccounting:
+    """How a new budget of E and D is accounted, by the mechanisms and numbers of releases that are expected of it.
+
+    Nothing expected is what the planner expects then.
+
+    Raises:
+        InputRefused: with no order and no share of δ they fit, or anything at all.
+    """
+    from ...theory.planning.filter_terms import (  # numerics of a search, for a registration alone
+        EXPECTED,
+        propose_terms,
+    )
+
+    return FilterAccounting.of(propose_terms(epsilon, delta, expected or EXPECTED), rule=RULE)
+
+
+def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
+    """What is wrong with a filter budget's accounting as recorded, in sentences; nothing where it follows from it."""
+    accounting = budget.accounting
+    if accounting.rule != RULE:
+        return (f"its accounting is recorded as '{accounting.rule}', and '{RULE}' is the one that is known",)
+    try:
+        allowance = budget.terms.allowance
+    except (ArithmeticError, InputRefused, ValueError) as error:
+        return (f"its filter budget can't be accounted: {getattr(error, 'what', error)}",)
+    if differ(accounting.allowance, allowance):
+        return (
+            f"the allowance of its filter budget is recorded as {accounting.allowance}, but at order "
+            f"{accounting.order} it is {allowance}",
+        )
+    return ()
+
+
+@lru_cache(maxsize=1024)
+def filter_charge(
+    mechanism: Fields, *, budget: FilterBudget, releases: int, rows_per_person: int, tail: Decimal | None = None
+) -> FilterCharge:
+    """What releases of a mechanism's record, with parameters fixed beforehand, take of a filter budget.
+
+    It is remembered, so that what was computed before a transaction takes no time within it. The tail is as recorded;
+    None for a charge that is yet to be made.
+
+    Raises:
+        ArithmeticError: numbers that are too large or too small to compute with.
+        InputRefused: the mechanism, by its name, has no divergence of the budget's order and relation.
+        ValueError: the budget's terms are out of range.
+    """
+    found, terms = mechanism_of_record(dict(mechanism)), budget.terms
+    if tail is None:
+        tail = tail_for(terms, found, releases=releases, rows_per_person=rows_per_person)
+    cost = filter_cost(found, order=terms.order, tail=tail, releases=releases, rows_per_person=rows_per_person)
+    if cost.relation != budget.relation:
+        raise InputRefused(
+            f"its divergence holds for the neighbouring relation {cost.relation}, the budget's is {budget.relation}."
+        )
+    return FilterCharge(order=terms.order, divergence=cost.divergence, tail=cost.tail, rule=cost.rule)
+
+
+def charge_faults(
+    mechanism: Fields, taken: FilterCharge, *, budget: FilterBudget, releases: int, rows_per_person: int
+) -> tuple[str, ...]:
+    """What is wrong with what a charge of a mechanism's record is said to take of a filter budget, in sentences.
+
+    The tail is taken as recorded if it is one that the terms allow, since another machine may have halved it once more
+    or less (`tail_for`); the divergence must be that after this very tail is cut off.
+    """
+    try:
+        found = mechanism_of_record(dict(mechanism))
+        tails = tails_of(budget.terms, found, releases=releases, rows_per_person=rows_per_person)
+        allowed = not all(differ(taken.tail, tail) for tail in tails)
+        tail = taken.tail if allowed else None
+        due = filter_charge(mechanism, budget=budget, releases=releases, rows_per_person=rows_per_person, tail=tail)
+    except (ArithmeticError, InputRefused, ValueError) as error:
+        return (f"what it takes of the filter budget can't be computed: {getattr(error, 'what', error)}",)
+    faults = []
+    if taken.order != due.order:
+        faults.append(f"its order is recorded as {taken.order}, but its data set's was fixed at {due.order}")
+    if taken.rule != due.rule:
+        faults.append(f"its divergence's rule is recorded as '{taken.rule}', but it is '{due.rule}'")
+    if differ(taken.divergence, due.divergence):
+        faults.append(f"its divergence is recorded as {taken.divergence}, but its mechanism's is {due.divergence}")
+    if not allowed:
+        faults.append(f"its tail is recorded as {taken.tail}, but by its data set's terms it is {due.tail}")
+    return tuple(faults)
+
+
+def charged_to(
+    budget: FilterBudget, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int
+) -> ReleaseCharged | SeriesRegistered:
+    """A charge that pays for itself, as a filter data set's ledger records it: with what it takes of the budget.
+
+    Where the mechanism has no divergence it is the same entry: then the rules refuse it by name (`violations`).
+    """
+    releases = entry.price.releases
+    try:
+        taken = filter_charge(entry.mechanism, budget=budget, releases=releases, rows_per_person=rows_per_person)
+    except (ArithmeticError, InputRefused, ValueError):
+        return entry
+    if isinstance(entry, SeriesRegistered):
+        return SeriesRegisteredToFilter.of(entry, filter_charge=taken)
+    selection = dict(entry.samples).get("selection")
+    return ReleaseChargedToFilter.of(entry, selection_sample_id=selection, filter_charge=taken)
+
+
+def share_of(taken: FilterCharge, accounting: FilterAccounting) -> Decimal:
+    """The share of a filter budget that a charge takes, the larger of divergence and tail, rounded up to 6 digits."""
+    up = Context(prec=6, rounding=ROUND_CEILING)
+    return max(up.divide(taken.divergence, accounting.allowance), up.divide(taken.tail, accounting.tail_delta))
+
+
+def what_fits_filter(
+    account: Account, *, mechanism: Fields, budget: FilterBudget, releases: int, rows_per_person: int
+) -> str:
+    """What to do about a charge that is past a filter budget, in sentences: what is left, and what would fit."""
+    from ...theory.planning.inversion import advice_for_filter  # numerics, for a refusal alone
+
+    def fits(k: int, rate: Decimal) -> bool:
+        changed = sorted_fields(dict(mechanism) | {"k": k, "sampling_rate": str(rate)})
+        try:
+            taken = filter_charge(changed, budget=budget, releases=releases, rows_per_person=rows_per_person)
+        except (ArithmeticError, InputRefused, ValueError):
+            return False
+        return account.charged(epsilon=taken.divergence, delta=taken.tail).within_budget
+
+    left = {"divergence": account.epsilon_left, "tail": account.delta_left}
+    found = mechanism_of_record(dict(mechanism))
+    return advice_for_filter(found, order=budget.accounting.order, **left, fits=fits)

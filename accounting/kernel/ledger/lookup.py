@@ -1,0 +1,142 @@
+"""What callers are told of a ledger's data sets, series and releases: views of its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from .charge import Receipt
+from .entry_types import DataAccess, DatasetUnit, FilterDatasetAdded, ReleaseCharged, SeriesRegistered
+from .entry_values import Account
+from .ledger_state import Dataset, Series, Stage
+
+__all__ = [
+    "DatasetState",
+    "RecordedLook",
+    "ReleaseState",
+    "SeriesState",
+    "needs_no_secrets",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetState:
+    """A data set as registered, and its account now.
+
+    Args:
+        name: its name.
+        relation: the one neighbouring relation of its prices.
+        survey_rate: rate of its own sampling where it is itself a sample, so that it can be released once; else None.
+        rows_per_person: the most records that one person has in a delivery.
+        unit: whose presence all its releases hide; None where an earlier version added it, which fixed none.
+        account: what is spent and what may be.
+        filter_budget: its registration where its budget is a filter's: then the account has divergences and tails.
+    """
+
+    name: str
+    relation: str
+    survey_rate: Decimal | None
+    rows_per_person: int
+    unit: DatasetUnit | None
+    account: Account
+    filter_budget: FilterDatasetAdded | None = None
+
+    def __repr__(self) -> str:
+        """The name and what is spent of the budget."""
+        what, spent, budget = "epsilon_spent", self.account.epsilon_spent, self.account.epsilon_budget
+        if self.filter_budget is not None:
+            what, spent, budget = "spent_share", self.account.spent_share, self.filter_budget.epsilon
+        return f"DatasetState(name={self.name!r}, {what}={float(spent):.6g}, epsilon_budget={float(budget):.6g})"
+
+    @property
+    def survey(self) -> bool:
+        """Whether it is itself a sample, so that it can be released once."""
+        return self.survey_rate is not None
+
+    @classmethod
+    def of(cls, known: Dataset) -> DatasetState:
+        """Return what is told of a data set."""
+        added = known.added
+        return cls(
+            name=added.dataset,
+            relation=added.relation,
+            survey_rate=added.survey_rate,
+            rows_per_person=added.rows_per_person,
+            unit=added.fixed_unit,
+            account=known.account,
+            filter_budget=added if isinstance(added, FilterDatasetAdded) else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseState:
+    """A release as the ledger knows it.
+
+    Args:
+        release_id: its id.
+        stage: "charged" (paid, nothing read), "reading", "published" or "abandoned".
+        refunded: whether its cost was given back.
+        charge: what was charged, for which mechanism.
+        receipt: proof of the payment, as it was given when the release was charged.
+        output_hashes: name and SHA-256 (hex) of the published files; empty before publication.
+    """
+
+    release_id: str
+    stage: Stage
+    refunded: bool
+    charge: ReleaseCharged
+    receipt: Receipt
+    output_hashes: tuple[tuple[str, str], ...]
+
+
+def needs_no_secrets(release: ReleaseState | None) -> bool:
+    """Return whether a release's keys and copies of records serve nothing: it is closed, or was never charged."""
+    return release is None or release.stage in ("published", "abandoned")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesState:
+    """A series and how much of it is left.
+
+    Args:
+        registered: the series as registered: its mechanism, its price, and how many releases that covers.
+        position: place of its registration in the chain.
+        taken: releases that hold a place in it; one given up unread holds none.
+        taken_of_parts: the same of each part; empty for a series of one mechanism.
+    """
+
+    registered: SeriesRegistered
+    position: int
+    taken: int
+    taken_of_parts: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        """The name and how many releases are taken."""
+        registered = self.registered
+        return f"SeriesState(series={registered.series!r}, taken={self.taken}, releases={registered.price.releases})"
+
+    @property
+    def remaining(self) -> int:
+        """How many releases are left."""
+        return self.registered.price.releases - self.taken
+
+    @classmethod
+    def of(cls, known: Series) -> SeriesState:
+        """Return what is told of a series."""
+        mixed = known.registered.mixed
+        parts = range(1, 1 if mixed is None else len(mixed.each) + 1)
+        of_parts = tuple(len(known.held.intersection(known.places(part))) for part in parts)
+        return cls(registered=known.registered, position=known.position, taken=len(known.held), taken_of_parts=of_parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordedLook:
+    """A private look and its place in the chain.
+
+    Args:
+        position: from 0.
+        look: what was recorded.
+    """
+
+    position: int
+    look: DataAccess

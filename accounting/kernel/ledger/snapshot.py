@@ -1,0 +1,185 @@
+"""The snapshot: the canonical bytes of a ledger's state, signed together with the head that it follows from.
+
+It spares writers and readers the fold from the first entry. What doesn't fit the signed head is refused, and the
+entries give the same bytes again at any time, so nothing is lost with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from hashlib import sha256
+from types import NoneType
+from typing import Any, TypeVar
+
+from ....mechanisms.kernel.errors import AccountantRefused
+from ..keys.signing import PublicKey, SigningKey, canonical_bytes, read_statement, signed_statement
+from .entry_codec import KINDS, bytes_of_entry, entry_of_bytes
+from .entry_types import BudgetRaised, DataAccess, DatasetAdded, Entry, SeriesRegistered, TokenAdded
+from .entry_values import Account, amount_of_text, amount_text
+from .ledger_state import Dataset, LedgerState, Place, Release, Series, Token
+
+__all__ = ["ForgedState", "NewerLedger", "bytes_of_state", "sign_state", "signed_state", "state_of_bytes"]
+
+FORMAT = "crowdblend ledger state 1"
+DOMAIN = b"crowdblend ledger state 2\n"
+AMOUNTS = ("epsilon_spent", "delta_spent", "epsilon_budget", "delta_budget")
+# Of a release's fields; those that are left out hold text. Whoever can write the database can sign anything by some
+# key, and who looks asks for no key of his own: so nothing here may be believed to have its form.
+CELLS: dict[str, set[type]] = {
+    "position": {int},
+    "selection_sample": {str, NoneType},
+    "series": {str, NoneType},
+    "number": {int, NoneType},
+    "exclusive": {bool},
+    "refunded": {bool},
+    "closed": {int, NoneType},
+    "closing": {str, NoneType},
+}
+Kind = TypeVar("Kind", bound=Entry)
+
+
+class ForgedState(AccountantRefused):
+    """Something that is stored does not follow from the signed chain: it decides nothing, and isn't shown as true."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. The ledger was changed past its own programs, or its file is damaged.",
+            remedy="Run `crowdblend ledger verify`, which tells what differs. A damaged snapshot is made again by "
+            "`crowdblend ledger migrate`; for all else, restore the newest sound copy.",
+        )
+
+
+class NewerLedger(AccountantRefused):
+    """The ledger has entries of kinds that this version doesn't know, whose rules it could break."""
+
+    def __init__(self, kinds: int) -> None:
+        super().__init__(
+            f"the ledger has entries of {kinds} kind{'s' if kinds > 1 else ''} that this version doesn't know.",
+            not_done="Nothing was read or written.",
+            remedy="Use the version of crowdblend that wrote them, or a later one.",
+            cause="newer-ledger",
+        )
+
+
+def bytes_of_state(state: LedgerState) -> bytes:
+    """Return the canonical bytes of a state: equal for equal entries, on every machine."""
+    return canonical_bytes(
+        {
+            "format": FORMAT,
+            "position": state.head.position,
+            "hash": state.head.hash,
+            "ledger_id": state.ledger_id,
+            "kinds": state.kinds,
+            "datasets": [
+                [known.position, _text(known.added), *_amounts(known.account)] for known in state.datasets.values()
+            ],
+            "series": [[known.position, _text(known.registered)] for known in state.series.values()],
+            # By fields and not by releases: JSON reads and writes it in half the time.
+            "releases": dict(zip(Release._fields, zip(*state.releases.values(), strict=True), strict=False)),
+            "tokens": [
+                [known.position, _text(known.added), known.revoked and known.revoked.isoformat()]
+                for known in state.tokens.values()
+            ],
+            "looks": [[position, _text(look)] for position, look in state.looks],
+            "raises": [[position, _text(raised)] for position, raised in state.raises],
+        }
+    )
+
+
+def state_of_bytes(content: bytes) -> LedgerState:
+    """Read a state back.
+
+    Raises:
+        ForgedState: the bytes are no state.
+        NewerLedger: it has entries of kinds that this version doesn't know, or another format.
+    """
+    try:
+        fields = json.loads(content)
+        if unknown := len(fields["kinds"].keys() - KINDS.keys()) or int(fields["format"] != FORMAT):
+            raise NewerLedger(unknown)
+        return _state(fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ForgedState("the snapshot of the ledger's state is damaged") from None
+
+
+def _state(fields: dict[str, Any]) -> LedgerState:
+    head = Place(position=fields["position"], hash=fields["hash"])
+    state = LedgerState(head=head, ledger_id=fields["ledger_id"], kinds=Counter(fields["kinds"]))
+    for position, text, *amounts in fields["datasets"]:
+        added = _entry(text, DatasetAdded)
+        account = Account(**dict(zip(AMOUNTS, map(amount_of_text, amounts), strict=True)))
+        state.datasets[added.dataset] = Dataset(added=added, position=position, account=account)
+    for position, text in fields["series"]:
+        registered = _entry(text, SeriesRegistered)
+        state.series[registered.series] = Series(registered=registered, position=position)
+    for release in _releases(fields["releases"], last=head.position):
+        state.add_release(release)
+    for position, text, revoked in fields["tokens"]:
+        token = _entry(text, TokenAdded)
+        day = None if revoked is None else date.fromisoformat(revoked)
+        state.tokens[token.token_id] = Token(added=token, position=position, revoked=day)
+    state.looks = [(position, _entry(text, DataAccess)) for position, text in fields["looks"]]
+    state.raises = [(position, _entry(text, BudgetRaised)) for position, text in fields["raises"]]
+    return state
+
+
+def _releases(columns: dict[str, list[Any]], *, last: int) -> Iterator[Release]:
+    """Read releases back: each cell of a type of its field, each place one of the chain's."""
+    if not columns:
+        return
+    places = (*columns["position"], *filter(None, columns["closed"]))
+    typed = all(CELLS.get(name, {str}).issuperset(map(type, columns[name])) for name in Release._fields)
+    if not typed:
+        raise TypeError("a cell of another type")
+    if min(places) < 0 or max(places) > last:
+        raise ValueError("a place past the chain's end")
+    yield from map(Release._make, zip(*(columns[name] for name in Release._fields), strict=True))
+
+
+def _amounts(account: Account) -> list[str]:
+    return [amount_text(getattr(account, name)) for name in AMOUNTS]
+
+
+def _text(entry: Entry) -> str:
+    return bytes_of_entry(entry).decode("ascii")
+
+
+def _entry(text: str, kind: type[Kind]) -> Kind:
+    found = entry_of_bytes(text.encode("ascii"))
+    if not isinstance(found, kind):
+        raise TypeError("an entry of another kind")
+    return found
+
+
+def sign_state(state: LedgerState, content: bytes, key: SigningKey) -> str:
+    """Return the signed statement that a state, by its canonical bytes, follows from the chain up to its head."""
+    fields = {"ledger_id": state.ledger_id, "position": state.head.position, "hash": state.head.hash}
+    return signed_statement({**fields, "state": sha256(content).hexdigest()}, key, domain=DOMAIN).decode("ascii")
+
+
+def signed_state(statement: object, content: object, *, last: Place) -> tuple[LedgerState, PublicKey]:
+    """Read a snapshot, as it is stored, and hold it against its signature and the chain's last entry.
+
+    Returns:
+        The state, and the key that signed it; whose key that is, isn't said here.
+
+    Raises:
+        ForgedState: it is damaged, no signature holds over it, or the chain ends elsewhere.
+        NewerLedger: it has entries of kinds that this version doesn't know.
+    """
+    stored = content.encode("utf-8", "replace") if isinstance(content, str) else b""
+    try:
+        read = read_statement(statement.encode("ascii") if isinstance(statement, str) else b"")
+        holds = read.fields.get("state") == sha256(stored).hexdigest() and read.holds(domain=DOMAIN)
+    except ValueError:
+        holds = False
+    stated = holds and (read.fields.get("position"), read.fields.get("hash"))
+    if not holds or stated != (last.position, last.hash):
+        raise ForgedState(f"no signature holds over the last entry, {last.position}, and the snapshot of the state")
+    state = state_of_bytes(stored)
+    if state.head != last or state.ledger_id != read.fields.get("ledger_id"):
+        raise ForgedState("the snapshot of the state is of another ledger")
+    return state, read.key

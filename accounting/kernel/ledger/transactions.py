@@ -1,0 +1,336 @@
+"""The two kinds of transaction on a ledger: one that looks, and one that appends under the writers' lock.
+
+Both begin with the state at the head, as its snapshot says and its signature confirms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Self
+
+from sqlalchemy import Connection, insert, select, update
+
+from ....mechanisms.kernel.errors import ReleaseFailed
+from ..keys.anchor import AnchoredHead, Anchoring
+from ..keys.signing import PublicKey, SigningKey
+from .chain import GENESIS, LINK_DOMAIN, Head, link_hash
+from .database import Store
+from .entry_codec import bytes_of_entry, entry_of_bytes
+from .entry_types import Entry, LedgerCreated, ReleaseCharged, ReleasePublished
+from .ledger_state import LedgerState, Place, Release
+from .lookup import ReleaseState
+from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state
+from .tables import STREAMED, UNIQUE_OF_CHARGE, as_stored, entry, snapshot
+
+__all__ = [
+    "ENTRY_COLUMNS",
+    "Look",
+    "OpenedLedger",
+    "Write",
+    "columns_of",
+    "head_in",
+    "keep_snapshot",
+    "last_place",
+    "ledger_id_of",
+    "looking",
+    "looking_anchored",
+    "require_continued",
+    "require_sound_entries",
+    "stored_state",
+    "writing",
+]
+
+ENTRY_COLUMNS = ("position", "previous", "hash", "body", *UNIQUE_OF_CHARGE)
+NO_CHARGE = (None,) * len(UNIQUE_OF_CHARGE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """A ledger in one transaction.
+
+    Args:
+        connection: a connection in the transaction.
+        state: what follows from all entries.
+    """
+
+    connection: Connection
+    state: LedgerState
+
+    @property
+    def head(self) -> Head:
+        """Where the chain ends."""
+        return head_in(self.state)
+
+    def releases(self, releases: Iterable[Release]) -> tuple[ReleaseState, ...]:
+        """Return releases with what their entries say; each entry is held against the state's hash of it.
+
+        Raises:
+            ForgedState: an entry is missing or changed.
+        """
+        known = tuple(releases)
+        published = {one.closed or 0: one.closing or "" for one in known if one.stage == "published"}
+        entries = self.entries({one.position: one.link for one in known} | published)
+        return tuple(self._release(one, entries) for one in known)
+
+    def _release(self, known: Release, entries: dict[int, Entry]) -> ReleaseState:
+        charge, end = entries.get(known.position), entries.get(known.closed or 0)
+        if not isinstance(charge, ReleaseCharged) or (known.stage == "published") is not isinstance(
+            end, ReleasePublished
+        ):
+            raise ForgedState(f"the entries of release '{known.release_id}' are not what the snapshot says")
+        return ReleaseState(
+            release_id=known.release_id,
+            stage=known.stage,
+            refunded=known.refunded,
+            charge=charge,
+            receipt=known.receipt(self.state.ledger_id),
+            output_hashes=end.output_hashes if isinstance(end, ReleasePublished) else (),
+        )
+
+    def entries(self, links: dict[int, str]) -> dict[int, Entry]:
+        """Return entries by their places.
+
+        Args:
+            links: place → hash of the link, as the state has it.
+
+        Raises:
+            ForgedState: one is missing or changed.
+        """
+        found: dict[int, Entry] = {}
+        columns = [as_stored(entry.c[name]) for name in ("position", "previous", "body")]
+        places = sorted(links)
+        for begin in range(0, len(places), MOST_PLACES):
+            some = entry.c.position.in_(places[begin : begin + MOST_PLACES])
+            for position, previous, body in self.connection.execute(select(*columns).where(some)):
+                content = body.encode("ascii", "replace") if isinstance(body, str) else b""
+                with suppress(AttributeError, OverflowError, TypeError, ValueError):  # by what is in damaged cells
+                    if link_hash(previous=previous, position=position, body=content) == links[position]:
+                        found[position] = entry_of_bytes(content)
+        if missing := links.keys() - found.keys():
+            raise ForgedState(f"entry {min(missing)} is missing or changed")
+        return found
+
+
+MOST_PLACES = 500  # in one question
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Write(Look):
+    """A ledger in one transaction that may append.
+
+    Args:
+        begun: the head at its begin, which entries are held against before the first is appended.
+    """
+
+    begun: Place
+
+    def append(self, recorded: Entry) -> Place:
+        """Append an entry; whether the rules allow it isn't asked here.
+
+        Raises:
+            ForgedState: an entry before it, or what a charge took for itself alone, was changed past this software.
+        """
+        if self.state.head == self.begun:
+            require_sound_entries(self.connection, self.state)
+        position, previous = self.state.head.position + 1, self.state.head.hash
+        body = bytes_of_entry(recorded)
+        own = link_hash(previous=previous, position=position, body=body)
+        self.state.apply(recorded, own)
+        cells = (position, previous, own, body.decode("ascii"), *columns_of(recorded))
+        self.connection.execute(insert(entry).values(dict(zip(ENTRY_COLUMNS, cells, strict=True))))
+        return self.state.head
+
+
+def columns_of(recorded: Entry) -> tuple[str | None, ...]:
+    """Return what a charge takes for itself alone: its id and its samples; nothing for other entries."""
+    if not isinstance(recorded, ReleaseCharged):
+        return NO_CHARGE
+    samples = dict(recorded.samples)
+    return recorded.release_id, samples["release"], samples.get("selection")
+
+
+def head_in(state: LedgerState) -> Head:
+    """Return where the chain ends of which a state is."""
+    return Head(ledger_id=state.ledger_id, position=state.head.position, hash=state.head.hash)
+
+
+def last_place(connection: Connection) -> Place:
+    """Return the last entry's place as stored; position -1 before the first.
+
+    Raises:
+        ForgedState: the entry is damaged.
+    """
+    columns = (as_stored(entry.c.position), as_stored(entry.c.hash))
+    last = connection.execute(select(*columns).order_by(entry.c.position.desc()).limit(1)).one_or_none()
+    if last is None:
+        return Place(position=-1, hash=GENESIS)
+    if not isinstance(last[0], int) or not isinstance(last[1], str):
+        raise ForgedState("the last entry is damaged")
+    return Place(position=last[0], hash=last[1])
+
+
+def ledger_id_of(connection: Connection) -> str:
+    """Return the ledger's id by its first entry alone.
+
+    Raises:
+        ReleaseFailed: the entry is not what it must be.
+    """
+    body = connection.execute(select(as_stored(entry.c.body)).where(entry.c.position == 0)).scalar()
+    with suppress(ValueError):
+        first = entry_of_bytes((body if isinstance(body, str) else "").encode("ascii"))
+        if isinstance(first, LedgerCreated):
+            return first.ledger_id
+    raise ReleaseFailed("the first entry is damaged.", not_done="", remedy="Run `crowdblend ledger verify`.")
+
+
+def require_continued(
+    connection: Connection, head: Head, signer: PublicKey, anchoring: Anchoring, last: AnchoredHead | None
+) -> None:
+    """Refuse a ledger that is behind its anchor, or whose head isn't signed by a key of the private store.
+
+    Args:
+        connection: a connection in a transaction.
+        head: where the chain ends in it.
+        signer: of that head.
+        anchoring: of the ledger.
+        last: the anchor's last head, read while no writer could commit, or before the transaction began: a head is
+            anchored after its commit, so what was anchored by then must be in the ledger.
+
+    Raises:
+        AccountantRefused: it is one, or its anchor is missing.
+    """
+    found = None
+    if last is not None:
+        at_place = select(as_stored(entry.c.hash)).where(entry.c.position == last.head.position)
+        found = connection.execute(at_place).scalar()
+    anchoring.require_continued(head, last, found=found)
+    anchoring.require_own(head, signer)
+
+
+def stored_state(connection: Connection) -> tuple[LedgerState, PublicKey]:
+    """Return the state at the head, and the key that signed it; whose key that is, isn't said here.
+
+    Raises:
+        ForgedState: no signature holds over the last entry and the snapshot.
+        NewerLedger: the ledger has entries of kinds that this version doesn't know.
+    """
+    columns = [as_stored(snapshot.c[name]) for name in ("slot", "statement", "state")]
+    rows = connection.execute(select(*columns).limit(2)).all()
+    slot, statement, content = rows[0] if len(rows) == 1 else (None, None, None)
+    return signed_state(statement if slot == 0 else None, content, last=last_place(connection))
+
+
+def keep_snapshot(connection: Connection, state: LedgerState, key: SigningKey) -> None:
+    """Store the state at the head, signed together with it, in the place of the one before."""
+    content = bytes_of_state(state)
+    cells = {"slot": 0, "state": content.decode("ascii"), "statement": sign_state(state, content, key)}
+    if connection.execute(update(snapshot).values(cells)).rowcount != 1:
+        connection.execute(insert(snapshot).values(cells))
+
+
+def require_sound_entries(connection: Connection, state: LedgerState) -> None:
+    """Refuse a chain of which any entry is not the one that the signed head binds, and unique columns that differ.
+
+    The time grows with the ledger, a few millionths of a second for each entry (`python -m benchmarks.ledger.scale`).
+
+    Raises:
+        ForgedState: an entry was changed, removed, inserted or moved, or what a charge took for itself was.
+    """
+    taken = {one.position: (one.release_id, one.sample, one.selection_sample) for one in state.releases.values()}
+    columns = [as_stored(entry.c[name]) for name in ENTRY_COLUMNS]
+    chain = select(*columns).order_by(entry.c.position)
+    expected, before, digest = 0, GENESIS, bytes.fromhex(GENESIS)
+    with connection.execute(chain, execution_options=STREAMED) as rows:
+        for part in rows.partitions():  # row by row takes twice the time
+            for position, previous, own, body, release_id, sample, other in part:
+                content = body.encode("utf-8", "replace") if type(body) is str else b""
+                # As `link_hash` does, written out: this is most of a charge's time in a large ledger.
+                digest = sha256(LINK_DOMAIN + digest + expected.to_bytes(8, "big") + content).digest()
+                place = type(position) is int and position == expected  # SQLite may keep an equal fraction
+                if not place or previous != before or own != (before := digest.hex()):
+                    raise ForgedState(f"entry {expected} is not the one that the signed head binds")
+                if (release_id, sample, other) != taken.get(expected, NO_CHARGE):
+                    raise ForgedState(f"what entry {expected} takes for itself alone differs from what its columns say")
+                expected += 1
+    if (expected - 1, before) != (state.head.position, state.head.hash):
+        raise ForgedState(f"the chain ends at entry {expected - 1}, and the signed head is {state.head.position}")
+
+
+@contextmanager
+def looking(store: Store) -> Iterator[Look]:
+    """Open one transaction to look things up in, whose state belongs to the head of the chain.
+
+    Raises:
+        ForgedState: no signature holds over the head and the state.
+        ReleaseFailed: the database fails.
+    """
+    with store.reading() as connection:
+        yield Look(connection=connection, state=stored_state(connection)[0])
+
+
+@contextmanager
+def looking_anchored(store: Store, anchoring: Anchoring) -> Iterator[Look]:
+    """Open the same for a ledger that continues its anchor, and whose head a key of the private store signed.
+
+    Raises:
+        AccountantRefused: it is behind its anchor, others signed it, or the anchor is missing or damaged.
+        InputRefused: the anchor can't be read.
+        ReleaseFailed: the database fails.
+    """
+    with store.reading() as connection:
+        last = anchoring.last_of(ledger_id_of(connection))
+    with store.reading() as connection:
+        state, signer = stored_state(connection)
+        require_continued(connection, head_in(state), signer, anchoring, last)
+        yield Look(connection=connection, state=state)
+
+
+@contextmanager
+def writing(store: Store, anchoring: Anchoring) -> Iterator[Write]:
+    """Open one transaction, alone among writers from its first statement to its commit, durable after it.
+
+    INVARIANT: head, budget and single use are looked at and changed inside one such transaction. It begins with the
+    ledger held against its anchor and its snapshot against its signature; before it appends, every entry is held
+    against the head. It ends with the new head and state signed, and after its commit the head is anchored: never
+    before, so that a crash between the two leaves the anchor behind, and the next transaction, of whatever kind, makes
+    up for it.
+
+    Raises:
+        InputRefused: there is no signing key.
+        AccountantRefused: the ledger is behind its anchor, its head isn't signed by a key of the private store, it has
+            entries of kinds that this version doesn't know, something in it was changed past this software, a
+            constraint of the database refuses, or others hold the ledger too long.
+        ReleaseFailed: the database or the anchor fails.
+    """
+    key = anchoring.keys.current()
+    with store.changing() as connection:
+        state = LedgerState()
+        if not store.creating:
+            state, signer = stored_state(connection)
+            last = anchoring.last_of(state.ledger_id)
+            require_continued(connection, head_in(state), signer, anchoring, last)
+        before = state.head
+        yield Write(connection=connection, state=state, begun=before)
+        if state.head != before:
+            keep_snapshot(connection, state, key)
+    anchoring.record(head_in(state), key, written=state.head != before)
+
+
+class OpenedLedger:
+    """A ledger that is open; a context manager that gives its connections back."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._store.close()

@@ -1,0 +1,1 @@
+"""What a mechanism costs: the exact profile, composition, and the kinds that are charged."""

@@ -1,0 +1,108 @@
+"""Series of different mechanisms, fixed beforehand and composed exactly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+
+from ...mechanisms.kernel.amounts import amount_exact
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.mixed_series import MixedSeries
+from ..kernel.prices.amplification import Guarantee
+from ..kernel.prices.arithmetic import decimal_up, float_down
+from ..kernel.prices.group_privacy import even_group_price
+from ..kernel.prices.loss_distribution import COMPOSED_FLOOR, Part, epsilon_composed
+from ..kernel.prices.mechanism_kind import (
+    RELATION,
+    MechanismKind,
+    Price,
+    Published,
+    RecordForm,
+    Statements,
+    check_request,
+    no_filter_parts,
+)
+
+__all__ = ["MIXED_SERIES", "parts_of", "price_mixed"]
+
+RULE = "mixed-pld/1"
+
+
+def parts_of(series: MixedSeries) -> dict[Part, int]:
+    """What is composed: each part's mechanism, or the pair of its ε, and how many of it.
+
+    Any order of the releases, even one chosen by outputs, costs the same: a measure that covers each mechanism stands
+    for it (docs/proofs/composition.md, "Series of different mechanisms").
+    """
+    parts: Counter[Part] = Counter()
+    for part in series.each:
+        measure = part.measure
+        own = Guarantee(epsilon=measure, delta=Decimal(0)) if isinstance(measure, Decimal) else measure
+        parts[own] += part.releases
+    return dict(parts)
+
+
+def price_mixed(series: MixedSeries, *, delta: Decimal, releases: int) -> Price:
+    """What is charged for a whole series of different mechanisms ("mixed-pld/1").
+
+    Args:
+        series: the parts.
+        delta: δ over all releases together, from 10⁻²⁰⁰ to below 1.
+        releases: as many as the parts have.
+
+    Raises:
+        InputRefused: δ is out of range, another number of releases, or no finite ε has this δ.
+    """
+    check_request(delta, releases)
+    if releases != series.releases:
+        raise InputRefused(f"this series of {series.releases} releases has no price as a series of {releases}.")
+    found = None
+    if delta >= COMPOSED_FLOOR:
+        try:
+            found = epsilon_composed(parts_of(series), delta=float_down(delta))
+        except ValueError as fault:
+            raise InputRefused(f"this series has no price: {fault}.") from fault
+    if found is None:
+        raise InputRefused(
+            f"no epsilon is found for delta {amount_exact(delta)} with the series {series.parts}.",
+            remedy="Raise delta or a k, or lower a rate.",
+        )
+    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule=RULE, releases=releases)
+
+
+def _price(series: MixedSeries, delta: Decimal, releases: int) -> Price:
+    return price_mixed(series, delta=delta, releases=releases)
+
+
+def _losses(series: MixedSeries) -> tuple[Part, ...]:
+    return tuple(part for part, times in parts_of(series).items() for _ in range(times))
+
+
+MIXED_SERIES: MechanismKind[MixedSeries] = MechanismKind(
+    records={"mixed-series/1": RecordForm(mechanism=MixedSeries)},
+    pure=False,
+    price=_price,
+    group_price=even_group_price(_price),
+    paper_price=None,
+    losses=_losses,
+    filter_parts=no_filter_parts("a series of different mechanisms is charged whole, to a budget that adds prices up"),
+    curves=None,
+    tunable=None,
+    selection=None,
+    sampling_rate=lambda _: None,
+    samples=lambda _: 0,
+    survey_rate=None,
+    exclusive=False,
+    earlier={},
+    theorems={
+        RULE: "proved in docs/proofs/composition.md, Series of different mechanisms; composed by Zhu, Dong, Wang, "
+        "arXiv:2106.08567"
+    },
+    statements=Statements(
+        done=lambda series: f"A series of {series.parts} was registered; no sample was drawn for that.",
+        proved=lambda *_: "",
+        chosen="a choice of what is released",
+        series="Each release ran what its part of the series allows, on a sample of its own where it draws one.",
+        published=Published("release", "releases", ""),
+    ),
+)

@@ -1,1 +1,0 @@
-"""What makes the record tamper-evident: hash chain, signed state, anchors."""

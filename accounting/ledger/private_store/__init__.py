@@ -1,1 +1,0 @@
-"""Keys, draws and locks of one steward, outside every ledger."""

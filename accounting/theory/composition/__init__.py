@@ -1,1 +1,0 @@
-"""What several releases cost together, and what a guarantee is worth elsewhere."""

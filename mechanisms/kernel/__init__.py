@@ -1,0 +1,1 @@
+"""What a sampled release's guarantee rests on in mechanisms: numbers, refusals, coins and noise."""

@@ -1,0 +1,293 @@
+"""Noisy COUNT, SUM and MEAN, over the whole data set or by group, with their sensitivities and their accuracy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernel.mechanism import REPLACEMENT, Mechanism, Relation
+from ..kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
+
+__all__ = [
+    "MEAN_STEPS",
+    "Answer",
+    "CountAnswer",
+    "MeanAnswer",
+    "SumAnswer",
+    "Tally",
+    "answered",
+    "estimates",
+    "half_width",
+    "noise_of",
+    "sensitivity",
+    "standard_errors",
+    "step",
+    "tallied",
+]
+
+MEAN_STEPS = 1 << 20
+"""A mean is published on a grid of its sensitivity divided by this number."""
+
+_LARGEST_BOUND = 1 << 53
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Answer(Mechanism):
+    """What every answer has.
+
+    Args:
+        epsilon: ε of the answer (of all groups together), above 0.
+        relation: the neighbours for which that ε is meant.
+        groups: cells of the declared domain, 1 where the answer is about all records; empty cells are answered too.
+        sampling_rate: rate of the answer's own fresh sample; None where all records are asked.
+
+    Raises:
+        ValueError: a field outside its range, or a sample under replacement, for which no price is proved here.
+    """
+
+    kind = "answers"
+
+    epsilon: Decimal
+    relation: Relation
+    groups: int
+    sampling_rate: Decimal | None
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon.is_finite() and self.epsilon > 0):
+            raise ValueError(f"epsilon must be positive and finite, not {self.epsilon}")
+        if self.groups < 1:
+            raise ValueError(f"there is at least one group, not {self.groups}")
+        if self.sampling_rate is not None:
+            if not 0 < self.sampling_rate < 1:
+                raise ValueError(f"the sampling rate must lie strictly between 0 and 1, not {self.sampling_rate}")
+            if self.relation == REPLACEMENT:
+                raise ValueError("an answer on a fresh sample has an add/remove price only")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountAnswer(_Answer):
+    """How many records, in all or in each group, with two-sided geometric noise. Source: Notes-DP, Example 1.
+
+    Raises:
+        ValueError: as all answers; or one group under replacement, where the number of records is public.
+    """
+
+    def __post_init__(self) -> None:
+        _Answer.__post_init__(self)
+        if self.relation == REPLACEMENT and self.groups == 1:
+            raise ValueError("under replacement the number of records is public: there is nothing to answer")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SumAnswer(_Answer):
+    """The sum of a whole-numbered column clamped to [lower, upper], with two-sided geometric noise.
+
+    Args:
+        lower: least value counted; smaller ones count as it.
+        upper: greatest value counted, above `lower`.
+    """
+
+    lower: int
+    upper: int
+
+    def __post_init__(self) -> None:
+        _Answer.__post_init__(self)
+        _require_bounds(self.lower, self.upper)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeanAnswer(_Answer):
+    """The clamped sum divided by max(n, N), with Laplace noise on a fine grid. Source: Notes-DP, Example 2.
+
+    It is the mean where the group has at least N records, and nearer to 0 where it has fewer.
+
+    Args:
+        lower: least value counted; smaller ones count as it.
+        upper: greatest value counted, above `lower`.
+        least_records: N, a public number of at least 1; on a fresh sample, of sampled records.
+    """
+
+    lower: int
+    upper: int
+    least_records: int
+
+    def __post_init__(self) -> None:
+        _Answer.__post_init__(self)
+        _require_bounds(self.lower, self.upper)
+        if self.least_records < 1:
+            raise ValueError(f"the least number of records must be at least 1, not {self.least_records}")
+
+
+Answer = CountAnswer | SumAnswer | MeanAnswer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Tally:
+    """Records and clamped sums by group; the exact part of an answer, never published.
+
+    Args:
+        records: int64, shape (groups,).
+        sums: int64, shape (groups,); zeros for a count.
+    """
+
+    records: NDArray[np.int64]
+    sums: NDArray[np.int64]
+
+
+def sensitivity(answer: Answer) -> Fraction:
+    """The most by which the exact answers of neighbours differ, added up over all groups (docs/proofs/answers.md)."""
+    moved = _groups_moved(answer)
+    within_one = answer.relation == REPLACEMENT and moved == 1
+    match answer:
+        case CountAnswer():
+            return Fraction(moved)
+        case SumAnswer(lower=lower, upper=upper):
+            return Fraction(upper - lower if within_one else max(abs(lower), abs(upper)) * moved)
+        case MeanAnswer(lower=lower, upper=upper, least_records=least):
+            width = upper - lower
+            if within_one:
+                return Fraction(width, least)
+            return max(Fraction(max(abs(lower), abs(upper)), least), Fraction(width, least + 1)) * moved
+        case _:
+            assert_never(answer)
+
+
+def _groups_moved(answer: Answer) -> int:
+    """How many groups a neighbour's records differ in: two where one record is replaced by one of another group."""
+    return 2 if answer.relation == REPLACEMENT and answer.groups > 1 else 1
+
+
+def step(answer: Answer) -> Fraction:
+    """The distance of the answer's possible values: 1, or the grid of a mean."""
+    match answer:
+        case CountAnswer() | SumAnswer():
+            return Fraction(1)
+        case MeanAnswer():
+            return sensitivity(answer) / (_groups_moved(answer) * MEAN_STEPS)
+        case _:
+            assert_never(answer)
+
+
+def noise_of(answer: Answer) -> TwoSidedGeometricNoise:
+    """The noise of each group's answer, in steps; one draw for each group."""
+    steps = sensitivity(answer) / step(answer)
+    # INVARIANT: whole; rounding to the grid moves two values that differ by m steps to m steps at most.
+    return TwoSidedGeometricNoise(epsilon=answer.epsilon, sensitivity=int(steps))
+
+
+def tallied(
+    answer: Answer,
+    *,
+    groups: NDArray[np.int64],
+    values: NDArray[np.int64] | None,
+    times: NDArray[np.int64] | None = None,
+) -> Tally:
+    """Count and add up some records.
+
+    Args:
+        answer: what is asked.
+        groups: each record's group, 0 … groups − 1; shape (n,).
+        values: each record's value, shape (n,); None for a count.
+        times: how many such records there are, shape (n,); None for one of each.
+
+    Raises:
+        ValueError: values are missing or superfluous.
+    """
+    each = np.ones(groups.size, dtype=np.int64) if times is None else times
+    records = np.zeros(answer.groups, dtype=np.int64)
+    np.add.at(records, groups, each)
+    match answer:
+        case CountAnswer():
+            if values is not None:
+                raise ValueError("a count takes no values")
+            return Tally(records=records, sums=np.zeros(answer.groups, dtype=np.int64))
+        case SumAnswer(lower=lower, upper=upper) | MeanAnswer(lower=lower, upper=upper):
+            if values is None:
+                raise ValueError("a sum or a mean needs values")
+            sums = np.zeros(answer.groups, dtype=np.int64)
+            _require_room(lower, upper, int(each.sum()))
+            np.add.at(sums, groups, np.clip(values, lower, upper) * each)
+            return Tally(records=records, sums=sums)
+        case _:
+            assert_never(answer)
+
+
+def answered(answer: Answer, tally: Tally) -> list[int]:
+    """The noisy answer of each group, in steps; times `step(answer)` it is what is published.
+
+    PRIVACY: OpenDP draws the noise by itself: store the result before anything depends on it; a second call
+    is a second draw and a second price.
+    """
+    match answer:
+        case CountAnswer():
+            exact = tally.records.tolist()
+        case SumAnswer():
+            exact = tally.sums.tolist()
+        case MeanAnswer(least_records=least):
+            grid = step(answer)
+            exact = [
+                math.floor(Fraction(total, max(records, least)) / grid + Fraction(1, 2))
+                for total, records in zip(tally.sums.tolist(), tally.records.tolist(), strict=True)
+            ]
+        case _:
+            assert_never(answer)
+    return add_two_sided_geometric(exact, noise_of(answer))
+
+
+def estimates(answer: Answer, published: Sequence[int]) -> list[Fraction]:
+    """What the published steps say about the whole data set: unbiased for counts and sums, also from a sample."""
+    grid = step(answer)
+    if answer.sampling_rate is not None and not isinstance(answer, MeanAnswer):
+        grid /= Fraction(answer.sampling_rate)
+    return [value * grid for value in published]
+
+
+def half_width(answer: Answer, *, confidence: float) -> Fraction:
+    """Half the width of the interval round each published answer that holds the exact one with this confidence.
+
+    It is about the noise alone (a mean's rounding included); on a fresh sample the exact answer is the sample's.
+
+    Raises:
+        ValueError: a confidence outside (0, 1).
+    """
+    rounding = Fraction(1, 2) if isinstance(answer, MeanAnswer) else Fraction(0)
+    return (noise_of(answer).half_width(confidence) + rounding) * step(answer)
+
+
+def standard_errors(answer: Answer, published: Sequence[int]) -> list[float]:
+    """The standard error of each of the `estimates` of counts and sums; of a mean, that of its noise.
+
+    From a sample at rate β a count's is √(σ² + c(1−β))/β with c the sample's noisy count (0 if negative). A sum's has
+    M·|sum| for c, M the greatest absolute value: at least the truth on average, where all values have one sign.
+
+    Raises:
+        ValueError: a sum from a sample whose bounds have both signs, of which the sum tells nothing about the error.
+    """
+    noise = noise_of(answer).variance * float(step(answer)) ** 2
+    if answer.sampling_rate is None or isinstance(answer, MeanAnswer):
+        return [math.sqrt(noise)] * len(published)
+    rate = float(answer.sampling_rate)
+    if isinstance(answer, CountAnswer):
+        spreads = [float(max(value, 0)) for value in published]
+    elif answer.lower < 0 < answer.upper:
+        raise ValueError("the standard error of a sampled sum needs bounds of one sign")
+    else:
+        spreads = [float(abs(value)) * max(abs(answer.lower), abs(answer.upper)) for value in published]
+    return [math.sqrt(noise + spread * (1.0 - rate)) / rate for spread in spreads]
+
+
+def _require_bounds(lower: int, upper: int) -> None:
+    if not -_LARGEST_BOUND <= lower < upper <= _LARGEST_BOUND:
+        raise ValueError(f"bounds must satisfy -2**53 ≤ lower < upper ≤ 2**53, not {lower} and {upper}")
+
+
+def _require_room(lower: int, upper: int, records: int) -> None:
+    if max(abs(lower), abs(upper)) * records >= 1 << 62:
+        raise ValueError(f"sums of {records} values within [{lower}, {upper}] do not fit 64 bits")

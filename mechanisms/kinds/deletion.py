@@ -1,0 +1,520 @@
+"""Deletion releases: a secret random number of records is deleted from each group, and the rest is published."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernel.mechanism import Mechanism, Randomness
+from ..map_selection.choice import WEIGHT_UNIT, Lattice, MapWeights
+from ..recoding import coarsened
+from .microdata import GroupCounts
+
+__all__ = [
+    "LARGEST_DELETION",
+    "WEIGHT_TOTAL",
+    "CalibratedDeletion",
+    "DeletionNoise",
+    "DeletionRelease",
+    "ExponentialDeletion",
+    "GaussianDeletion",
+    "GeometricDeletion",
+    "OptimalDeletion",
+    "SelectedDeletion",
+    "chain_quality",
+    "chain_scores",
+    "delete_records",
+    "deletion_variance",
+    "deletion_weights",
+    "draw_deletions",
+    "expected_deletion",
+    "largest_deletion",
+    "record_weights",
+    "residual_counts",
+    "stage_counts",
+]
+
+WEIGHT_TOTAL = 1 << 128
+"""What the integer weights of a noise add up to: a draw is 16 uniform bytes, none is ever rejected."""
+
+LARGEST_DELETION = 1 << 16
+"""No noise deletes more records of a group."""
+
+_HALF_BITS = 64
+_DRAW_BYTES = 16
+_DRAWS_AT_ONCE = 1 << 18
+_MOST_SCORED = 1 << 42
+_FINE = 1 << 256
+_DIGITS = Context(prec=120, Emin=MIN_EMIN, Emax=MAX_EMAX)
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimalDeletion:
+    """The noise with which one stage publishes the most records that (ε, δ) allows.
+
+    With π(0) = 0 and π(i+1) = min(e^ε·π(i) + δ, 1 − e^{−ε}(1 − π(i) − δ), 1), Pr[Z = z] = π(z+1) − π(z). The recursion
+    is that of Desfontaines, Voss, Gipson, Mandayam, arXiv:2006.03684, Theorem 1; that no private release of a fixed
+    map publishes more of any group is proved in docs/proofs/deletion.md.
+
+    Args:
+        epsilon: ε of one stage, above 0 and at most 50.
+        delta: δ of one stage, 1e-25 ≤ δ < 1.
+
+    Raises:
+        ValueError: a field outside its range, or a noise that may delete more than `LARGEST_DELETION` records.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+
+    def __post_init__(self) -> None:
+        _require_amount("epsilon", self.epsilon, 50)
+        if not (self.delta.is_finite() and Decimal("1e-25") <= self.delta < 1):
+            raise ValueError(f"delta must be at least 1e-25 and below 1, not {self.delta}")
+        deletion_weights(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GeometricDeletion:
+    """Pr[Z = z] ∝ e^{−ε|z − m|} on 0 … 2m: every loss but that of the two ends is ε.
+
+    Args:
+        epsilon: ε above 0 and at most 50.
+        width: m, at least 1 and at most half of `LARGEST_DELETION`.
+
+    Raises:
+        ValueError: a field outside its range, or ends so improbable that they have no weight.
+    """
+
+    epsilon: Decimal
+    width: int
+
+    def __post_init__(self) -> None:
+        _require_amount("epsilon", self.epsilon, 50)
+        _require_width(self.width)
+        deletion_weights(self)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GaussianDeletion:
+    """Pr[Z = z] ∝ e^{−(z − m)²/(2σ²)} on 0 … 2m, the truncated discrete Gaussian.
+
+    Args:
+        scale: σ above 0 and at most `LARGEST_DELETION`.
+        width: m, at least 1 and at most half of `LARGEST_DELETION`.
+
+    Raises:
+        ValueError: a field outside its range, or ends so improbable that they have no weight.
+    """
+
+    scale: Decimal
+    width: int
+
+    def __post_init__(self) -> None:
+        _require_amount("the scale", self.scale, LARGEST_DELETION)
+        _require_width(self.width)
+        deletion_weights(self)
+
+
+DeletionNoise = OptimalDeletion | GeometricDeletion | GaussianDeletion
+"""The law of Z, the number of records that a stage deletes from a group."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeletionRelease(Mechanism):
+    """One release of all records by a chain of fixed maps, the finest first, each a coarsening of the one before.
+
+    Each stage publishes max(0, R − Z) records of each of its groups, Z drawn afresh for each group of each stage; the
+    others go on to the next stage, as part of the group that theirs belongs to there. So every published record is
+    another one. A group of which fewer than k would be published at a stage publishes none there.
+
+    PRIVACY: k is tested on what would be published, never on a count of records or a residual; it costs nothing. The
+    records of a group that k keeps back go on too: what a stage publishes decides what is left, and more is published
+    than if they were dropped (docs/proofs/deletion.md).
+
+    Args:
+        stages: maps in the chain, at least 1.
+        k: the smallest number of records that a stage publishes of a group, at least 1.
+        noise: the law of Z, the same at all stages.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    kind = "deletion"
+
+    stages: int
+    k: int
+    noise: DeletionNoise
+
+    def __post_init__(self) -> None:
+        if self.stages < 1:
+            raise ValueError(f"there must be at least one stage, not {self.stages}")
+        if self.k < 1:
+            raise ValueError(f"k must be at least 1, not {self.k}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SelectedDeletion(DeletionRelease):
+    """A deletion release whose map or chain of maps is the draw of an ε₁-private mechanism among public candidates.
+
+    The draw is made on all records with coins of its own, and stored before the records are counted with it.
+
+    Args:
+        selection_epsilon: ε₁ of the draw, above 0.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    kind = "selected_deletion"
+
+    selection_epsilon: Decimal
+
+    def __post_init__(self) -> None:
+        DeletionRelease.__post_init__(self)  # super() knows no dataclass with slots
+        if not (self.selection_epsilon.is_finite() and self.selection_epsilon > 0):
+            raise ValueError(f"the selection's epsilon must be positive, not {self.selection_epsilon}")
+
+    @property
+    def release(self) -> DeletionRelease:
+        """The release that follows the draw, by itself."""
+        return DeletionRelease(stages=self.stages, k=self.k, noise=self.noise)
+
+    @property
+    def selection_threshold(self) -> int:
+        """k′ = ⌈E[Z]⌉ + k: the size from which on a group's records count for a candidate."""
+        return math.ceil(expected_deletion(self.noise)) + self.k
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExponentialDeletion(SelectedDeletion):
+    """The same where the map is drawn by exponential mechanisms alone, which have a bounded range.
+
+    Args:
+        selection_draws: how many of them share ε₁ evenly, one after the other: the steps of a walk, or 1.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    selection_draws: int
+
+    def __post_init__(self) -> None:
+        SelectedDeletion.__post_init__(self)  # super() knows no dataclass with slots
+        if self.selection_draws < 1:
+            raise ValueError(f"there must be at least one draw, not {self.selection_draws}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalibratedDeletion(DeletionRelease):
+    """A deletion release with noisy margins of the same records beside it (`margins.py`), to which weights are raked.
+
+    Every cell of every margin, empty ones too, is published as its count and Z − m, Z drawn afresh by the integer
+    weights of a truncated discrete Gaussian on 0 … 2m: with one record more the pair is (Z, Z + 1), as of a stage.
+
+    Args:
+        margins: how many margins are published, at least 1.
+        margin_scale: σ of their noise.
+        margin_width: m of their noise.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    margins: int
+    margin_scale: Decimal
+    margin_width: int
+
+    def __post_init__(self) -> None:
+        DeletionRelease.__post_init__(self)
+        if self.margins < 1:
+            raise ValueError(f"there must be at least one margin, not {self.margins}")
+        GaussianDeletion(scale=self.margin_scale, width=self.margin_width)
+
+    @property
+    def margin_noise(self) -> GaussianDeletion:
+        """The law of Z for each cell of a margin."""
+        return GaussianDeletion(scale=self.margin_scale, width=self.margin_width)
+
+
+@lru_cache(maxsize=64)
+def deletion_weights(noise: DeletionNoise) -> tuple[int, ...]:
+    """The integer weights of Z = 0, 1, …: each at least 1, their sum `WEIGHT_TOTAL`; the same on every machine.
+
+    Geometric and Gaussian: a(d) = ⌊2²⁵⁶·e^{−x}⌋, x = εd or d²/(2σ²) rounded to 120 decimal digits, and e^{−x} too
+    (decimal arithmetic, correctly rounded); the weight of z is ⌊2¹²⁸·a(|z − m|)/Σa⌋, and what is lacking to 2¹²⁸ is
+    added to that of m. Optimal: the recursion of `OptimalDeletion` in whole 2⁻¹²⁸ths, every step rounded down, with a δ
+    that is smaller by (2¹⁶ + 1)(⌊e^ε⌋ + 3) of them, so that the weights themselves are (ε, δ)-private.
+
+    Raises:
+        ValueError: a noise that may delete more than `LARGEST_DELETION` records, or ends without weight.
+    """
+    match noise:
+        case OptimalDeletion():
+            return _optimal(noise)
+        case GeometricDeletion(epsilon=epsilon, width=width):
+            return _symmetric(width, lambda distance: _DIGITS.multiply(epsilon, distance))
+        case GaussianDeletion(scale=scale, width=width):
+            twice_variance = 2 * Fraction(scale) ** 2
+            return _symmetric(
+                width,
+                lambda distance: _DIGITS.divide(
+                    Decimal(distance**2 * twice_variance.denominator), Decimal(twice_variance.numerator)
+                ),
+            )
+        case _:
+            assert_never(noise)
+
+
+def _optimal(noise: OptimalDeletion) -> tuple[int, ...]:
+    growth = math.floor(Fraction(_DIGITS.exp(noise.epsilon)) * _FINE) - 1
+    decay = math.ceil(Fraction(_DIGITS.exp(noise.epsilon.copy_negate())) * _FINE) + 1
+    # INVARIANT: each of at most LARGEST_DELETION + 1 steps errs by at most one unit, or e^ε units; δ is lowered by all.
+    lowered = (LARGEST_DELETION + 1) * (growth // _FINE + 3)
+    share = math.floor(Fraction(noise.delta) * WEIGHT_TOTAL) - lowered
+    if share <= lowered:
+        raise ValueError(f"delta {noise.delta} is too small for epsilon {noise.epsilon}")
+    below = [0]
+    while below[-1] < WEIGHT_TOTAL:
+        if len(below) > LARGEST_DELETION + 1:
+            raise ValueError(f"this noise may delete more than {LARGEST_DELETION} records of a group")
+        up = growth * below[-1] // _FINE + share
+        down = WEIGHT_TOTAL + decay * (below[-1] + share - WEIGHT_TOTAL) // _FINE
+        below.append(min(up, down, WEIGHT_TOTAL))
+    return tuple(above - lower for lower, above in pairwise(below))
+
+
+def _symmetric(width: int, exponent: Callable[[int], Decimal]) -> tuple[int, ...]:
+    half = [
+        math.floor(Fraction(_DIGITS.exp(exponent(distance).copy_negate())) * _FINE) for distance in range(width + 1)
+    ]
+    total = 2 * sum(half) - half[0]
+    weights = [WEIGHT_TOTAL * term // total for term in half]
+    if weights[-1] == 0:
+        raise ValueError(f"the ends of this noise, {width} from its middle, are too improbable: lower the width")
+    weights[0] += WEIGHT_TOTAL - (2 * sum(weights) - weights[0])
+    return (*weights[:0:-1], *weights)
+
+
+def largest_deletion(noise: DeletionNoise) -> int:
+    """The largest value of Z, in records."""
+    return len(deletion_weights(noise)) - 1
+
+
+def expected_deletion(noise: DeletionNoise) -> Fraction:
+    """E[Z], in records, exactly."""
+    return Fraction(sum(z * weight for z, weight in enumerate(deletion_weights(noise))), WEIGHT_TOTAL)
+
+
+def deletion_variance(noise: DeletionNoise) -> Fraction:
+    """Var[Z], in records squared, exactly."""
+    square = Fraction(sum(z * z * weight for z, weight in enumerate(deletion_weights(noise))), WEIGHT_TOTAL)
+    return square - expected_deletion(noise) ** 2
+
+
+def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness) -> Counts:
+    """Z for each of a number of groups: exactly by the integer weights.
+
+    Each draw is a uniform whole number below 2¹²⁸, 16 bytes, the first the most significant; Z is the number of
+    cumulative weights that it reaches.
+
+    PRIVACY: draw once for each group of each stage, store before anything depends on it, and never draw again.
+
+    Args:
+        noise: the law of Z.
+        groups: how many draws.
+        randomness: the source of secret random bytes, asked for 16 bytes a group, in order.
+
+    Returns:
+        Shape (groups,), 0 … `largest_deletion`.
+    """
+    reached = np.cumsum(np.array(deletion_weights(noise), dtype=object))[:-1]
+    edges = [int(edge) for edge in reached]
+    heads = np.array([edge >> _HALF_BITS for edge in edges], dtype=np.uint64)
+    draws = np.empty(groups, dtype=np.int64)
+    for start in range(0, groups, _DRAWS_AT_ONCE):
+        size = min(_DRAWS_AT_ONCE, groups - start)
+        halves = np.frombuffer(randomness(_DRAW_BYTES * size), dtype=">u8").reshape(size, 2).astype(np.uint64)
+        low = np.searchsorted(heads, halves[:, 0], side="left")
+        high = np.searchsorted(heads, halves[:, 0], side="right")
+        for tied in np.flatnonzero(low < high).tolist():
+            value = (int(halves[tied, 0]) << _HALF_BITS) | int(halves[tied, 1])
+            high[tied] = bisect_right(edges, value)
+        draws[start : start + size] = high
+    return draws
+
+
+def stage_counts(counts: Counts, deletions: Counts, *, k: int) -> Counts:
+    """How many records a stage publishes of each group; 0 where it publishes none.
+
+    Args:
+        counts: records that are left of each group, shape (groups,).
+        deletions: Z of each group, shape (groups,).
+        k: the smallest number that is published, at least 1.
+    """
+    kept = counts - deletions
+    kept[kept < max(k, 1)] = 0
+    return kept
+
+
+def residual_counts(counts: Counts, published: Counts, parents: Counts, *, groups: int) -> Counts:
+    """How many records are left for the next stage in each of its groups.
+
+    INVARIANT: a published record is left nowhere: the residual of a group is its records less all that were published.
+
+    Args:
+        counts: records that were left of each group of a stage, shape (n,).
+        published: how many of them were published, shape (n,).
+        parents: the number of each group's group at the next stage, 0 … groups − 1, shape (n,).
+        groups: groups of the next stage.
+    """
+    left = np.zeros(groups, dtype=np.int64)
+    np.add.at(left, parents, counts - published)
+    return left
+
+
+def delete_records(
+    counts: Counts, *, release: DeletionRelease, parents: Sequence[Counts], deletions: Sequence[Counts]
+) -> list[Counts]:
+    """How many records each stage publishes of each of its groups.
+
+    Args:
+        counts: records of each group of the finest map, shape (groups of the first stage,).
+        release: the mechanism.
+        parents: for each stage but the last, the number of each group's group at the next stage.
+        deletions: for each stage, Z of each of its groups, from `draw_deletions`.
+
+    Raises:
+        ValueError: the number of stages differs.
+    """
+    if not len(deletions) == len(parents) + 1 == release.stages:
+        raise ValueError(f"{release.stages} stages need as many draws, and one step fewer between them")
+    published = [stage_counts(counts, deletions[0], k=release.k)]
+    for step, drawn in zip(parents, deletions[1:], strict=True):
+        counts = residual_counts(counts, published[-1], step, groups=drawn.size)
+        published.append(stage_counts(counts, drawn, k=release.k))
+    return published
+
+
+def record_weights(published: Counts, *, release: DeletionRelease, stage: int) -> NDArray[np.float64]:
+    """For how many records each published record of a group stands.
+
+    1 before the last stage: what was deleted there went on. On the last (J + E[Z])/J, so that a group's weights add up
+    to an unbiased estimate where `largest_deletion` + k records or more are left of the group; smaller groups that
+    happen to be published are overstated. Its standard error is sd(Z).
+
+    Args:
+        published: J of each group, at least 1; shape (groups,).
+        release: the mechanism.
+        stage: 1 for the finest … `release.stages`.
+    """
+    if stage < release.stages:
+        return np.ones(published.shape)
+    weights = np.asarray(float(expected_deletion(release.noise)) / published, dtype=np.float64)
+    weights += 1.0
+    return weights
+
+
+def chain_quality(
+    counts: Counts, *, parents: Sequence[Counts], thresholds: Sequence[int], weights: Sequence[int]
+) -> int:
+    """The quality of a chain of maps for a private choice: Σ_s w_s·Σ_g max(0, R_g − m_s), in units of 1/WEIGHT_UNIT.
+
+    R of the first stage are the counts; what exceeds m_s is taken off, the rest goes on to the next stage. It is what
+    would be published if every group lost m_s records. Adding a record raises it by 0 … WEIGHT_UNIT and lowers nothing
+    (docs/proofs/deletion.md), so that it may be drawn by as the quality of a map (docs/proofs/map-quality.md).
+
+    Args:
+        counts: records of each group of the finest map, shape (groups of the first stage,).
+        parents: for each stage but the last, the number of each group's group at the next stage.
+        thresholds: m_s of each stage, public, at least 0.
+        weights: w_s of each stage in units of 1/WEIGHT_UNIT, public, 0 … WEIGHT_UNIT.
+
+    Raises:
+        ValueError: a number of stages that differs, or a threshold or weight out of range.
+    """
+    if not len(thresholds) == len(weights) == len(parents) + 1:
+        raise ValueError("each stage needs a threshold and a weight")
+    if min(thresholds) < 0 or not 0 <= min(weights) <= max(weights) <= WEIGHT_UNIT:
+        raise ValueError(f"thresholds must be at least 0, and weights lie in 0 … {WEIGHT_UNIT}")
+    quality = 0
+    for place, (threshold, weight) in enumerate(zip(thresholds, weights, strict=True)):
+        taken = np.maximum(counts - threshold, 0)
+        quality += weight * int(taken.sum())
+        if place < len(parents):
+            step = parents[place]
+            counts = residual_counts(counts, taken, step, groups=int(step.max(initial=-1)) + 1)
+    return quality
+
+
+def chain_scores(
+    counts: GroupCounts,
+    *,
+    lattice: Lattice,
+    threshold: int,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Counts:
+    """The quality of each candidate chain, in units of 1/WEIGHT_UNIT: `chain_quality` with m = k′ − 1 at each stage.
+
+    A stage's weight is that of its map (`MapWeights`); a chain of one map has the quality that `rollup.scores` gives.
+
+    Args:
+        counts: groups of the map `lattice.finest` and their sizes.
+        lattice: the candidates, listed.
+        threshold: k′, the size from which on a group's records count, at least 1.
+        on_progress: called with how many chains are done, and of how many.
+
+    Returns:
+        Shape (candidates,).
+
+    Raises:
+        ValueError: candidates that aren't listed, a threshold below 1, or more than 2**42 records.
+    """
+    if lattice.candidates is None:
+        raise ValueError("the chains to choose from are listed")
+    if threshold < 1:
+        raise ValueError(f"the threshold must be at least 1, not {threshold}")
+    if int(counts.counts.sum()) > _MOST_SCORED:
+        raise ValueError("there are more records than qualities can be written down for")
+    weights, finest = MapWeights(lattice=lattice), lattice.map_of(lattice.finest)
+    found = np.zeros(lattice.size, dtype=np.int64)
+    for number, levels in enumerate(lattice.candidates):
+        maps = lattice.chain_of(levels)
+        keys, places = coarsened(counts.keys, finer=finest, coarser=maps[0])
+        sizes = residual_counts(counts.counts, np.zeros_like(counts.counts), places, groups=keys.shape[1])
+        parents: list[Counts] = []
+        for finer, coarser in pairwise(maps):
+            keys, above = coarsened(keys, finer=finer, coarser=coarser)
+            parents.append(above)
+        found[number] = chain_quality(
+            sizes,
+            parents=parents,
+            thresholds=[threshold - 1] * lattice.stages,
+            weights=[weights.of(one) for one in lattice.by_stage(levels)],
+        )
+        if on_progress is not None:
+            on_progress(number + 1, lattice.size)
+    return found
+
+
+def _require_amount(name: str, amount: Decimal, most: int) -> None:
+    if not (amount.is_finite() and 0 < amount <= most):
+        raise ValueError(f"{name} must be above 0 and at most {most}, not {amount}")
+
+
+def _require_width(width: int) -> None:
+    if not 1 <= width <= LARGEST_DELETION // 2:
+        raise ValueError(f"the width must lie in 1 … {LARGEST_DELETION // 2}, not {width}")

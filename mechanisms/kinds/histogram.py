@@ -1,0 +1,164 @@
+"""Histograms over a declared partition: small counts dropped, small counts noisy, or noise that grows with rarity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernel.mechanism import Mechanism
+from ..kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
+
+__all__ = [
+    "NoisyHistogram",
+    "OutlierPrivateHistogram",
+    "SuppressedHistogram",
+    "noisy_counts",
+    "outlier_private_counts",
+    "suppressed_counts",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SuppressedHistogram(Mechanism):
+    """Counts of at least k as they are, smaller ones as 0. Source: CBP, Example 1; Notes-CBP, Theorem 3.
+
+    Without sampling it is (k, 0)-crowd-blending and *not* differentially private; with a fresh sample it is a
+    `StronglySafeRelease`, which has an exact price.
+
+    Args:
+        k: threshold, at least 1.
+        sampling_rate: rate of the release's own fresh sample; None where all records are counted.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    kind = "suppressed_histogram"
+
+    k: int
+    sampling_rate: Decimal | None
+
+    def __post_init__(self) -> None:
+        _require_threshold(self.k)
+        _require_rate(self.sampling_rate)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoisyHistogram(Mechanism):
+    """Counts of at least k as they are, smaller ones (0 too) with discrete Laplace noise. Source: CBP, Example 2.
+
+    Without sampling it is (k, ε)-crowd-blending and *not* differentially private.
+
+    Args:
+        k: threshold, at least 1.
+        epsilon: ε of the noise, above 0; a count's noise has Pr[x] ∝ e^{−ε|x|}.
+        sampling_rate: rate of the release's own fresh sample; None where all records are counted.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    kind = "noisy_histogram"
+
+    k: int
+    epsilon: Decimal
+    sampling_rate: Decimal | None
+
+    def __post_init__(self) -> None:
+        _require_threshold(self.k)
+        _require_rate(self.sampling_rate)
+        TwoSidedGeometricNoise(epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutlierPrivateHistogram(Mechanism):
+    """Every count with discrete Laplace noise of scale 1/ε(count): the rarer the group, the more noise.
+
+    ε(c) = tε/(K − c) for counts c below K − t, and ε from there on. Source: Notes-CBP, Definition 7 and Theorem 8
+    (after Lui and Pass, Outlier Privacy, TCC 2015).
+
+    Args:
+        epsilon: ε above 0, for groups of at least K − t.
+        horizon: K, above t.
+        margin: t, at least 1.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    kind = "outlier_histogram"
+
+    epsilon: Decimal
+    horizon: int
+    margin: int
+
+    def __post_init__(self) -> None:
+        TwoSidedGeometricNoise(epsilon=self.epsilon)
+        if not 1 <= self.margin < self.horizon:
+            raise ValueError(f"the margin t must lie in 1 … K - 1, not {self.margin} with K = {self.horizon}")
+
+    def noise(self, count: int) -> TwoSidedGeometricNoise:
+        """The noise of a group of `count` records: α = e^{−ε(count)}.
+
+        Written as ε·t with sensitivity K − c, so that nothing is rounded before the scale.
+        """
+        if count >= self.horizon - self.margin:
+            return TwoSidedGeometricNoise(epsilon=self.epsilon)
+        return TwoSidedGeometricNoise(epsilon=self.epsilon * self.margin, sensitivity=self.horizon - count)
+
+
+def suppressed_counts(counts: NDArray[np.int64], mechanism: SuppressedHistogram) -> NDArray[np.int64]:
+    """The counts with those below k replaced by 0, which says the same as an empty cell.
+
+    Args:
+        counts: one for each cell of the declared partition, empty cells too; shape (cells,).
+        mechanism: the release.
+    """
+    return np.where(counts >= mechanism.k, counts, 0)
+
+
+def noisy_counts(counts: NDArray[np.int64], mechanism: NoisyHistogram) -> NDArray[np.int64]:
+    """The counts with those below k replaced by noisy ones, which may be negative, or k and more.
+
+    PRIVACY: empty cells must be among the counts, and which cells are noisy must not be told. OpenDP draws the
+    noise by itself: store the result before anything depends on it.
+
+    Args:
+        counts: one for each cell of the declared partition, empty cells too; shape (cells,).
+        mechanism: the release.
+    """
+    published = counts.copy()
+    small = np.flatnonzero(counts < mechanism.k)
+    noise = TwoSidedGeometricNoise(epsilon=mechanism.epsilon)
+    published[small] = add_two_sided_geometric(counts[small].tolist(), noise)
+    return published
+
+
+def outlier_private_counts(counts: NDArray[np.int64], mechanism: OutlierPrivateHistogram) -> NDArray[np.int64]:
+    """Every count with the noise of its own size.
+
+    PRIVACY: as in `noisy_counts`; no cell's scale may be told.
+
+    Args:
+        counts: one for each cell of the declared partition, empty cells too; shape (cells,).
+        mechanism: the release.
+    """
+    published = counts.copy()
+    level = np.minimum(counts, mechanism.horizon - mechanism.margin)
+    for count in np.unique(level).tolist():
+        cells = np.flatnonzero(level == count)
+        published[cells] = add_two_sided_geometric(counts[cells].tolist(), mechanism.noise(count))
+    return published
+
+
+def _require_threshold(k: int) -> None:
+    if k < 1:
+        raise ValueError(f"k must be at least 1, not {k}")
+
+
+def _require_rate(rate: Decimal | None) -> None:
+    if rate is not None and not 0 < rate < 1:
+        raise ValueError(f"the sampling rate must lie strictly between 0 and 1, not {rate}")

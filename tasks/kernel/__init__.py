@@ -1,0 +1,1 @@
+"""What a release passes through, from its charge to its publication."""

@@ -1,0 +1,222 @@
+"""A random draw that a release depends on: durable and private before it is used, and never drawn again."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accounting.kernel.keys.private_store import ReleaseFolder
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.map_selection.choice import MapChoice
+from ...mechanisms.recoding import GeneralizationMap
+from ..request import Request
+
+__all__ = [
+    "Numbers",
+    "StoredDraw",
+    "draw_once",
+    "load_draw",
+    "load_map",
+    "map_draw",
+    "noise_draw",
+    "store_draw",
+    "stored_numbers",
+]
+
+Numbers = Sequence[int] | NDArray[np.int64]
+"""What is drawn: few numbers, or an array of many."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredDraw:
+    """A draw's place in the private store, and what a draw found there must be.
+
+    Args:
+        name: the draw's name there.
+        field: under which its numbers stand.
+        what: what it is, for messages: "the map … was".
+        again: how messages go on: "It is".
+        drawn_for: what it is drawn for; one that was drawn for anything else is refused.
+        fits: whether these numbers can be this draw.
+    """
+
+    name: str
+    field: str
+    what: str
+    again: str
+    drawn_for: Mapping[str, str]
+    fits: Callable[[Numbers], bool]
+
+
+def noise_draw(request: Request, *, fits: Callable[[Numbers], bool], sample_id: str) -> StoredDraw:
+    """Where the published numbers of a release stand: counts or sums with their noise, or what deletion left of groups.
+
+    PRIVACY: noisy numbers alone are kept, never the exact ones nor the noise by itself.
+
+    Args:
+        request: what they are drawn for.
+        fits: whether numbers can be these.
+        sample_id: commitment to the release's sample.
+    """
+    return StoredDraw(
+        name="noise",
+        field="numbers",
+        what="the numbers in the private store were",
+        again="They are",
+        drawn_for={"request": request.digest, "sample_id": sample_id},
+        fits=fits,
+    )
+
+
+def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> StoredDraw:
+    """Where the levels of a drawn map stand, one a column.
+
+    Args:
+        choice: what they are drawn from.
+        sample_id: commitment to the release's sample.
+        step: number of a walk's step, from 0; None for the map itself.
+    """
+
+    def fits(levels: Numbers) -> bool:
+        try:
+            choice.lattice.index_of(tuple(levels))
+        except ValueError:
+            return False
+        return True
+
+    return StoredDraw(
+        name="map" if step is None else f"map-step-{step}",
+        field="levels",
+        what="the map in the private store was",
+        again="It is",
+        drawn_for={"lattice": choice.digest(), "sample_id": sample_id},
+        fits=fits,
+    )
+
+
+def store_draw(draw: StoredDraw, numbers: Numbers, *, folder: ReleaseFolder) -> None:
+    """Store what was drawn, before anything depends on it.
+
+    Few numbers stand in the file as a list of JSON. An array stands there as its size, and the raw bytes of its int64
+    numbers (little-endian) packed by Zstandard, in base64.
+
+    Args:
+        draw: its place.
+        numbers: what was drawn.
+        folder: the release's folder in the private store.
+
+    Raises:
+        AccountantRefused: this draw is stored already.
+        ReleaseFailed: it can't be written.
+    """
+    folder.store_draw(draw.name, {**draw.drawn_for, draw.field: _stored_form(numbers)})
+
+
+def _stored_form(numbers: Numbers) -> Any:  # noqa: ANN401 - what JSON has
+    if not isinstance(numbers, np.ndarray):
+        return list(numbers)
+    import pyarrow as pa
+
+    raw_bytes = np.ascontiguousarray(numbers, dtype="<i8").data.cast("B")
+    packed = pa.Codec("zstd").compress(raw_bytes, asbytes=True) if numbers.size else b""
+    return {"size": numbers.size, "zstd": base64.b64encode(packed).decode("ascii")}
+
+
+def stored_numbers(stored: Any) -> tuple[int, ...] | NDArray[np.int64]:  # noqa: ANN401 - what JSON has
+    """The numbers that stand in a draw's file; an array has the shape (n,).
+
+    Raises:
+        ValueError: it has none.
+    """
+    match stored:
+        case list() if all(type(number) is int for number in stored):
+            return tuple(stored)
+        case {"size": int(size), "zstd": str(packed)} if 0 <= size < 1 << 40:
+            import pyarrow as pa
+
+            try:
+                raw_bytes = base64.b64decode(packed, validate=True)
+                unpacked = pa.Codec("zstd").decompress(raw_bytes, 8 * size) if size else raw_bytes
+            except (binascii.Error, OSError, pa.ArrowException, MemoryError) as error:
+                raise ValueError("the array is damaged") from error
+            if memoryview(unpacked).nbytes != 8 * size:
+                raise ValueError("the array has another size")
+            return np.frombuffer(unpacked, dtype="<i8").astype(np.int64, copy=False)
+        case _:
+            raise ValueError("there are no numbers")
+
+
+def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | NDArray[np.int64] | None:
+    """What an earlier attempt has drawn, an array in the shape (n,); None where nothing is drawn yet.
+
+    Args:
+        draw: its place.
+        folder: the release's folder in the private store.
+
+    Raises:
+        ReleaseFailed: what is stored is damaged, or was drawn for something else.
+    """
+    stored = folder.load_draw(draw.name)
+    if stored is None:
+        return None
+    try:
+        numbers = stored_numbers(stored.pop(draw.field, None))
+        known = stored == draw.drawn_for and draw.fits(numbers)
+    except ValueError:
+        known = False
+    if not known:
+        raise ReleaseFailed(
+            f"{draw.what} not drawn for this release.",
+            remedy=f"{draw.again} never drawn again: the release can only be abandoned.",
+        )
+    return numbers
+
+
+def draw_once(
+    draw: StoredDraw, make: Callable[[], Numbers], *, folder: ReleaseFolder
+) -> tuple[int, ...] | NDArray[np.int64]:
+    """The stored draw, made and stored first where there is none; an array has the shape (n,).
+
+    INVARIANT: durable before it is used; what follows takes the stored draw and no other.
+    PRIVACY: an attempt that ends before its draw is stored has given nothing away, so that the next one may draw.
+
+    Args:
+        draw: its place.
+        make: draws.
+        folder: the release's folder in the private store.
+
+    Raises:
+        ReleaseFailed: it can't be stored, or what is stored is damaged or was drawn for something else.
+    """
+    drawn = load_draw(draw, folder=folder)
+    if drawn is None:
+        store_draw(draw, make(), folder=folder)
+        drawn = load_draw(draw, folder=folder)
+    if drawn is None:
+        raise ReleaseFailed(f"{draw.what} drawn, and not stored.")
+    return drawn
+
+
+def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> GeneralizationMap | None:
+    """The map of a release: the fixed one, or the one that was drawn; None where it is still to be drawn.
+
+    Of a chain that was drawn it is the first, the finest.
+
+    Args:
+        request: what is asked for.
+        folder: the release's folder in the private store.
+        sample_id: commitment to the release's sample, which the draw was made for.
+
+    Raises:
+        ReleaseFailed: what is stored is damaged, or was drawn for something else.
+    """
+    if isinstance(request.recoding, GeneralizationMap):
+        return request.recoding
+    levels = load_draw(map_draw(request.recoding, sample_id=sample_id), folder=folder)
+    return None if levels is None else request.recoding.lattice.chain_of(tuple(levels))[0]
