@@ -273,8 +273,8 @@ def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk
 @pytest.mark.slow
 def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch, two_attempts) -> None:
     """The toy's two modules lie beside the others as far as Python knows; nothing else is touched."""
-    for package in (mechanism_kinds, release_kinds):
-        folder = importlib.import_module(package.__package__)
+    for name in ("crowdblend.accounting.kinds", release_kinds.__package__):
+        folder = importlib.import_module(name)
         monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(TOY)])
     line = mechanism_kinds.KindLine("coin_flip_count", ("coin-flip-count/1",))
     monkeypatch.setitem(mechanism_kinds.KINDS, "coin_flip_count", line)

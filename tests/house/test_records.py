@@ -9,11 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 
+import crowdblend.accounting.kernel
+import crowdblend.accounting.kinds
 import crowdblend.accounting.ledger
 import crowdblend.accounting.theory
 import crowdblend.mechanisms
 
-FOLDERS = (crowdblend.mechanisms, crowdblend.accounting.theory, crowdblend.accounting.ledger)
+FOLDERS = (
+    crowdblend.mechanisms,
+    crowdblend.accounting.kernel,
+    crowdblend.accounting.kinds,
+    crowdblend.accounting.theory,
+    crowdblend.accounting.ledger,
+)
 SUMS_OF_A_WALK = {"Dataset", "LedgerState", "Series", "_Comparison"}
 WITH_CACHED_PROPERTIES = {"FiniteLosses", "MapWeights"}
 BY_PLACE = {"_Form", "_Group"}

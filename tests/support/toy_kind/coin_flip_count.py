@@ -5,11 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from ....mechanisms.mechanism import ADD_REMOVE, Mechanism
-from ..arithmetic import decimal_up, log_up
-from ..composition.amplification import Guarantee
-from ..composition.group_privacy import summed_group_price
-from .kind import CHOSEN, WHOLE, MechanismKind, Price, Published, RecordForm, Statements, pure_filter_parts
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism
+from ..kernel.prices.amplification import Guarantee
+from ..kernel.prices.arithmetic import decimal_up, log_up
+from ..kernel.prices.group_privacy import summed_group_price
+from ..kernel.prices.mechanism_kind import (
+    CHOSEN,
+    WHOLE,
+    MechanismKind,
+    Price,
+    Published,
+    RecordForm,
+    Statements,
+    pure_filter_parts,
+)
 
 __all__ = ["COIN_FLIP_COUNT", "CoinFlipCount"]
 

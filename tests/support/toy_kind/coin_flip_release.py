@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ...accounting.theory.kinds.coin_flip_count import CoinFlipCount
-from ...accounting.theory.kinds.registry import price
-from ...mechanisms.microdata import GroupCounts
+from ...accounting.kernel.prices.registry import price
+from ...accounting.kinds.coin_flip_count import CoinFlipCount
+from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
