@@ -88,16 +88,14 @@ class GeneralizationMap(KeyLayout):
         """How its codes make keys, without the columns' names and labels."""
         return KeyLayout(sizes=self.sizes)
 
-    def tables_to(self, coarser: GeneralizationMap) -> tuple[CodeTable, ...]:
-        """Return per column the code at its level in a coarser map of each code here.
+    def tables_to(self, coarser: GeneralizationMap) -> tuple[CodeTable | None, ...]:
+        """Return per column the code at its level in a coarser map of each code here; None where its level stays.
 
         Raises:
             ValueError: a column has a lower level there, or more codes here than a table may have.
         """
-        if any(column.size > MOST_CODES for column in self.columns):
-            raise ValueError(f"a column has more than {MOST_CODES:,} labels at one level")
         return tuple(
-            own.hierarchy.coarser(np.arange(own.size, dtype=np.int64), level=own.level, to=target.level)
+            None if own.level == target.level else _table(own, target.level)
             for own, target in zip(self.columns, coarser.columns, strict=True)
         )
 
@@ -106,6 +104,12 @@ class GeneralizationMap(KeyLayout):
         columns = [[column.name, column.hierarchy.digest(), column.level] for column in self.columns]
         text = json.dumps({"kind": "map/1", "columns": columns}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _table(column: MappedColumn, level: int) -> CodeTable:
+    if column.size > MOST_CODES:
+        raise ValueError(f"column {column.name!r} has more than {MOST_CODES:,} labels at level {column.level}")
+    return column.hierarchy.coarser(np.arange(column.size, dtype=np.int64), level=column.level, to=level)
 
 
 TOLD_KEYS = ("informative_records", "median_columns_told", "columns_at_star")

@@ -171,7 +171,12 @@ def _merge_dense(parts: Sequence[GroupCounts], least: int, cells: int) -> GroupC
 
 
 def sorted_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
-    """Return groups in the ascending order of their keys, word by word."""
+    """Return groups in the ascending order of their keys, word by word.
+
+    Args:
+        keys: shape (words, n).
+        counts: shape (n,).
+    """
     order = np.argsort(keys[0], kind="stable") if keys.shape[0] == 1 else np.lexsort(keys[::-1])
     return GroupCounts(keys[:, order], counts[order])
 

@@ -119,7 +119,7 @@ class KeyLayout:
 
 
 def coarsened(
-    keys: NDArray[np.int64], *, finer: KeyLayout, coarser: KeyLayout, tables: Sequence[CodeTable]
+    keys: NDArray[np.int64], *, finer: KeyLayout, coarser: KeyLayout, tables: Sequence[CodeTable | None]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the groups of a coarser map that some groups become part of; recoded some at a time, in little memory.
 
@@ -127,7 +127,7 @@ def coarsened(
         keys: groups of the finer layout, shape (words, n).
         finer: the layout that they are keys of.
         coarser: one of the same columns.
-        tables: per column, the coarser code of each finer one.
+        tables: per column, the coarser code of each finer one; None where the codes stay.
 
     Returns:
         The keys of the coarser groups, distinct and ascending, shape (words, m); and for each group that was given
@@ -138,7 +138,7 @@ def coarsened(
     parts = [np.empty((coarser.key_words, 0), dtype=np.int64)]
     for block in blocks:
         codes = [
-            table[column_codes].astype(np.int64, copy=False)
+            column_codes if table is None else table[column_codes].astype(np.int64, copy=False)
             for table, column_codes in zip(tables, finer.decode(keys[:, block]), strict=True)
         ]
         above, places[block] = _distinct(coarser.keys(codes))

@@ -64,7 +64,7 @@ CASES: dict[str, Callable[[], object]] = {
     "keys of too few columns": lambda: FINE.keys(CODES[:1]),
     "keys of too many": lambda: FINE.keys([*CODES, CODES[0]]),
     "keys of other words": lambda: FINE.holds(np.concatenate([KEYS, KEYS])),
-    "groups of fewer columns": lambda: coarsened(KEYS, finer=FINE, coarser=SHORT),
+    "groups of fewer columns": lambda: coarsened(KEYS, finer=FINE, coarser=SHORT, tables=FINE.tables_to(SHORT)),
     "records without a rate": lambda: thinned_counts(
         np.array([1, 1]), [Decimal("0.1")], highest=Decimal("0.1"), randomness=bytes
     ),
