@@ -21,9 +21,10 @@ from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap
 from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
-from ..counting.group_counts import KeySource, count_job, group_counts
+from ..counting.group_counts import count_job, group_counts
 from ..inputs.files import require_as_listed
 from ..inputs.list import SourceLayout
+from ..kernel.counting import KeySource
 from ..kernel.draws import StoredDraw, draw_once, load_draw, map_draw, store_draw
 from ..readers.values import RecordReading
 from .stage import stage
