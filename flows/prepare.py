@@ -41,8 +41,9 @@ from ..mechanisms.kernel.amounts import amount_exact, amount_shown
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.map_selection.choice import MapChoice
 from ..tasks.inputs.files import is_url
+from ..tasks.kernel.publication import try_staging
 from ..tasks.request import ObjectPrefix, Output, Request, digest_of_mixed
-from ..tasks.stages.publish import INSIDE_RELEASE, require_free, try_staging
+from ..tasks.stages.object_store import INSIDE_RELEASE, require_free
 from .columns import pays_for_any_draw
 from .paths import StatePaths
 from .releases.kind import release_kind

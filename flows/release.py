@@ -19,11 +19,12 @@ from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
 from ..tasks.kernel.draws import noise_draw
-from ..tasks.request import Request
+from ..tasks.kernel.protected import Protected
+from ..tasks.kernel.publication import StagedRelease, remembered_release
+from ..tasks.request import Request, output_named
 from ..tasks.stages.charge import begin_reading, close, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
-from ..tasks.stages.publish import StagedRelease, publish, remembered_release, write_output
-from ..tasks.stages.table import Publication
+from ..tasks.stages.publish import publish_output, write_output
 from .prepare import PreparedRelease, layout_of_copy
 from .releases.kind import Observer, release_kind
 
@@ -114,7 +115,7 @@ def _stages(
             today=datetime.now(UTC).date(),
             randomness=randomness,
         )
-        release = remembered_release(folder) if prepared.state is not None else None
+        release = remembered_release(folder, place_of=output_named) if prepared.state is not None else None
         if release is None:
             begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
             if request.query is not None:
@@ -130,27 +131,28 @@ def _stages(
             randomness=randomness,
             on_progress=observer.on_progress,
         )
-        generalization, publication = _run_count(request, work=work, observer=observer)
+        generalization, protected = _run_count(request, work=work, observer=observer)
         with observer.stage("publish"):
             release = write_output(
+                protected,
                 receipt=receipt,
                 charge=charge,
                 context=context,
                 request=request,
                 generalization=generalization,
-                publication=publication,
+                finish=partial(release_kind(request.kind).finish, request, generalization),
                 folder=folder,
                 code_sources=sources,
                 signing=anchoring.keys,
             )
     with observer.stage("publish"):
-        publish(release=release)
+        publish_output(release)
     with observer.stage("close"):
         close(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt, folder=folder, hashes=release.staged.hashes)
     return release
 
 
-def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Publication]:
+def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Protected]:
     """The map that the records were read with, and what may be published."""
     kind = release_kind(request.kind)
     generalization = kind.count_columns(request, work, observer)
@@ -163,7 +165,6 @@ def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tu
             count=partial(kind.count, request, work, generalization),
             protect=partial(kind.protect, request, work),
             draw=draw,
-            finish=partial(kind.finish, request, generalization),
         )
 
 
