@@ -16,7 +16,7 @@ from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import paper_price, price
 from ..accounting.theory.planning.planner import Plan
 from ..flows.paths import StatePaths, resolve_paths
-from ..flows.prepare import DryRun
+from ..flows.prepare import PreparedRelease
 from ..mechanisms.hierarchies.build import (
     DateHierarchy,
     day_rows,
@@ -64,7 +64,6 @@ __all__ = [
     "CountedRecords",
     "DatasetState",
     "DateHierarchy",
-    "DryRun",
     "EpsilonSafeRelease",
     "Explained",
     "FactTable",
@@ -78,6 +77,7 @@ __all__ = [
     "MadeReport",
     "MappedColumn",
     "Plan",
+    "PreparedRelease",
     "Preview",
     "Price",
     "PublishedRelease",

@@ -42,7 +42,7 @@ def run_flow(
     PRIVACY: the flow is made around the release and has no parameters, so Prefect has none to record.
 
     Args:
-        prepared: what `prepare.prepared_release` gave, still locked.
+        prepared: what `prepare.prepare` gave, still locked.
         executor: where the counting is done.
         randomness: source of the sampling keys, n to n bytes.
         observer: shows the stages.
