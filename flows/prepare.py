@@ -5,8 +5,8 @@ budget with the source unopened, then metadata of the source alone. Whatever is 
 and a dry run do the same, but that the run holds the release and its output's place until it ends, and that what the
 ledger's rules refuse it is recorded.
 
-The ledger is opened once here, for looking. A refusal that is recorded opens it for writing, and so does each release
-of which a killed process has left secrets that are to be destroyed.
+The ledger is opened once here, for looking. It is opened for writing where a refusal is to be recorded, and where a
+killed process has left secrets that are to be destroyed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -237,13 +238,12 @@ def _private_store(home: Path, *, dry: bool) -> PrivateStore | None:
 
 def _destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths, store: PrivateStore) -> None:
     """Destroy keys and copies of records that a killed process has left of releases which need none any more."""
-    ledger_id = reader.ledger_id
-    with_secrets = releases_with_secrets(state_paths.home, ledger_id=ledger_id)
+    with_secrets = releases_with_secrets(state_paths.home, ledger_id=reader.ledger_id)
     if waiting := [name for name in with_secrets if needs_no_secrets(reader.release(name))]:
         from ..tasks.stages.charge import destroy_secrets  # most runs find nothing
 
         url, anchoring = state_paths.ledger_url, state_paths.anchoring
-        destroy_secrets(waiting, ledger_url=url, anchoring=anchoring, ledger_id=ledger_id, store=store)
+        destroy_secrets(waiting, ledger_url=url, anchoring=anchoring, reader=reader, store=store)
 
 
 def _of_its_day(
@@ -440,12 +440,11 @@ def _refuse(violation: Violation, *, state_paths: StatePaths, release_id: str, d
     """Refuse, with a record of it where it is known whose budget was asked."""
     if dataset is None:
         raise violation.refusal
-    from ..tasks.stages.charge import refuse  # what writes to the ledger is loaded where it writes
+    from ..tasks.stages.charge import open_writer, refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
-        ledger_url=state_paths.ledger_url,
-        anchoring=state_paths.anchoring,
-        violation=violation,
+        violation,
+        opened=partial(open_writer, state_paths.ledger_url, anchoring=state_paths.anchoring),
         release_id=release_id,
         dataset=dataset,
         today=datetime.now(UTC).date(),

@@ -20,7 +20,7 @@ from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
 from ..tasks.kernel.draws import noise_draw
 from ..tasks.request import Request
-from ..tasks.stages.charge import begin_reading, close, reserve
+from ..tasks.stages.charge import LedgerWriter, begin_reading, close, open_writer, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import StagedRelease, publish, remembered_release, write_output
 from ..tasks.stages.table import Publication
@@ -77,15 +77,18 @@ def run_flow(
     )
     def release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, executor=executor, randomness=randomness, observer=observer))
+        published.append(_stages(prepared, layout, writer, executor=executor, randomness=randomness, observer=observer))
 
-    release()
+    # PRIVACY: outside of the flow, since Prefect records the texts of what is raised in it.
+    with open_writer(prepared.state_paths.ledger_url, anchoring=prepared.state_paths.anchoring) as writer:
+        release()
     return published[0]
 
 
 def _stages(
     prepared: PreparedRelease,
     layout: SourceLayout,
+    writer: LedgerWriter,
     *,
     executor: Executor,
     randomness: Callable[[int], bytes],
@@ -93,13 +96,12 @@ def _stages(
 ) -> StagedRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request, folder = prepared.request, prepared.folder
-    ledger_url, anchoring = prepared.state_paths.ledger_url, prepared.state_paths.anchoring
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
     paper = request.paper_price
     with observer.stage("charge"):
         receipt, charge, context = reserve(
-            ledger_url=ledger_url,
-            anchoring=anchoring,
+            writer=writer,
+            reader=prepared.reader,
             request=request,
             release_id=prepared.release_id,
             folder=folder,
@@ -116,7 +118,7 @@ def _stages(
         )
         release = remembered_release(folder) if prepared.state is not None else None
         if release is None:
-            begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
+            begin_reading(writer=writer, receipt=receipt)
             if request.query is not None:
                 from ..tasks.inputs.database import copied_records  # of databases alone
 
@@ -141,12 +143,12 @@ def _stages(
                 publication=publication,
                 folder=folder,
                 code_sources=sources,
-                signing=anchoring.keys,
+                signing=prepared.state_paths.anchoring.keys,
             )
     with observer.stage("publish"):
         publish(release=release)
     with observer.stage("close"):
-        close(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt, folder=folder, hashes=release.staged.hashes)
+        close(writer=writer, receipt=receipt, folder=folder, hashes=release.staged.hashes)
     return release
 
 
