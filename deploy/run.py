@@ -15,9 +15,8 @@ import click
 
 from ..accounting.kernel.keys.private_files import read_given
 from ..accounting.kernel.prices.registry import mechanism_record, published_text
-from ..accounting.ledger.reader import open_reader
 from ..flows.paths import StatePaths, resolved_settings
-from ..flows.prepare import PreparedRelease, Scheduled, prepared_release
+from ..flows.prepare import PreparedRelease, Scheduled, prepare
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.kernel.amounts import amount_shown, share_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
@@ -85,7 +84,7 @@ def run_release(
     place = None if output is None else output_at(output, base=Path.cwd())
     with (
         charge_boundary(release_id, state_paths=state_paths, stages=stages) as charging,
-        prepared_release(
+        prepare(
             spec,
             state_paths=state_paths,
             output=place,
@@ -226,9 +225,8 @@ def _in_place(published: StagedRelease) -> bool | None:
 
 def _payment(prepared: PreparedRelease) -> Payment:
     """The release's place in its series, if any, and what was taken of a filter budget, where the data set has one."""
-    with open_reader(prepared.state_paths.ledger_url) as reader:
-        state = reader.release(prepared.release_id)
-        paid = None if state is None else reader.dataset_context(state.receipt)
+    state = prepared.reader.release(prepared.release_id)
+    paid = None if state is None else prepared.reader.dataset_context(state.receipt)
     shown: Payment = {"series": None}
     if state is None or paid is None:
         return shown

@@ -29,7 +29,6 @@ __all__ = [
     "StagedRelease",
     "bring_into_view",
     "digest_of_file",
-    "publish",
     "remembered_release",
     "stage_release",
     "staging_folder",
@@ -325,12 +324,3 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def publish(release: StagedRelease) -> None:
-    """Bring a release into view in one step.
-
-    Raises:
-        ReleaseFailed: something else is in its place, or its bytes are not what they were.
-    """
-    bring_into_view(release.staged, release.output)

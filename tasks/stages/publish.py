@@ -16,7 +16,7 @@ from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..kernel.protected import Protected
-from ..kernel.publication import Output, Rendered, StagedRelease, publish, stage_release
+from ..kernel.publication import Output, Rendered, StagedRelease, bring_into_view, stage_release
 from ..request import MetadataTexts, Request
 from .object_store import MANIFEST
 from .stage import stage
@@ -24,7 +24,7 @@ from .stage import stage
 if TYPE_CHECKING:
     from .table import Publication
 
-__all__ = ["certificate_of", "publish_output", "write_output"]
+__all__ = ["certificate_of", "publish", "write_output"]
 
 
 def certificate_of(output: Output) -> str:
@@ -34,8 +34,8 @@ def certificate_of(output: Output) -> str:
 
 @stage("write")
 def write_output(
-    protected: Protected,
     *,
+    protected: Protected,
     receipt: Receipt,
     charge: ReleaseCharged,
     context: DatasetContext,
@@ -138,6 +138,10 @@ def _key_that_signs(signing: SigningKeys) -> SigningKey:
 
 
 @stage("publish")
-def publish_output(release: StagedRelease) -> None:
-    """Bring the release's folder into view in one step, as `publish` does."""
-    publish(release)
+def publish(*, release: StagedRelease) -> None:
+    """Bring the release's folder into view in one step.
+
+    Raises:
+        ReleaseFailed: something else is in its place, or its bytes are not what they were.
+    """
+    bring_into_view(release.staged, release.output)
