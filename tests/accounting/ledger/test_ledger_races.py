@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-
 PROCESSES = 16
 
 

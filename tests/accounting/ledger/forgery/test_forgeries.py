@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ from support.guards import past_guards
 FORGER = SigningKey(seed=b"\x07" * 32)
 OTHER = "e" * 64
 UNIQUE = ENTRY_COLUMNS[4:]
+PAGE = Path(__file__).with_name("forgeries.md")
 Row = dict[str, Any]
 
 
@@ -880,6 +882,31 @@ def cases() -> Iterator[Any]:
             if forgery.only in ("", dialect):
                 marks = pytest.mark.slow if alike else ()
                 yield pytest.param(dialect, name, id=f"{dialect}-{name}", marks=marks)
+
+
+def page() -> Iterator[str]:
+    """The lines of the table that a reader looks at."""
+    yield "# What a forger without a key can do, and how it is met\n"
+    yield (
+        f"{len(FORGERIES)} forgeries, each done past the guards to a copy of a ledger with every kind of entry. "
+        "`test_forgeries.py` has what is done, and holds it against the two columns on the right: that the next charge "
+        "is refused and nothing is written, and what finds it. Where what the ledger holds is as before, and only its "
+        "database isn't, a charge is as sound as ever.\n"
+    )
+    yield "| forgery | on | next charge | found by |"
+    yield "|---|---|---|---|"
+    for name, forgery in FORGERIES.items():
+        where = {"": "both", "sqlite": "SQLite", "postgresql": "PostgreSQL"}[forgery.only]
+        met = "sound" if forgery.charged else "refused"
+        yield f"| {name} | {where} | {met} | {'`ledger verify`' if forgery.inside else 'its anchor'} |"
+
+
+def test_the_table_is_written_down() -> None:
+    """With CROWDBLEND_WRITE_FORGERIES=1 this writes it anew."""
+    text = "\n".join(page()) + "\n"
+    if os.environ.get("CROWDBLEND_WRITE_FORGERIES"):
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize(("original", "name"), list(cases()), indirect=["original"])
