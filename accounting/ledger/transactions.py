@@ -6,14 +6,13 @@ Both begin with the state at the head, as its snapshot says and its signature co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import repeat
 from typing import Any, Self
 
-from sqlalchemy import Connection, insert, select, update
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import Connection, Row, insert, select, update
 
 from ...mechanisms.errors import ReleaseFailed
 from .chain.anchor import AnchoredHead, Anchoring
@@ -275,22 +274,11 @@ def _first_difference(places: range, found: Iterable[object], right: Iterable[ob
     return next(place for place, one, other in zip(places, found, right, strict=False) if one != other)
 
 
-def stored_rows(connection: Connection, columns: tuple[str, ...]) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Give all entries' cells in the order of their places, whatever is in them, some hundreds of rows at a time.
-
-    They come as the database's driver gives them: SQLAlchemy's own rows take longer.
-
-    Raises:
-        DatabaseError: the database fails.
-    """
-    streamed = {"name": "chain"} if connection.dialect.name == "postgresql" else {}  # else all come at once
-    try:
-        with closing(connection.connection.cursor(**streamed)) as cursor:
-            cursor.execute(f"SELECT {', '.join(columns)} FROM {entry.name} ORDER BY position")  # noqa: S608 - no input
-            while part := cursor.fetchmany(ROWS_AT_ONCE):
-                yield part
-    except connection.dialect.loaded_dbapi.Error as error:
-        raise DatabaseError(None, None, error) from None
+def stored_rows(connection: Connection, columns: tuple[str, ...]) -> Iterator[Sequence[Row[Any]]]:
+    """Give all entries' cells in the order of their places, whatever is in them, some hundreds of rows at a time."""
+    chain = select(*(as_stored(entry.c[name]) for name in columns)).order_by(entry.c.position)
+    with connection.execute(chain, execution_options={"stream_results": True}) as rows:
+        yield from rows.partitions(ROWS_AT_ONCE)
 
 
 @contextmanager
