@@ -40,7 +40,7 @@ from support.guards import past_guards
 FORGER = SigningKey(seed=b"\x07" * 32)
 OTHER = "e" * 64
 UNIQUE = ENTRY_COLUMNS[4:]
-PAGE = Path(__file__).with_name("forgeries.md")
+PAGE = Path(__file__).parents[4] / "docs" / "operations" / "forgeries.md"
 Row = dict[str, Any]
 
 
@@ -888,10 +888,11 @@ def page() -> Iterator[str]:
     """The lines of the table that a reader looks at."""
     yield "# What a forger without a key can do, and how it is met\n"
     yield (
-        f"{len(FORGERIES)} forgeries, each done past the guards to a copy of a ledger with every kind of entry. "
-        "`test_forgeries.py` has what is done, and holds it against the two columns on the right: that the next charge "
-        "is refused and nothing is written, and what finds it. Where what the ledger holds is as before, and only its "
-        "database isn't, a charge is as sound as ever.\n"
+        f"{len(FORGERIES)} forgeries, each done past the guards to a copy of a ledger with every kind of entry, by "
+        "`tests/accounting/ledger/forgery/test_forgeries.py`. It checks what the two columns on the right say: that "
+        "the next charge is refused and nothing is written, and what finds the forgery. Where the database was changed "
+        "and what the ledger holds was not, a charge is as sound as before. Why it is so is in "
+        "[decision 26](../decisions/0026-ledger-is-a-fold.md).\n"
     )
     yield "| forgery | on | next charge | found by |"
     yield "|---|---|---|---|"
