@@ -6,8 +6,46 @@ import signal
 from pathlib import Path
 
 import pytest
+from crowdblend.deploy.prefect.environment import configured_api
+from crowdblend.deploy.prefect.scheduled import scheduled_release
 
 KILL_AT = Path(__file__).parents[2] / "support" / "kill_at"
+
+
+def test_an_attempt_that_is_refused_says_what_the_release_has_cost(desk, monkeypatch) -> None:
+    """Nothing was charged by that attempt, but by the one before."""
+    desk.add_dataset()
+    spec, prefect = desk.write_spec(), desk.prefect()
+    desk.succeed("series", "add", "monthly", spec, "--releases", "2")
+    monkeypatch.setenv("PREFECT_API_URL", prefect)
+    people, ledger = desk.folder / "people.csv", desk.folder / "ledger.db"
+
+    def attempt() -> str:
+        with configured_api():
+            state = scheduled_release(str(spec), "monthly", "published", release_id="one", return_state=True)
+        assert state.is_failed()
+        return state.message
+
+    def attempt_without(file: Path) -> str:
+        file.rename(f"{file}.elsewhere")
+        said = attempt()
+        Path(f"{file}.elsewhere").rename(file)
+        return said
+
+    assert (
+        "people.csv: the file cannot be found (FileNotFoundError). Nothing was read, written or charged."
+        in attempt_without(people)
+    )
+    with monkeypatch.context() as broken:
+        broken.setattr("crowdblend.tasks.stages.count.group_counts", lambda *_, **__: 1 / 0)
+        spent = "A place in the series 'monthly' is spent, since reading had begun."
+        assert spent in attempt()
+    refused = attempt_without(people)
+    assert f"people.csv: the file cannot be found (FileNotFoundError). {spent}" in refused
+    unknown = attempt_without(ledger)
+    assert "there is no ledger here. What it has cost isn't known: the ledger can't be read now." in unknown
+    for said in (refused, unknown):
+        assert "Nothing was" not in said
 
 
 @pytest.mark.slow
@@ -27,7 +65,7 @@ def test_an_anchor_that_is_gone_at_the_close_is_waited_for(desk, serve, outside,
     assert "this ledger's anchor is missing" in first
     assert "is spent, since reading had begun. Its output is in view at" in first
     again = serving.await_line("Waiting")
-    assert "this ledger's anchor is missing. Nothing was written" in again
+    assert "this ledger's anchor is missing. A place in the series 'monthly' is spent" in again
     elsewhere.rename(anchor)
     serving.await_line("Published release")
     assert serving.end(signal.SIGTERM) in (0, 1)  # 1 where its process had not ended yet
