@@ -60,6 +60,7 @@ __all__ = [
     "PreparedRelease",
     "Scheduled",
     "check_output",
+    "destroy_what_is_left",
     "dry_run",
     "layout_of_copy",
     "layout_of_source",
@@ -207,7 +208,7 @@ def prepared_release(
     PrivateStore(state_paths.home)
     state_paths.anchoring.keys.current()
     reader.require_anchored(state_paths.anchoring)
-    _destroy_what_is_left(reader, state_paths)
+    destroy_what_is_left(reader, state_paths)
     if ad_hoc is None:
         own = reader.series(str(series))
         request = request_of_series(spec, output=output, series=own, part=part, state=_known(reader, release_id))
@@ -356,8 +357,16 @@ def check_release_id(release_id: str | None) -> None:
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
 
 
-def _destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:
-    """Destroy keys and copies of records that a killed process has left of releases which need none any more."""
+def destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:
+    """Destroy keys and copies of records that a killed process has left of releases which need none any more.
+
+    Args:
+        reader: the ledger.
+        state_paths: where the ledger and the private store lie.
+
+    Raises:
+        InputRefused: the private store can't be used.
+    """
     waiting = [
         name
         for name in releases_with_secrets(state_paths.home, ledger_id=reader.ledger_id)

@@ -32,7 +32,7 @@ from support import truth
 from support.commands import Commands
 from support.desk import DEFAULTS, SPEC, TOWNS, CommandFolder
 from support.earlier_ledgers import PlacedLedger, fill_ledger, private_files, stored_entries
-from support.interruptions import ERRORS, FAULTS, OF_THE_DATABASE, run_interrupted
+from support.interruptions import ERRORS, FAULTS, of_database, run_interrupted
 from support.stand_in_synthesizer import written
 
 CASES = int(os.environ.get("CROWDBLEND_CAMPAIGN", "500"))
@@ -459,7 +459,7 @@ def test_whatever_is_interrupted_is_told_truly_and_finished_once(
     )
     kinds = steps_of(place.lay_anew(), scenario.words)
     # A failing call must find a call of a file behind it.
-    calls = max((step for step, kind in enumerate(kinds) if kind not in OF_THE_DATABASE), default=None)
+    calls = max((step for step, kind in enumerate(kinds) if not of_database(kind)), default=None)
     left_out = {"lost connection": scenario.database == "sqlite", "failing call": calls is None}
     faults = [fault for fault in FAULTS if not left_out.get(fault)]
     for _ in range(-(-CASES // len(SCENARIOS))):

@@ -18,7 +18,6 @@ from support.steps import Steps
 
 FAULTS = ("kill", "full disk", "failing call", "lost connection")
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE)
-OF_THE_DATABASE = ("INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "commit")
 ON_THE_PATH = Path(__file__).with_name("interrupted_release")
 
 AS_COMMAND = f"""
@@ -27,6 +26,11 @@ sys.path.append({str(Path(__file__).parents[1])!r})
 from support.interruptions import be_interrupted
 be_interrupted()
 """
+
+
+def of_database(kind: str) -> bool:
+    """Return whether a step is a statement or a commit, and no call of a file."""
+    return kind.isupper() or kind == "commit"
 
 
 def run_interrupted(
@@ -119,7 +123,7 @@ def acts(job: dict[str, Any], steps: Steps) -> Callable[[str], None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
     def fail_call(kind: str) -> None:
-        if kind in OF_THE_DATABASE:  # a statement is no call of a file: the next one that is fails
+        if of_database(kind):  # a statement is no call of a file: the next one that is fails
             steps.at = steps.done
             return
         raise OSError(job["error"], os.strerror(job["error"]))

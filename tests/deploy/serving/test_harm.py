@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.ledger.private_store.keys import ReleaseFolder
 from crowdblend.deploy.prefect.environment import configured_api
 from crowdblend.deploy.prefect.scheduled import scheduled_release
 
@@ -70,3 +71,31 @@ def test_an_anchor_that_is_gone_at_the_close_is_waited_for(desk, serve, outside,
     serving.await_line("Published release")
     assert serving.end(signal.SIGTERM) in (0, 1)  # 1 where its process had not ended yet
     desk.succeed("ledger", "verify")
+
+
+def test_serve_destroys_the_key_of_a_last_release_that_was_killed(desk, monkeypatch) -> None:
+    """No run may come that would do it."""
+    desk.add_dataset()
+    spec = desk.write_spec()
+    desk.succeed("series", "add", "once", spec, "--releases", "1")
+    with monkeypatch.context() as killed:
+        killed.setattr(ReleaseFolder, "destroy_key", lambda _: None)
+        desk.succeed("run", spec, "--series", "once")
+    assert list(desk.home.glob("releases/**/*.key"))
+    assert desk("serve", spec, "--series", "once", "--cron", "0 3 1 * *", "--output", "published").code == 4
+    assert not list(desk.home.glob("releases/**/*.key"))
+
+
+@pytest.mark.slow
+def test_serve_destroys_the_key_of_a_release_whose_process_died(desk, serve, outside, prefect) -> None:
+    desk.add_dataset()
+    desk.succeed("series", "add", "once", desk.write_spec(), "--releases", "1")
+    # Keys are destroyed before the charge too, where an earlier attempt has left some.
+    after_the_close = "! test -e published/*/certificate.json || kill -9 $PPID"
+    harm = {"TEST_HARM_AT": "closed", "TEST_HARM": after_the_close}
+    serving = serve("once", environment=outside | harm | {"PYTHONPATH": str(KILL_AT)})
+    serving.await_line("Next run at")
+    prefect.trigger("once")
+    assert "its process died (signal 9)" in serving.await_line("Failed")
+    assert serving.end() == 4
+    assert not list(desk.home.glob("releases/**/*.key"))

@@ -18,6 +18,7 @@ STEPS = {
     "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
     "publish": ("crowdblend.tasks.stages.publish", "", "bring_into_view"),
+    "closed": ("crowdblend.accounting.ledger.private_store.keys", "ReleaseFolder", "destroy_key"),
     "close": ("crowdblend.accounting.ledger.writer", "LedgerWriter", "mark_published"),  # in view, and not closed
 }
 
