@@ -31,14 +31,13 @@ from ..accounting.kernel.keys.private_store import (
 from ..accounting.kernel.keys.signing import SigningKeys
 from ..accounting.kernel.ledger.charge import charged_price
 from ..accounting.kernel.ledger.entry_types import ChargedPrice, FreeSeriesRegistered
-from ..accounting.kernel.ledger.lookup import DatasetState, needs_no_secrets
-from ..accounting.kernel.ledger.violation import Violation
 from ..accounting.kernel.prices.registry import mechanism_of_record, not_covered
+from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..mechanisms.hierarchies.build import DateHierarchy
 from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.kernel.amounts import amount_exact, amount_shown
-from ..mechanisms.kernel.errors import InputRefused
+from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..mechanisms.map_selection.choice import MapChoice
 from ..tasks.inputs.files import is_url
 from ..tasks.request import ObjectPrefix, Output, Request, digest_of_mixed
@@ -530,7 +529,7 @@ def _request_of_part(
 
 def release_violation(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
-) -> Violation | None:
+) -> Refusal | None:
     """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
     if state is not None:
         return _resume_violation(state, request, series=series)
@@ -555,43 +554,40 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
     return request.dataset if series is None else reader.series(series).registered.dataset
 
 
-def _refuse(violation: Violation, *, state_paths: StatePaths, release_id: str, dataset: str) -> NoReturn:
+def _refuse(refusal: Refusal, *, state_paths: StatePaths, release_id: str, dataset: str) -> NoReturn:
     """Refuse, with a record of it."""
     from ..tasks.stages.charge import refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
         ledger_url=state_paths.ledger_url,
         anchoring=state_paths.anchoring,
-        violation=violation,
+        refusal=refusal,
         release_id=release_id,
         dataset=dataset,
         today=datetime.now(UTC).date(),
     )
 
 
-def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Violation | None:
+def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Refusal | None:
     """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
-        return Violation(
+        return AccountantRefused(
+            f"release id '{state.release_id}' was abandoned.",
             cause="release-abandoned",
-            what=f"release id '{state.release_id}' was abandoned.",
-            where="",
             remedy="Run again with another release id.",
         )
     paid_by = None if state.charge.series is None else state.charge.series.name
     if paid_by != series:
-        return Violation(
-            cause="other-series",
-            what=f"release id '{state.release_id}' belongs to "
+        return AccountantRefused(
+            f"release id '{state.release_id}' belongs to "
             + ("no series." if paid_by is None else f"the series '{paid_by}'."),
-            where="",
+            cause="other-series",
             remedy="Run it as it was charged, or run with another release id.",
         )
     if state.charge.spec_digest != request.digest:
-        return Violation(
+        return AccountantRefused(
+            f"release id '{state.release_id}' belongs to another specification.",
             cause="other-specification",
-            what=f"release id '{state.release_id}' belongs to another specification.",
-            where="",
             remedy="Restore that specification, or run with another release id.",
         )
     return None
@@ -824,7 +820,7 @@ def dry_run(
         require_not_held(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)
         state = reader.release(release_id)
     if (violation := release_violation(reader, request, state=state, series=series)) is not None:
-        raise violation.refusal
+        raise violation
     layout = None
     other_names: tuple[str, ...] = ()
     if state is None or state.stage != "published":

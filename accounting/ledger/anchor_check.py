@@ -15,7 +15,7 @@ from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
 from ..kernel.keys.anchor import LONGEST_LINE, head_of_line
 from ..kernel.keys.private_files import open_given
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.chain import Head
+from ..kernel.ledger.entry_codec import Head
 from ..kernel.ledger.tables import STREAMED, entry
 from ..kernel.ledger.transactions import last_place, ledger_id_of, stored_state
 

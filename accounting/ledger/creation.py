@@ -15,7 +15,6 @@ from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Release
 from ..kernel.keys.anchor import AnchorFile, Anchoring
 from ..kernel.keys.private_files import sync_folder
 from ..kernel.keys.signing import PublicKey, read_statement
-from ..kernel.ledger.chain import Head
 from ..kernel.ledger.database import (
     keep_write_ahead_log,
     locate,
@@ -24,6 +23,7 @@ from ..kernel.ledger.database import (
     remedy_for_unknown,
     revision_of,
 )
+from ..kernel.ledger.entry_codec import Head
 from ..kernel.ledger.entry_types import LedgerCreated
 from ..kernel.ledger.snapshot import ForgedState, bytes_of_state, signed_state
 from ..kernel.ledger.tables import (

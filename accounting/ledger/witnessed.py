@@ -19,9 +19,8 @@ from sqlalchemy import Connection, Row, select
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..kernel.keys.private_files import read_given, replace_private
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.chain import GENESIS, link_hash
 from ..kernel.ledger.database import Store, open_store
-from ..kernel.ledger.entry_codec import entry_of_bytes
+from ..kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
 from ..kernel.ledger.entry_types import Entry, ReleaseCharged
 from ..kernel.ledger.tables import STREAMED, entry
 from ..kernel.ledger.transactions import ledger_id_of, looking_anchored

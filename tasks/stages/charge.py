@@ -10,11 +10,10 @@ from typing import NoReturn
 
 from ...accounting.kernel.keys.anchor import Anchoring
 from ...accounting.kernel.keys.private_store import KeyRef, PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.charge import DatasetContext, Receipt, ReleaseCharge
+from ...accounting.kernel.ledger.charge import Receipt, ReleaseCharge
 from ...accounting.kernel.ledger.entry_types import ReleaseCharged
-from ...accounting.kernel.ledger.lookup import needs_no_secrets
-from ...accounting.kernel.ledger.violation import Violation
-from ...accounting.kernel.ledger.writer import open_writer
+from ...accounting.ledger.ledger_writer import open_writer
+from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
 from ...accounting.ledger.reader import ReleaseState, open_reader
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
 from ...mechanisms.kernel.sampling import sample_commitment
@@ -78,14 +77,12 @@ def reserve(
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output), "software": software}
     if state is not None:
-        violation = _unchanged(
-            state, folder, binding=binding, code_version=code_version, layout=_sampler_layout(request)
-        )
-        if violation is not None:
+        changed = _unchanged(state, folder, binding=binding, code_version=code_version, layout=_sampler_layout(request))
+        if changed is not None:
             refuse(
                 ledger_url=ledger_url,
                 anchoring=anchoring,
-                violation=violation,
+                refusal=changed,
                 release_id=release_id,
                 dataset=state.charge.dataset,
                 today=today,
@@ -177,7 +174,7 @@ def _lost(key: KeyRef, sample_id: str | None) -> bool:
 
 def _unchanged(
     state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str, layout: str
-) -> Violation | None:
+) -> AccountantRefused | None:
     """What speaks against resuming: anything that is not as it was at the charge."""
     remembered = folder.remembered()
     changes = {
@@ -193,10 +190,9 @@ def _unchanged(
     changed = [what for what, differs in changes.items() if differs]
     if not changed:
         return None
-    return Violation(
+    return AccountantRefused(
+        f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
         cause="changed-since-charge",
-        what=f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
-        where="",
         remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
     )
 
@@ -272,20 +268,19 @@ def destroy_secrets(
 
 
 def refuse(
-    *, ledger_url: str, anchoring: Anchoring, violation: Violation, release_id: str, dataset: str, today: date
+    *, ledger_url: str, anchoring: Anchoring, refusal: Refusal, release_id: str, dataset: str, today: date
 ) -> NoReturn:
     """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
 
     Raises:
         AccountantRefused: always; it says so where the ledger could not be written.
     """
-    refusal = violation.refusal
     try:
         with open_writer(ledger_url, anchoring=anchoring) as writer:
             writer.record_refusal(
                 release_id=release_id,
                 dataset=dataset,
-                cause=violation.cause,
+                cause=refusal.cause,
                 reason=refusal.message,
                 day=today,
             )

@@ -16,9 +16,8 @@ from fastapi import Path as PathParameter
 from sqlalchemy import ColumnElement, Connection, select
 
 from ....mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
-from ...kernel.ledger.chain import GENESIS, link_hash
 from ...kernel.ledger.database import Store
-from ...kernel.ledger.entry_codec import entry_of_bytes
+from ...kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
 from ...kernel.ledger.entry_types import Entry, Fields, ReleaseCharged, ReleaseReading, ReleaseRefused
 from ...kernel.ledger.ledger_state import LedgerState, Place, Release, Token
 from ...kernel.ledger.snapshot import ForgedState

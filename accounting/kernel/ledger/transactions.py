@@ -5,7 +5,7 @@ Both begin with the state at the head, as its snapshot says and its signature co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,12 +16,11 @@ from sqlalchemy import Connection, insert, select, update
 from ....mechanisms.kernel.errors import ReleaseFailed
 from ..keys.anchor import AnchoredHead, Anchoring
 from ..keys.signing import PublicKey, SigningKey
-from .chain import GENESIS, LINK_DOMAIN, Head, link_hash
 from .database import Store
-from .entry_codec import bytes_of_entry, entry_of_bytes
+from .entry_codec import GENESIS, LINK_DOMAIN, Head, bytes_of_entry, entry_of_bytes, link_hash
 from .entry_types import Entry, LedgerCreated, ReleaseCharged, ReleasePublished
 from .ledger_state import LedgerState, Place, Release
-from .lookup import ReleaseState
+from .rules import RuleBroken, violations
 from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state
 from .tables import STREAMED, UNIQUE_OF_CHARGE, as_stored, entry, snapshot
 
@@ -64,31 +63,21 @@ class Look:
         """Where the chain ends."""
         return head_in(self.state)
 
-    def releases(self, releases: Iterable[Release]) -> tuple[ReleaseState, ...]:
-        """Return releases with what their entries say; each entry is held against the state's hash of it.
+    def charge_of(self, release: Release) -> ReleaseCharged:
+        """Return the entry of a release's charge; `ForgedState` where it is missing, or another one."""
+        charge = self.entries({release.position: release.link})[release.position]
+        if not isinstance(charge, ReleaseCharged):
+            raise ForgedState(f"the charge of release '{release.release_id}' is not what the snapshot says")
+        return charge
 
-        Raises:
-            ForgedState: an entry is missing or changed.
-        """
-        known = tuple(releases)
-        published = {one.closed or 0: one.closing or "" for one in known if one.stage == "published"}
-        entries = self.entries({one.position: one.link for one in known} | published)
-        return tuple(self._release(one, entries) for one in known)
-
-    def _release(self, known: Release, entries: dict[int, Entry]) -> ReleaseState:
-        charge, end = entries.get(known.position), entries.get(known.closed or 0)
-        if not isinstance(charge, ReleaseCharged) or (known.stage == "published") is not isinstance(
-            end, ReleasePublished
-        ):
-            raise ForgedState(f"the entries of release '{known.release_id}' are not what the snapshot says")
-        return ReleaseState(
-            release_id=known.release_id,
-            stage=known.stage,
-            refunded=known.refunded,
-            charge=charge,
-            receipt=known.receipt(self.state.ledger_id),
-            output_hashes=end.output_hashes if isinstance(end, ReleasePublished) else (),
-        )
+    def publication_of(self, release: Release) -> ReleasePublished | None:
+        """Return the entry of a release's publication, None where it isn't published; `ForgedState` as `charge_of`."""
+        if release.stage != "published" or release.closed is None:
+            return None
+        end = self.entries({release.closed: release.closing or ""})[release.closed]
+        if not isinstance(end, ReleasePublished):
+            raise ForgedState(f"the publication of release '{release.release_id}' is not what the snapshot says")
+        return end
 
     def entries(self, links: dict[int, str]) -> dict[int, Entry]:
         """Return entries by their places.
@@ -128,11 +117,17 @@ class Write(Look):
     begun: Place
 
     def append(self, recorded: Entry) -> Place:
-        """Append an entry; whether the rules allow it isn't asked here.
+        """Append an entry that breaks no rule.
 
         Raises:
+            RuleBroken: it would break one.
             ForgedState: an entry before it, or what a charge took for itself alone, was changed past this software.
         """
+        for violation in violations(recorded, self.state):
+            raise RuleBroken(violation)
+        return self._append(recorded)
+
+    def _append(self, recorded: Entry) -> Place:
         if self.state.head == self.begun:
             require_sound_entries(self.connection, self.state)
         position, previous = self.state.head.position + 1, self.state.head.hash

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.ledger.tables import OBJECTS, SCHEMA_REVISION
-from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import Migrated, migrate_ledger
+from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from sqlalchemy import create_engine, text
