@@ -22,8 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.group_counts import (
+    GroupCounts,
+    add_counts,
+    count_keys,
+    joined_counts,
+    merge_counts,
+    sum_counts,
+)
 from ...mechanisms.kernel.sampling import sample_commitment
-from ...mechanisms.kinds.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, sum_counts
 from ...mechanisms.recoding import GeneralizationMap
 from ..inputs.files import Partition
 from ..inputs.list import SourceLayout

@@ -26,8 +26,8 @@ from ...mechanisms.kernel.contributions import (
     sorted_records,
 )
 from ...mechanisms.kernel.errors import ReleaseFailed
-from ...mechanisms.kinds.microdata import GroupCounts, merge_counts
-from ...mechanisms.recoding import Placement
+from ...mechanisms.kernel.group_counts import GroupCounts, merge_counts
+from ...mechanisms.kernel.recoding import Placement
 from ..readers.column_codes import ColumnCoder, RecordCoder
 from ..readers.person_ids import PersonCoder
 from .chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states

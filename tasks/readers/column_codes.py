@@ -23,7 +23,8 @@ from ...mechanisms.hierarchies.declare import (
     canonical_integer,
     number_of_text,
 )
-from ...mechanisms.recoding import MappedColumn, Placement
+from ...mechanisms.kernel.recoding import Placement
+from ...mechanisms.recoding import MappedColumn
 from .values import RecordReading
 
 __all__ = [

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
 from ...accounting.kernel.ledger.charge import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness
-from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.recoding import MappedColumn, Placement
+from crowdblend.mechanisms.kernel.recoding import Placement
+from crowdblend.mechanisms.recoding import MappedColumn
 from crowdblend.tasks.readers import column_codes
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.values import RecordReading

@@ -20,8 +20,8 @@ import pytest
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.group_counts import joined_counts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.kinds.microdata import joined_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.counting.chunks import Chunk, plan_chunks

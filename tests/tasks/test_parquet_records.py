@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.recoding import Placement
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, Placement
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.inputs.list import check_metadata, list_source
 from crowdblend.tasks.readers import column_codes, parquet_records

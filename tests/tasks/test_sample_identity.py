@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
+from crowdblend.mechanisms.kernel.group_counts import merge_counts
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions, sample_commitment
-from crowdblend.mechanisms.kinds.microdata import merge_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import executors
 from crowdblend.tasks.counting.chunks import Chunk, plan_chunks

@@ -23,8 +23,8 @@ from ....accounting.ledger.private_store_inspection import known_names_of_source
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ....mechanisms.kinds.deletion import DeletionRelease
-from ....mechanisms.kinds.microdata import GroupCounts, sum_counts
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.chunks import CsvChunk, plan_chunks, with_quote_states
