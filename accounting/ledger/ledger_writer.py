@@ -13,7 +13,6 @@ from decimal import Decimal
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..kernel.keys.anchor import Anchoring
 from ..kernel.ledger.charge import Receipt, ReleaseCharge, SeriesRegistration
-from ..kernel.ledger.database import open_store
 from ..kernel.ledger.entry_types import (
     BudgetRaised,
     DataAccess,
@@ -38,6 +37,7 @@ from ..kernel.ledger.transactions import Write
 from ..kernel.ledger.writer import ReleaseWriter
 from ..kernel.prices.group_privacy import no_price_for_surveyed_group
 from .lookup import RecordedLook
+from .opening import open_store
 from .refusals import refusal_of, worded
 from .tokens import secret_digest, token_text
 

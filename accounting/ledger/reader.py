@@ -16,7 +16,8 @@ from ...mechanisms.kernel.mechanism import Mechanism
 from ..kernel.keys.anchor import Anchoring
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.charge import Receipt, charged_price
-from ..kernel.ledger.database import open_store
+from ..kernel.ledger.database import STREAMED
+from ..kernel.ledger.database import entry as entry_table
 from ..kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
 from ..kernel.ledger.entry_types import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
 from ..kernel.ledger.ledger_state import LedgerState, Place, Token
@@ -28,15 +29,15 @@ from ..kernel.ledger.rules import (
     unit_violations,
     unknown,
 )
-from ..kernel.ledger.tables import STREAMED
-from ..kernel.ledger.tables import entry as entry_table
 from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking, looking_anchored
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
 from .anchor_check import AnchorCheck, check_anchor
 from .lookup import DatasetContext, DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
+from .opening import open_store
 from .overview import Overview, overview_of
 from .refusals import refusal_of, worded
+from .schema import typed
 
 if TYPE_CHECKING:
     from .checkpoint import Policy
@@ -262,7 +263,8 @@ class LedgerReader(OpenedLedger):
             ReleaseFailed: an entry of a kind that this version does not know, or a damaged one.
         """
         with self._store.reading() as connection:
-            chain = select(entry_table).order_by(entry_table.c.position)
+            columns = [typed(entry_table.c[name]) for name in ("position", "previous", "hash", "body")]
+            chain = select(*columns).order_by(entry_table.c.position)
             with connection.execute(chain, execution_options=STREAMED) as rows:
                 for row in rows:
                     try:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from ...mechanisms.kernel.errors import Refusal
+from ..kernel.ledger.database import STREAMED, entry
 from ..kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
 from ..kernel.ledger.ledger_state import LedgerState
 from ..kernel.ledger.rules import violations
 from ..kernel.ledger.snapshot import bytes_of_state
-from ..kernel.ledger.tables import STREAMED, as_stored, entry, schema_differences
 from ..kernel.ledger.transactions import ENTRY_COLUMNS, columns_of, stored_state
+from .schema import schema_differences
 
 __all__ = ["Finding", "Fold", "Link", "check_links", "own_hash", "verify_ledger"]
 
@@ -117,7 +118,7 @@ class Fold:
 
     def links(self, connection: Connection, columns: tuple[str, ...]) -> Iterator[Link]:
         """Give each stored entry as a link, and fold it; an earlier revision had no columns for what a charge takes."""
-        cells = [as_stored(entry.c[name]) for name in columns]
+        cells = [entry.c[name] for name in columns]
         chain = select(*cells).order_by(entry.c.position)
         with connection.execute(chain, execution_options=STREAMED) as rows:
             for position, previous, own, stored, *taken in rows:

@@ -12,7 +12,6 @@ from itertools import count
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.kernel.ledger.database import open_store
 from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetAdded,
     Entry,
@@ -25,6 +24,7 @@ from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.transactions import writing
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 __all__ = ["charge_of", "grow"]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.database import keep_write_ahead_log, open_database
 from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
 from crowdblend.accounting.kernel.ledger.transactions import writing
 from crowdblend.accounting.ledger.creation import upgrade_tables
+from crowdblend.accounting.ledger.opening import keep_write_ahead_log, open_at
 
 GOLDEN = Path(__file__).parents[1] / "vectors" / "ledger"
 
@@ -31,7 +31,7 @@ def put_golden_ledger(url: str, home: Path) -> Anchoring:
     anchor.parent.mkdir(mode=0o700)
     shutil.copy(GOLDEN / "anchor.jsonl", anchor)
     anchor.chmod(0o600)
-    store = open_database(url, read_only=False, creating=True)
+    store = open_at(url, read_only=False, creating=True)
     if store.path is not None:
         store.path.touch(mode=0o600)
         keep_write_ahead_log(store)

@@ -16,13 +16,12 @@ from sqlalchemy import Connection, insert, select, update
 from ....mechanisms.kernel.errors import ReleaseFailed
 from ..keys.anchor import AnchoredHead, Anchoring
 from ..keys.signing import PublicKey, SigningKey
-from .database import Store
+from .database import STREAMED, UNIQUE_OF_CHARGE, Store, entry, snapshot
 from .entry_codec import GENESIS, LINK_DOMAIN, Head, bytes_of_entry, entry_of_bytes, link_hash
 from .entry_types import Entry, LedgerCreated, ReleaseCharged, ReleasePublished
 from .ledger_state import LedgerState, Place, Release
 from .rules import RuleBroken, violations
 from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state
-from .tables import STREAMED, UNIQUE_OF_CHARGE, as_stored, entry, snapshot
 
 __all__ = [
     "ENTRY_COLUMNS",
@@ -89,7 +88,7 @@ class Look:
             ForgedState: one is missing or changed.
         """
         found: dict[int, Entry] = {}
-        columns = [as_stored(entry.c[name]) for name in ("position", "previous", "body")]
+        columns = [entry.c[name] for name in ("position", "previous", "body")]
         places = sorted(links)
         for begin in range(0, len(places), MOST_PLACES):
             some = entry.c.position.in_(places[begin : begin + MOST_PLACES])
@@ -158,7 +157,7 @@ def last_place(connection: Connection) -> Place:
     Raises:
         ForgedState: the entry is damaged.
     """
-    columns = (as_stored(entry.c.position), as_stored(entry.c.hash))
+    columns = (entry.c.position, entry.c.hash)
     last = connection.execute(select(*columns).order_by(entry.c.position.desc()).limit(1)).one_or_none()
     if last is None:
         return Place(position=-1, hash=GENESIS)
@@ -173,7 +172,7 @@ def ledger_id_of(connection: Connection) -> str:
     Raises:
         ReleaseFailed: the entry is not what it must be.
     """
-    body = connection.execute(select(as_stored(entry.c.body)).where(entry.c.position == 0)).scalar()
+    body = connection.execute(select(entry.c.body).where(entry.c.position == 0)).scalar()
     with suppress(ValueError):
         first = entry_of_bytes((body if isinstance(body, str) else "").encode("ascii"))
         if isinstance(first, LedgerCreated):
@@ -199,7 +198,7 @@ def require_continued(
     """
     found = None
     if last is not None:
-        at_place = select(as_stored(entry.c.hash)).where(entry.c.position == last.head.position)
+        at_place = select(entry.c.hash).where(entry.c.position == last.head.position)
         found = connection.execute(at_place).scalar()
     anchoring.require_continued(head, last, found=found)
     anchoring.require_own(head, signer)
@@ -212,7 +211,7 @@ def stored_state(connection: Connection) -> tuple[LedgerState, PublicKey]:
         ForgedState: no signature holds over the last entry and the snapshot.
         NewerLedger: the ledger has entries of kinds that this version doesn't know.
     """
-    columns = [as_stored(snapshot.c[name]) for name in ("slot", "statement", "state")]
+    columns = [snapshot.c[name] for name in ("slot", "statement", "state")]
     rows = connection.execute(select(*columns).limit(2)).all()
     slot, statement, content = rows[0] if len(rows) == 1 else (None, None, None)
     return signed_state(statement if slot == 0 else None, content, last=last_place(connection))
@@ -235,7 +234,7 @@ def require_sound_entries(connection: Connection, state: LedgerState) -> None:
         ForgedState: an entry was changed, removed, inserted or moved, or what a charge took for itself was.
     """
     taken = {one.position: (one.release_id, one.sample, one.selection_sample) for one in state.releases.values()}
-    columns = [as_stored(entry.c[name]) for name in ENTRY_COLUMNS]
+    columns = [entry.c[name] for name in ENTRY_COLUMNS]
     chain = select(*columns).order_by(entry.c.position)
     expected, before, digest = 0, GENESIS, bytes.fromhex(GENESIS)
     with connection.execute(chain, execution_options=STREAMED) as rows:

@@ -23,7 +23,6 @@ from crowdblend.accounting.certificate.write import write_certificate
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
 from crowdblend.accounting.kernel.ledger.charge import RECORDS, Receipt, ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.kernel.ledger.database import open_store
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import Entry, Fields, FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge
@@ -36,6 +35,7 @@ from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
 from crowdblend.accounting.ledger.lookup import DatasetContext
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
