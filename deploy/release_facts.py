@@ -183,7 +183,7 @@ PREFECT_ABSENT = "Failed to reach API"
 
 
 def _unwritable(home: Path) -> InputRefused | None:
-    from ..accounting.kernel.keys.private_store import require_writable
+    from ..accounting.keys.store_upkeep import require_writable
 
     try:
         require_writable(home)
@@ -241,7 +241,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
         ledger_id: the ledger's id.
     """
     from ..accounting.certificate.verify import read_certificate
-    from ..accounting.ledger.private_store_inspection import remembered_facts
+    from ..accounting.keys.store_upkeep import remembered_facts
     from ..tasks.inputs.files import is_url
     from .terminal.tables import release_rows
 

@@ -19,19 +19,18 @@ from decimal import Decimal
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..accounting.kernel.keys.private_store import (
-    PrivateStore,
-    ReleaseFolder,
-    other_names_of_source,
-    releases_with_secrets,
-    require_not_held,
-    require_output_not_held,
-    require_private,
-)
+from ..accounting.kernel.keys.private_store import ReleaseFolder, require_private
 from ..accounting.kernel.keys.signing import SigningKeys
 from ..accounting.kernel.ledger.charge import charged_price
 from ..accounting.kernel.ledger.entry_types import ChargedPrice, FreeSeriesRegistered
 from ..accounting.kernel.prices.registry import mechanism_of_record, not_covered
+from ..accounting.keys.store_upkeep import (
+    open_private_store,
+    other_names_of_source,
+    releases_with_secrets,
+    require_not_held,
+    require_output_not_held,
+)
 from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, SeriesState, open_reader
 from ..mechanisms.hierarchies.build import DateHierarchy
@@ -203,7 +202,7 @@ def prepared_release(
     series, part = series_and_part(series)
     ad_hoc = read_spec(spec, output=output, rehearse=rehearse) if series is None else None
     reader = open_reader(state_paths.ledger_url)
-    PrivateStore(state_paths.home)
+    open_private_store(state_paths.home)
     state_paths.anchoring.keys.current()
     reader.require_anchored(state_paths.anchoring)
     _destroy_what_is_left(reader, state_paths)
@@ -220,7 +219,7 @@ def prepared_release(
             request, spec=spec, output=output, release_id=release_id, reader=reader, state_paths=state_paths
         )
     name = release_id or f"{series or request.label}-{secrets.token_hex(6)}"
-    private = PrivateStore(state_paths.home)
+    private = open_private_store(state_paths.home)
     with private.hold(ledger_id=reader.ledger_id, release_id=name) as folder, ExitStack() as held:
         state = reader.release(name)
         if (violation := release_violation(reader, request, state=state, series=series)) is not None:
@@ -270,7 +269,7 @@ def _of_its_day(
     dated = request.on_day(today)
     if dated is request or release_id is None or reader.release(release_id) is None:
         return dated
-    from ..accounting.ledger.private_store_inspection import remembered_facts  # of dated sources alone
+    from ..accounting.keys.store_upkeep import remembered_facts  # of dated sources alone
 
     charged = remembered_facts(home, ledger_id=reader.ledger_id, release_id=release_id).get("source_day")
     return dated if charged is None else request.on_day(date.fromisoformat(charged))
@@ -301,7 +300,7 @@ def _require_new_delivery(
     PRIVACY: that a release is missing is seen in public, so this follows from what was delivered when and from no
     record (docs/decisions/0025-deliveries.md).
     """
-    from ..accounting.ledger.private_store_inspection import remembered_facts  # of schedules alone
+    from ..accounting.keys.store_upkeep import remembered_facts  # of schedules alone
     from ..tasks.inputs.list import delivery_bytes
 
     delivery, last = delivery_bytes(layout.source), reader.last_published_of_series(series)
@@ -370,7 +369,7 @@ def _destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None
             ledger_url=state_paths.ledger_url,
             anchoring=state_paths.anchoring,
             ledger_id=reader.ledger_id,
-            store=PrivateStore(state_paths.home),
+            store=open_private_store(state_paths.home),
         )
 
 
@@ -791,7 +790,7 @@ def dry_run(
         InputRefused: as `prepared_release`.
         AccountantRefused: as `prepared_release`.
     """
-    from ..accounting.ledger.private_store_inspection import copy_of_release, known_names_of_source, remembered_facts
+    from ..accounting.keys.store_upkeep import copy_of_release, known_names_of_source, remembered_facts
 
     check_release_id(release_id)
     _require_clock()
