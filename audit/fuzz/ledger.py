@@ -21,7 +21,7 @@ from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.signing_upkeep import pem_of, read_public_keys
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.flows.prepare import prepared_release
+from crowdblend.flows.prepare import prepare
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
@@ -83,7 +83,7 @@ def _look_everywhere(desk: Desk) -> bool:
     said(desk, "token", "list")
     with (
         contextlib.suppress(Refusal),
-        prepared_release(desk.folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
+        prepare(desk.folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
     ):
         pass
     return code == 0
@@ -271,7 +271,7 @@ def anchor(folder: Path) -> Run:
         own.write_bytes(lines)
         with (
             contextlib.suppress(Refusal),
-            prepared_release(folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
+            prepare(folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
         ):
             pass
         own.write_bytes(kept)

@@ -214,7 +214,8 @@ def _serve(
     places: StatePaths,
 ) -> int:
     from ...accounting.ledger.reader import open_reader
-    from ...flows.prepare import release_violation, request_of_series
+    from ...flows.charged_request import request_of_series
+    from ...flows.prepare import release_violation
 
     with open_reader(places.ledger_url) as reader:
         state = reader.series(series)

@@ -26,10 +26,25 @@ class Placement(NamedTuple):
     Args:
         word: number of the key's 64-bit word, from 0.
         stride: what one step of the code adds to it, at least 1.
+        size: number of codes of the column.
     """
 
     word: int
     stride: int
+    size: int
+
+    def scaled(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what codes of the column, or of the entries of its dictionary, add to the word of their keys.
+
+        Args:
+            codes: of any shape.
+
+        Raises:
+            ReleaseFailed: one of them isn't a code of the column.
+        """
+        if codes.size and not (int(codes.min()) >= 0 and int(codes.max()) < self.size):
+            raise ReleaseFailed("a reader gave a code that its column doesn't declare.")
+        return codes * self.stride
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,21 +97,17 @@ class KeyLayout:
             keys[place.word] += column_codes * place.stride
         return keys
 
-    def checked_keys(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the keys of n records whose codes come from outside; shape (words, n).
+    def require_keys(self, keys: NDArray[np.int64]) -> None:
+        """Refuse keys of records, which a reader has added up, that are of no group.
 
         Args:
-            codes: shape (columns, n).
+            keys: shape (words, n).
 
         Raises:
-            ReleaseFailed: they have another shape, or a code isn't declared.
+            ReleaseFailed: they have another form, or one is of no group.
         """
-        if codes.dtype != np.int64 or codes.ndim != 2 or codes.shape[0] != len(self.sizes):
-            raise ReleaseFailed("a reader gave codes of another form than the release's columns have.")
-        for size, column_codes in zip(self.sizes, codes, strict=True):
-            if column_codes.size and not (int(column_codes.min()) >= 0 and int(column_codes.max()) < size):
-                raise ReleaseFailed("a reader gave a code that its column doesn't declare.")
-        return self.keys(codes)
+        if keys.dtype != np.int64 or keys.ndim != 2 or keys.shape[0] != self.key_words or not self.holds(keys):
+            raise ReleaseFailed("a reader gave a record with codes that its columns don't declare.")
 
     def decode(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the codes per column of keys of shape (words, n); the inverse of `keys`."""
@@ -182,5 +193,8 @@ def _place(sizes: Sequence[int]) -> tuple[Placement, ...]:
         for size in reversed(members):
             strides.append(stride)
             stride *= size
-        placements.extend(Placement(word=word, stride=stride) for stride in reversed(strides))
+        placements.extend(
+            Placement(word=word, stride=stride, size=size)
+            for stride, size in zip(reversed(strides), members, strict=True)
+        )
     return tuple(placements)

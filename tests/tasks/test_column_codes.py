@@ -20,7 +20,7 @@ def coder() -> ColumnCoder:
     rows = [(value, f"class {place % 11}", "*") for place, value in enumerate(DOMAIN)]
     return ColumnCoder(
         column=MappedColumn(name="place", hierarchy=ValueHierarchy.from_rows(rows), level=1),
-        placement=Placement(word=0, stride=3),
+        placement=Placement(word=0, stride=3, size=1 << 40),
         reading=RecordReading(null_values=(NULL,)),
     )
 

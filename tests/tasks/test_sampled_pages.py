@@ -64,7 +64,9 @@ def table_of(records: int = RECORDS, seed: int = 1) -> pa.Table:
 
 def coder(name: str, word: int = 0) -> ColumnCoder:
     column = MappedColumn(name=name, hierarchy=EVERYTHING, level=0)
-    return ColumnCoder(column=column, placement=Placement(word=word, stride=STRIDE), reading=RecordReading())
+    return ColumnCoder(
+        column=column, placement=Placement(word=word, stride=STRIDE, size=1 << 40), reading=RecordReading()
+    )
 
 
 def codes_of(
