@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..accounting.kernel.ledger.charge import RECORDS
-from ..accounting.kernel.ledger.writer import open_writer
 from ..accounting.ledger.creation import create_ledger
+from ..accounting.ledger.ledger_writer import open_writer
 from ..flows.paths import StatePaths
 from ..mechanisms.kernel.amounts import amount_shown
 from .terminal.tables import FactTable

@@ -16,7 +16,7 @@ from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal,
 
 if TYPE_CHECKING:
     from ..accounting.kernel.ledger.ledger_state import Stage
-    from ..accounting.kernel.ledger.lookup import ReleaseState
+    from ..accounting.ledger.lookup import ReleaseState
     from ..flows.paths import StatePaths
     from ..flows.prepare import PreparedRelease
     from .schemas.outputs import ListedRelease
@@ -142,7 +142,7 @@ def _told(
 
 def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | None, str]:
     """As `cost_so_far`, after every other writer has ended, such as a lost connection's commit."""
-    from ..accounting.kernel.ledger.writer import open_writer
+    from ..accounting.ledger.ledger_writer import open_writer
     from ..flows.unfinished import cost_so_far
 
     try:

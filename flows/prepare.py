@@ -34,11 +34,10 @@ from ..accounting.kernel.keys.private_store import (
 )
 from ..accounting.kernel.ledger.charge import charged_price
 from ..accounting.kernel.ledger.entry_types import ChargedPrice
-from ..accounting.kernel.ledger.lookup import DatasetState, needs_no_secrets
-from ..accounting.kernel.ledger.violation import Violation
+from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
-from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..tasks.request import Output, Request
 from .charged_request import as_charged, request_of_series, series_and_part
 from .columns import pays_for_any_draw
@@ -383,7 +382,7 @@ def layout_of_copy(request: Request, copy: Path) -> SourceLayout:
 
 def release_violation(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
-) -> Violation | None:
+) -> Refusal | None:
     """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
     if state is not None:
         return _resume_violation(state, request, series=series)
@@ -408,42 +407,39 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
     return request.dataset if series is None else reader.series(series).registered.dataset
 
 
-def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Violation | None:
+def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Refusal | None:
     """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
-        return Violation(
+        return AccountantRefused(
+            f"release id '{state.release_id}' was abandoned.",
             cause="release-abandoned",
-            what=f"release id '{state.release_id}' was abandoned.",
-            where="",
             remedy="Run again with another release id.",
         )
     paid_by = None if state.charge.series is None else state.charge.series.name
     if paid_by != series:
-        return Violation(
-            cause="other-series",
-            what=f"release id '{state.release_id}' belongs to "
+        return AccountantRefused(
+            f"release id '{state.release_id}' belongs to "
             + ("no series." if paid_by is None else f"the series '{paid_by}'."),
-            where="",
+            cause="other-series",
             remedy="Run it as it was charged, or run with another release id.",
         )
     if state.charge.spec_digest != request.digest:
-        return Violation(
+        return AccountantRefused(
+            f"release id '{state.release_id}' belongs to another specification.",
             cause="other-specification",
-            what=f"release id '{state.release_id}' belongs to another specification.",
-            where="",
             remedy="Restore that specification, or run with another release id.",
         )
     return None
 
 
-def _refuse(violation: Violation, *, state_paths: StatePaths, release_id: str, dataset: str | None) -> NoReturn:
+def _refuse(refusal: Refusal, *, state_paths: StatePaths, release_id: str, dataset: str | None) -> NoReturn:
     """Refuse, with a record of it where it is known whose budget was asked."""
     if dataset is None:
-        raise violation.refusal
+        raise refusal
     from ..tasks.stages.charge import open_writer, refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
-        violation,
+        refusal,
         opened=partial(open_writer, state_paths.ledger_url, anchoring=state_paths.anchoring),
         release_id=release_id,
         dataset=dataset,

@@ -14,7 +14,7 @@ from sqlalchemy import make_url
 
 from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_not_held
 from ..accounting.kernel.ledger.ledger_state import Stage
-from ..accounting.kernel.ledger.lookup import ReleaseState
+from ..accounting.ledger.lookup import ReleaseState
 from ..accounting.ledger.reader import LedgerReader, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal

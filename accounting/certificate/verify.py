@@ -275,12 +275,8 @@ def _filter_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     """What does not hold of what a certificate says of a filter budget, with every figure computed again."""
     if "filter_budget" not in certificate:
         return ()
-    from ..kernel.ledger.filter_budget import (  # numerics, for filters alone
-        FilterBudget,
-        accounting_faults,
-        charge_faults,
-        share_of,
-    )
+    from ..kernel.ledger.filter_budget import FilterBudget, accounting_faults, charge_faults
+    from ..ledger.filter_accounting import share_of
 
     stated, guarantee = certificate["filter_budget"], certificate["guarantee"]
     charge = stated["charge"]

@@ -16,10 +16,11 @@ from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..kernel.keys.private_files import open_given
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..kernel.ledger.charge import DatasetContext, enforced_unit
+from ..kernel.ledger.charge import enforced_unit
 from ..kernel.ledger.entry_types import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..kernel.ledger.entry_values import amount_text
 from ..kernel.prices.registry import kind_of, kind_of_record, mechanism_of_record
+from ..ledger.lookup import DatasetContext
 
 if TYPE_CHECKING:
     from ...mechanisms.kinds.biased_sampling import InclusionColumn
@@ -137,7 +138,7 @@ def _filtered(context: DatasetContext) -> tuple[FilterDatasetAdded, FilterCharge
     added, taken = context.filter_budget, context.filter_charge
     if added is None or taken is None:
         return None
-    from ..kernel.ledger.filter_budget import share_of  # numerics that other certificates do without
+    from ..ledger.filter_accounting import share_of  # numerics that other certificates do without
 
     return added, taken, share_of(taken, added.accounting)
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy import cli
 from crowdblend.flows.paths import StatePaths

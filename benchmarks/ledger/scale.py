@@ -23,12 +23,12 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.chain import Head
-from crowdblend.accounting.kernel.ledger.database import open_store
-from crowdblend.accounting.kernel.ledger.tables import STREAMED, entry
+from crowdblend.accounting.kernel.ledger.database import STREAMED, entry
+from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.kernel.ledger.transactions import last_place
-from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import open_reader
 from sqlalchemy import select
 

@@ -117,7 +117,7 @@ def token() -> None:
 @AS_JSON
 def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) -> None:
     """Let somebody look; prints the token once, and the ledger keeps its digest alone."""
-    from ...accounting.kernel.ledger.writer import open_writer
+    from ...accounting.ledger.ledger_writer import open_writer
 
     state_paths, today = resolve_paths(ledger_url=ledger_url), _today()
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
@@ -169,7 +169,7 @@ def list_tokens(ledger_url: str | None, as_json: bool) -> None:
 @LEDGER
 def revoke(name: str, ledger_url: str | None) -> None:
     """Revoke a token by its NAME or id; it opens nothing from the next request on."""
-    from ...accounting.kernel.ledger.writer import open_writer
+    from ...accounting.ledger.ledger_writer import open_writer
 
     state_paths = resolve_paths(ledger_url=ledger_url)
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:

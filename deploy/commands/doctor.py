@@ -176,7 +176,7 @@ def _leftovers(places: StatePaths) -> Check:
 def _keys_without_use(places: StatePaths) -> Iterator[str]:
     """The releases that are closed or were never charged, and whose keys or copies of records are still there."""
     from ...accounting.kernel.keys.private_store import releases_with_secrets
-    from ...accounting.kernel.ledger.lookup import needs_no_secrets
+    from ...accounting.ledger.lookup import needs_no_secrets
     from ...accounting.ledger.private_store_inspection import is_held
     from ...accounting.ledger.reader import open_reader
 

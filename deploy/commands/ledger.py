@@ -593,7 +593,7 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
 
 def _warn_of_second_ledger(state_paths: StatePaths) -> None:
     """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
-    from ...accounting.kernel.ledger.database import locate
+    from ...accounting.ledger.opening import locate
 
     _, shown = locate(state_paths.ledger_url)
     click.echo(

@@ -17,9 +17,9 @@ from rich.table import Table
 
 from ...accounting.kernel.ledger.charge import SeriesRegistration
 from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, FilterAccounting
-from ...accounting.kernel.ledger.lookup import DatasetState, SeriesState
-from ...accounting.kernel.ledger.writer import open_writer
 from ...accounting.ledger.creation import create_ledger, ledger_exists
+from ...accounting.ledger.ledger_writer import open_writer
+from ...accounting.ledger.lookup import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.unfinished import abandon_release
@@ -420,7 +420,7 @@ def _accounting(
             where="--accounting",
             remedy="Leave --accounting out.",
         )
-    from ...accounting.kernel.ledger.filter_budget import propose_accounting  # numerics that other budgets do without
+    from ...accounting.ledger.filter_accounting import propose_accounting  # numerics that other budgets do without
     from ...accounting.theory.planning.filter_terms import EXPECTED
 
     expected = tuple(_expected(expect))

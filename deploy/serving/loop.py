@@ -39,8 +39,8 @@ from prefect.states import Completed, Crashed
 from prefect.types.entrypoint import EntrypointType
 
 from ...accounting.kernel.keys.private_store import PrivateStore
-from ...accounting.kernel.ledger.database import LEDGER_AWAY
 from ...accounting.kernel.ledger.ledger_state import Stage
+from ...accounting.ledger.opening import LEDGER_AWAY
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
 from ...flows.unfinished import cost_so_far

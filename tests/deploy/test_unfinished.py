@@ -14,7 +14,7 @@ from crowdblend.deploy import api
 
 KILLED = """
 import os, signal, sys
-from crowdblend.accounting.kernel.ledger.writer import LedgerWriter
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.deploy import cli
 from crowdblend.tasks.stages import count
 def killed(*_, **__):

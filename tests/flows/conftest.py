@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
-from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError

@@ -17,7 +17,7 @@ from unittest import mock
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.tables import database_objects
+from crowdblend.accounting.ledger.schema import database_objects
 from crowdblend.deploy.cli import main
 from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool

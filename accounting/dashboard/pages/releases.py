@@ -14,11 +14,11 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
 from ....mechanisms.kinds.mixed_series import MixedSeries
 from ...certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
-from ...kernel.ledger.charge import DatasetContext
 from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
 from ...kernel.ledger.entry_values import amount_text
 from ...kernel.ledger.ledger_state import Release
 from ...kernel.prices.registry import mechanism_of_record
+from ...ledger.lookup import DatasetContext
 from ..views.certificates import CertificateStage, MapOfColumns, columns_of, stages_of, told_of
 from ..views.pictures import Curve, curve_of
 from ..views.rows import Page, ReleaseRow, Row, described, draws_sample, release_rows

@@ -25,8 +25,8 @@ from ....accounting.certificate.verify import check_certificate, read_certificat
 from ....accounting.certificate.write import has_own_rates
 from ....accounting.kernel.keys.private_store import PrivateStore
 from ....accounting.kernel.ledger.charge import enforced_unit
-from ....accounting.kernel.ledger.writer import open_writer
 from ....accounting.kernel.prices.registry import mechanism_of_record
+from ....accounting.ledger.ledger_writer import open_writer
 from ....accounting.ledger.private_store_inspection import remembered_facts
 from ....accounting.ledger.reader import open_reader
 from ....accounting.templating import environment

@@ -13,12 +13,12 @@ from crowdblend.accounting.dashboard.views.state import DashboardState, Follower
 from crowdblend.accounting.dashboard.work import PENDING, ChainState, JobQueue
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.kernel.ledger.database import open_store
 from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.kernel.prices.renyi import RULE, FilterTerms
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 DELTA = Decimal("1e-6")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.chain import Head
+from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.ledger import creation
 from crowdblend.accounting.ledger.creation import begin_anchor, create_ledger
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.chain import Head
-from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.ledger.anchor_check import AnchorCheck, check_anchor
 from crowdblend.accounting.ledger.creation import begin_anchor
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER, OTHER = "a" * 64, "b" * 64

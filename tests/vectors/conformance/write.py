@@ -24,9 +24,8 @@ from typing import Any
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.anchor import line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.chain import GENESIS, Head, link_hash
-from crowdblend.accounting.kernel.ledger.charge import DatasetContext, ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, Head, bytes_of_entry, link_hash
 from crowdblend.accounting.kernel.ledger.entry_types import (
     BudgetRaised,
     DataAccess,
@@ -53,6 +52,7 @@ from crowdblend.accounting.ledger.checkpoint import (
     note,
     origin_of,
 )
+from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.contributions import LAYOUTS
