@@ -22,7 +22,7 @@ from ..kernel.ledger.entry_values import amount_text
 from ..kernel.prices.registry import kind_of, kind_of_record, mechanism_of_record
 
 if TYPE_CHECKING:
-    from ...mechanisms.kinds.biased_sampling import InclusionColumn
+    from ...mechanisms.inclusion import InclusionColumn
 
 __all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
 __all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "output_files", "pays_for"]

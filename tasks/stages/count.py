@@ -16,6 +16,7 @@ from ...accounting.kernel.ledger.charge import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness
+from ...mechanisms.kernel.protection import Protection
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap
@@ -64,13 +65,13 @@ def count_stage(
     *,
     work: ReleaseWork,
     count: Callable[[], Exact],
-    protect: Callable[[Exact], Any],
+    protection: Protection[Exact, Any],
     draw: StoredDraw | None,
     finish: Callable[[Any], Publication],
 ) -> Publication:
     """Count, protect the counts, and give what may be published, whatever the kind of the release.
 
-    PRIVACY: exact counts go from `count` to `protect` and nowhere else. Where noise is drawn its result is stored
+    PRIVACY: exact counts go from `count` to the protection and nowhere else. Where noise is drawn its result is stored
     before it is used, and a retry takes it: it is what is published. An attempt that ends before has given nothing
     away. Counts of files that were changed or exchanged while they were read may have a person twice: they are
     never protected (docs/decisions/0023-bound-readings.md).
@@ -78,7 +79,7 @@ def count_stage(
     Args:
         work: the release.
         count: counts the records exactly.
-        protect: gives of exact counts what may be published: suppressed, or with noise.
+        protection: gives of exact counts what may be published: suppressed, or with noise.
         draw: where the noisy numbers stand; None where nothing is drawn, so that a retry gives the same.
         finish: makes the table.
 
@@ -87,10 +88,10 @@ def count_stage(
             stored.
     """
 
-    def protected() -> Any:  # noqa: ANN401 - what the kind's `protect` gives
+    def protected() -> Any:  # noqa: ANN401 - what the kind's protection gives
         counts = count()
         require_as_listed(work.layout.source.files)
-        return protect(counts)
+        return protection.protect(counts, randomness=work.randomness)
 
     return finish(protected() if draw is None else draw_once(draw, protected, folder=work.folder))
 
@@ -212,7 +213,7 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, selection: Selection, work
     lattice, epsilon, threshold = choice.lattice, selection.epsilon, selection.threshold
     if choice.draw != "walk":
         if lattice.stages > 1:
-            from ...mechanisms.kinds.deletion import chain_scores  # of deletion releases alone
+            from ...mechanisms.map_selection.chains import chain_scores  # of deletion releases alone
 
             scored = chain_scores(counts, lattice=lattice, threshold=threshold, on_progress=work.on_progress)
         else:
