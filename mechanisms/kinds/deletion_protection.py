@@ -111,7 +111,7 @@ def published_stages(
     levels: Sequence[int],
     margins: Sequence[Margin],
 ) -> tuple[list[GroupCounts], list[NDArray[np.int64]]]:
-    """Return what each stage publishes, and the noisy cells of each margin.
+    """Return what each stage publishes, and the noisy cells of each margin, arrays of shape (cells,).
 
     The numbers are the drawn levels, where they are drawn, and for each stage the number of its groups, their keys word
     by word, and their records; then all cells.

@@ -161,7 +161,12 @@ def outlier_private_counts(counts: NDArray[np.int64], mechanism: OutlierPrivateH
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistogramProtection:
-    """The published count of every cell of a declared partition, whose cells are the groups of the layout."""
+    """The published count of every cell of a declared partition.
+
+    Args:
+        mechanism: the release.
+        layout: of the partition's columns, whose groups are the cells.
+    """
 
     mechanism: SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram
     layout: KeyLayout

@@ -32,6 +32,9 @@ class ReportsProtection:
 
     PRIVACY: the number of reports is public under replacement, the relation of every price of reports. Whether an
     honest device's report can be read doesn't depend on what its person answered, so neither does success.
+
+    Args:
+        mechanism: what each device did, or the counts of all reports.
     """
 
     mechanism: CountMeanSketch | KRandomization | OutcomeCounts

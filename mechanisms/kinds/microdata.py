@@ -137,7 +137,12 @@ def suppress(keys: NDArray[np.int64], counts: NDArray[np.int64], k: int) -> Grou
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Suppression:
-    """What microdata publish of counts: the groups of at least k sampled records; nothing is drawn."""
+    """What microdata publish of counts: the groups of at least k sampled records; nothing is drawn.
+
+    Args:
+        mechanism: the release.
+        layout: of the released columns.
+    """
 
     mechanism: Microdata
     layout: KeyLayout
