@@ -27,7 +27,7 @@ from ..tasks.stages.charge import LedgerWriter, begin_reading, close, open_write
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
 from .prepare import PreparedRelease, layout_of_copy
-from .releases.kind import Observer, release_kind
+from .releases.kind import Observer, drawn_levels, release_kind
 
 __all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
 
@@ -163,14 +163,14 @@ def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tu
     """The map that the records were read with, and what may be published."""
     kind = release_kind(request.kind)
     generalization = kind.count_columns(request, work, observer)
-    draw = None
-    if kind.draws is not None:
-        draw = noise_draw(request, fits=partial(kind.draws, request), sample_id=work.receipt.sample_id)
+    protection, draw = kind.protection(request, drawn_levels(request, work)), None
+    if protection.drawn:
+        draw = noise_draw(request, fits=protection.fits, sample_id=work.receipt.sample_id)
     with observer.stage("count"):
         return generalization, count_stage(
             work=work,
             count=partial(kind.count, request, work, generalization),
-            protect=partial(kind.protect, request, work),
+            protection=protection,
             draw=draw,
         )
 

@@ -23,7 +23,7 @@ from ..kernel.prices.registry import kind_of, kind_of_record, mechanism_of_recor
 from ..ledger.lookup import DatasetContext
 
 if TYPE_CHECKING:
-    from ...mechanisms.kinds.biased_sampling import InclusionColumn
+    from ...mechanisms.inclusion import InclusionColumn
 
 __all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
 __all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "pays_for"]
