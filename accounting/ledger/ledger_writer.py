@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
@@ -172,6 +173,18 @@ class LedgerWriter(ReleaseWriter):
             entry = charge.entry_at(None if charge.series is None else 1)
         with self._refusal_kept(entry):
             return super().charge(charge)
+
+    @contextmanager
+    def refusals_kept(self, charge: ReleaseCharge) -> Iterator[None]:
+        """Record the accountant's refusal of a charge that is made inside, and tell it in words.
+
+        Args:
+            charge: what is charged, whatever its samples are called.
+        """
+        with _well_formed():
+            entry = replace(charge, sample_id="0" * 64).entry_at(None if charge.series is None else 1)
+        with _well_formed(), self._refusal_kept(entry):
+            yield
 
     @contextmanager
     def _refusal_kept(self, entry: ReleaseCharged | SeriesRegistered) -> Iterator[None]:

@@ -25,6 +25,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ..inputs.list import SourceLayout
 from ..kernel.counting import (
     BlockCounts,
+    Counting,
     CountJob,
     KeySource,
     add_block_counts,
@@ -48,9 +49,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUPS_AT_ONCE",
+    "block_counts",
     "count_chunks",
     "count_job",
     "counting_graph",
+    "counting_of",
     "counts_of_frame",
     "frame_of_counts",
     "group_counts",
@@ -179,17 +182,39 @@ def count_job(
     Raises:
         ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
-    source = FileSource(columns=generalization.columns, reading=reading, person=None if limit is None else limit.column)
+    counting = counting_of(generalization, reading=reading, rate=rate, limit=limit)
     return CountJob(
         release_id=release_id,
         token=uuid.uuid4().hex,
         sample_id=sample_id,
-        layout=generalization.layout,
+        layout=counting.layout,
         rate=rate,
-        source=source,
+        source=counting.source,
         key_source=key_source,
         limit=limit,
     )
+
+
+def counting_of(
+    generalization: GeneralizationMap,
+    *,
+    reading: RecordReading,
+    rate: Decimal | None,
+    limit: ContributionLimit | None,
+    rates: tuple[Decimal, ...] | None = None,
+) -> Counting:
+    """Return how files are counted by a map.
+
+    Args:
+        generalization: the map.
+        reading: how the records are read.
+        rate: of the sample; None counts every record.
+        limit: how many records of a person count; None where all do.
+        rates: of each code of the map's last column, where that says the rate of each record.
+    """
+    person = None if limit is None else limit.column
+    source = FileSource(columns=generalization.columns, reading=reading, person=person)
+    return Counting(layout=generalization.layout, source=source, rate=rate, limit=limit, rates=rates)
 
 
 def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:
@@ -232,9 +257,18 @@ def merged_counts(partial: dd.DataFrame, *, split_every: int = _SPLIT_EVERY) -> 
 def group_counts(
     chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, on_progress: OnProgress | None = None
 ) -> GroupCounts:
-    """Count the sampled records of every group.
+    """Count the sampled records of every group, as `block_counts`, and see that every block is counted once."""
+    total = block_counts(chunks, job=job, executor=executor, on_progress=on_progress)
+    require_every_block(total.blocks, chunks)
+    return total.counts
 
-    PRIVACY: the result still has the groups below the threshold; it goes to `suppress` and nowhere else.
+
+def block_counts(
+    chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, on_progress: OnProgress | None = None
+) -> BlockCounts:
+    """Return the counts of the sampled records of every group, and the blocks that they were counted from.
+
+    PRIVACY: the result still has the groups below the threshold; it goes to the gate and nowhere else.
 
     Args:
         chunks: as `plan_chunks`.
@@ -246,7 +280,11 @@ def group_counts(
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
     if not chunks:
-        return empty_counts(job.layout.key_words)
+        return BlockCounts(empty_counts(job.layout.key_words), np.empty(0, dtype=np.int64))
+    if job.limit is not None:
+        from .person_counts import person_counts  # of releases with such a limit alone
+
+        return person_counts(chunks, job=job, executor=executor, on_progress=on_progress)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
         groups, total = group_chunks(chunks), (list[GroupCounts](), list[NDArray[np.int64]]())
@@ -256,13 +294,10 @@ def group_counts(
             graph, last = counting_graph(those, job=job, total=total)
             total = computed_on_threads(graph, last, executor=executor, on_progress=told)
         counts, blocks = total
-        require_every_block(np.concatenate(blocks), chunks)
-        return _joined(counts)
+        return BlockCounts(_joined(counts), np.concatenate(blocks))
     shared = shared_chunks(chunks, workers=tasks_at_once(executor))
     frame = merged_counts(partial_counts(shared, job=job))
-    sum_of_all = unmarked(counts_of_frame(computed(frame, executor=executor, on_progress=on_progress)))
-    require_every_block(sum_of_all.blocks, chunks)
-    return sum_of_all.counts
+    return unmarked(counts_of_frame(computed(frame, executor=executor, on_progress=on_progress)))
 
 
 def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tuple[int, int, int]) -> None:

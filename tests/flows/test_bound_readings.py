@@ -124,7 +124,7 @@ def once_all_is_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], 
                 waiting.pop()()
             return counts
 
-        monkeypatch.setattr(count, "group_counts", counted)
+        monkeypatch.setattr(count, "block_counts", counted)
 
     return arrange
 
