@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PreparedRelease",
     "Scheduled",
+    "destroy_what_is_left",
     "layout_of_copy",
     "layout_of_source",
     "prepare",
@@ -173,7 +174,7 @@ def prepare(
         state_paths.anchoring.keys.current()
         reader.require_anchored(state_paths.anchoring)
         if store is not None:
-            _destroy_what_is_left(reader, state_paths, store)
+            destroy_what_is_left(reader, state_paths)
         state = None if release_id is None else reader.release(release_id)
         if ad_hoc is None:
             own = reader.series(str(series))
@@ -234,13 +235,22 @@ def _private_store(home: Path, *, dry: bool) -> PrivateStore | None:
     return None
 
 
-def _destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths, store: PrivateStore) -> None:
-    """Destroy keys and copies of records that a killed process has left of releases which need none any more."""
+def destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:
+    """Destroy keys and copies of records that a killed process has left of releases which need none any more.
+
+    Args:
+        reader: the ledger.
+        state_paths: where the ledger and the private store lie.
+
+    Raises:
+        InputRefused: the private store can't be used.
+    """
     with_secrets = releases_with_secrets(state_paths.home, ledger_id=reader.ledger_id)
     if waiting := [name for name in with_secrets if needs_no_secrets(reader.release(name))]:
         from ..tasks.stages.charge import destroy_secrets  # most runs find nothing
 
         url, anchoring = state_paths.ledger_url, state_paths.anchoring
+        store = PrivateStore(state_paths.home)
         destroy_secrets(waiting, ledger_url=url, anchoring=anchoring, reader=reader, store=store)
 
 

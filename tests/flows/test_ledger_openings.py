@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.kernel.ledger import database
+from crowdblend.accounting.ledger import opening as database
 
 
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the ledger is opened for, in order."""
-    real, found = database.open_database, []
+    real, found = database.open_at, []
 
-    def open_database(url: str, *, read_only: bool, creating: bool = False) -> database.Store:
+    def open_at(url: str, *, read_only: bool, creating: bool = False) -> database.Store:
         found.append("looking" if read_only else "writing")
         return real(url, read_only=read_only, creating=creating)
 
-    monkeypatch.setattr(database, "open_database", open_database)
+    monkeypatch.setattr(database, "open_at", open_at)
     return found
 
 

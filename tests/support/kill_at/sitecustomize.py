@@ -22,6 +22,7 @@ STEPS = {
     "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
     "publish": ("crowdblend.tasks.kernel.publication", "", "bring_into_view"),
+    "closed": ("crowdblend.accounting.kernel.keys.private_store", "ReleaseFolder", "destroy_key"),
     "close": (
         "crowdblend.accounting.ledger.ledger_writer",
         "LedgerWriter",
