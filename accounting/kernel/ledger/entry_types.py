@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from ....mechanisms.kernel.errors import InputRefused
 from ..prices.registry import mechanism_of_record
 from .entry_values import check_field, require_digest, require_name, require_series_name
-
-if TYPE_CHECKING:
-    from ....mechanisms.kinds.mixed_series import MixedSeries
 
 __all__ = [
     "MIXED",
@@ -161,7 +158,7 @@ class SeriesRegistered(ChargeHeader, Record):
 
     def __post_init__(self) -> None:
         Record.__post_init__(self)  # `super()` doesn't know a class with slots
-        require_series_name(self.series)
+        require_series_name(self.series, "series' name")
 
     @property
     def of_filter(self) -> FilterCharge | None:
@@ -169,12 +166,12 @@ class SeriesRegistered(ChargeHeader, Record):
         return self.filter_charge if isinstance(self, SeriesRegisteredToFilter) else None
 
     @property
-    def mixed(self) -> MixedSeries | None:
-        """Its parts where its mechanisms differ; None for a series of one mechanism, and where they can't be read."""
+    def mixed(self) -> Any:  # noqa: ANN401
+        """Its `MixedSeries` where its mechanisms differ; None for one of one mechanism, and where it can't be read."""
         if dict(self.mechanism).get("kind") != MIXED:
             return None
         try:
-            return cast("MixedSeries", mechanism_of_record(dict(self.mechanism)))
+            return mechanism_of_record(dict(self.mechanism))
         except InputRefused:
             return None  # which has no price either
 
@@ -217,7 +214,7 @@ class SeriesPlace(Record):
 
     def __post_init__(self) -> None:
         Record.__post_init__(self)
-        require_series_name(self.name)
+        require_series_name(self.name, "series' name")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
