@@ -23,7 +23,7 @@ from ..kernel.prices.registry import kind_of, kind_of_record, mechanism_of_recor
 from ..ledger.lookup import DatasetContext
 
 if TYPE_CHECKING:
-    from ...mechanisms.kinds.biased_sampling import InclusionColumn
+    from ...mechanisms.inclusion import InclusionColumn
 
 __all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
 __all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "pays_for"]
@@ -202,7 +202,7 @@ def map_fields(
     fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": list(_columns(generalization))}
     if choice is None:
         return fields
-    mechanism = mechanism_of_record(dict(charge.mechanism))
+    mechanism = charge.decoded_mechanism
     priced = priced_choice(mechanism)
     if priced is None:
         raise ValueError("the charge has paid for no choice of the map")
@@ -334,7 +334,7 @@ def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
         unit = "any one person's record" if charge.series is None else "any one person's records"
     else:
         unit = f"all of any one person's records, at most {count}{each},"
-    mechanism = mechanism_of_record(dict(charge.mechanism))
+    mechanism = charge.decoded_mechanism
     kind = kind_of(mechanism)
     done, rates = kind.statements.done(mechanism), OWN_RATES if has_own_rates(charge.sampler_layout) else ""
     if charge.series is not None:

@@ -195,7 +195,7 @@ def _part(charge: ReleaseCharged, context: DatasetContext) -> str | None:
 
 
 def _deleted(charge: ReleaseCharged) -> Deleted | None:
-    mechanism = mechanism_of_record(dict(charge.mechanism))
+    mechanism = charge.decoded_mechanism
     if not isinstance(mechanism, DeletionRelease):
         return None
     return Deleted(

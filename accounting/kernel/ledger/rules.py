@@ -189,7 +189,7 @@ def _sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     together (docs/decisions/0009-releases-without-a-sample.md).
     """
     try:
-        mechanism = mechanism_of_record(dict(charge.mechanism))
+        mechanism = charge.decoded_mechanism
     except InputRefused:
         return ()  # which has no price either, and that is said
     needed = kind_of(mechanism).samples(mechanism)

@@ -21,10 +21,9 @@ import pyarrow.compute as pc
 from jinja2 import Environment
 from markupsafe import Markup
 
-from ....accounting.certificate.verify import check_certificate, read_certificate
+from ....accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
 from ....accounting.certificate.write import has_own_rates
 from ....accounting.kernel.ledger.charge import enforced_unit
-from ....accounting.kernel.prices.registry import mechanism_of_record
 from ....accounting.keys.store_upkeep import open_private_store, remembered_facts
 from ....accounting.ledger.ledger_writer import open_writer
 from ....accounting.ledger.reader import open_reader
@@ -211,7 +210,7 @@ def _released(
     if not isinstance(request.mechanism, Microdata | DeletionRelease) or request.thinning is not None:
         raise InputRefused(NOT_REPORTED, where=str(spec))
     certificate = _certificate(release, request, state_paths)
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = certified_mechanism(certificate)
     if not isinstance(mechanism, Microdata | DeletionRelease) or has_own_rates(certificate["sampler_layout"]):
         raise InputRefused(NOT_REPORTED, where=str(release))
     return certificate, mechanism
