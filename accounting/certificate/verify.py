@@ -203,7 +203,7 @@ def _finding_if_unreadable(what: str) -> Callable[[Check], Check]:
     "its name, ids, digests, days, place in the ledger or what is published have no form that they could have"
 )
 def _form_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
-    require_release_id(certificate["release_id"])
+    require_release_id(certificate["release_id"], "release id")
     for name in ("name", "dataset", "code_version", "sampler_layout"):
         require_name(certificate[name], name)
     for name in ("sample_id", "code_sources"):
