@@ -14,6 +14,7 @@ import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task,
 from prefect import flow
 
 from .. import accounting, mechanisms, tasks
+from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
@@ -57,6 +58,7 @@ def run_flow(
     layout = prepared.layout
     if layout is None:
         raise ReleaseFailed("a release that is published already is not run again.")
+    folder = prepared.folder  # which a dry run hasn't
     if prepared.request.query is not None and isinstance(executor, DaskCluster):
         raise InputRefused(
             "a database's records are copied onto this machine, where no cluster's workers read them.",
@@ -78,7 +80,9 @@ def run_flow(
     )
     def release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, writer, executor=executor, randomness=randomness, observer=observer))
+        published.append(
+            _stages(prepared, layout, folder, writer, executor=executor, randomness=randomness, observer=observer)
+        )
 
     # PRIVACY: outside of the flow, since Prefect records the texts of what is raised in it.
     with open_writer(prepared.state_paths.ledger_url, anchoring=prepared.state_paths.anchoring) as writer:
@@ -89,6 +93,7 @@ def run_flow(
 def _stages(
     prepared: PreparedRelease,
     layout: SourceLayout,
+    folder: ReleaseFolder,
     writer: LedgerWriter,
     *,
     executor: Executor,
@@ -96,7 +101,7 @@ def _stages(
     observer: Observer,
 ) -> StagedRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
-    request, folder = prepared.request, prepared.folder
+    request = prepared.request
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
     paper = request.paper_price
     with observer.stage("charge"):

@@ -80,7 +80,7 @@ FAULTS = (
     Fault(
         name="chain-hash-skipped",
         what="an entry's hash doesn't cover the hash before it",
-        file="accounting/kernel/ledger/chain.py",
+        file="accounting/kernel/ledger/entry_codec.py",
         old="hashlib.sha256(LINK_DOMAIN + bytes.fromhex(previous) + position",
         new="hashlib.sha256(LINK_DOMAIN + bytes(32) + position",
         detectors=("pytest tests/accounting/ledger/test_ledger_chain.py",),

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from ...accounting.certificate.verify import certified_mechanism
 from ...accounting.certificate.write import sha256_of_file
-from ...accounting.kernel.prices.registry import mechanism_of_record
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.hierarchies.codebook import ColumnCodebook, codebook
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, expected_deletion, largest_deletion
@@ -267,7 +267,7 @@ def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> Deleti
     """The mechanism whose weights a column has; None where the column has none."""
     if name != "weight" or stem != "data":
         return None
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = certified_mechanism(certificate)
     return mechanism if isinstance(mechanism, DeletionRelease) else None
 
 

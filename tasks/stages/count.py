@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
@@ -95,7 +94,7 @@ def count_stage(
     def once(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the kind's protection gives
         return make() if draw is None else draw_once(draw, make, folder=work.folder)
 
-    return protect(exact, partial(protection.protect, randomness=work.randomness), once=once)
+    return protect(exact, protection, randomness=work.randomness, once=once)
 
 
 def exact_counts(
