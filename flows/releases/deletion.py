@@ -35,12 +35,12 @@ from ...mechanisms.kinds.deletion import (
     SelectedDeletion,
     expected_deletion,
     largest_deletion,
-    record_weights,
 )
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.margins import Margin
 from ...mechanisms.map_selection.choice import Levels, MapChoice
 from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.record_weights import record_weights
 from ...tasks.request import Request
 from ..columns import declared_chain, declared_choice, exponential_draws
 from ..margins import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
