@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import date
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ...accounting.kernel.keys.anchor import Anchoring
 from ...accounting.kernel.keys.private_store import KeyRef, PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt, ReleaseCharge
-from ...accounting.kernel.ledger.entry_types import ReleaseCharged
-from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from ...accounting.kernel.ledger.charge import Receipt, charged_price
+from ...accounting.kernel.ledger.entry_codec import sorted_fields
+from ...accounting.kernel.ledger.entry_types import ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace
+from ...accounting.kernel.prices.registry import mechanism_record
+from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer, well_formed
 from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
 from ...accounting.ledger.reader import LedgerReader, ReleaseState
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
@@ -103,18 +105,20 @@ def reserve(
     day = None if request.source_day is None else request.source_day.isoformat()
     of_delivery = {"delivery": None if delivery is None else folder.fingerprint(delivery), "source_day": day}
     folder.remember({**binding, **of_delivery, "table_version": table_version, "copy": None})
-    charge = _charge_of(
-        request,
-        release_id=release_id,
-        sample_id=sample_commitment(key.load()),
-        selection_sample_id=selection_sample_id,
-        code_version=code_version,
-        today=today,
-        series=series,
-        epsilon_paper=epsilon_paper,
-    )
+    with well_formed():
+        entry = _charge_of(
+            request,
+            release_id=release_id,
+            sample_id=sample_commitment(key.load()),
+            selection_sample_id=selection_sample_id,
+            code_version=code_version,
+            today=today,
+            series=series,
+            epsilon_paper=epsilon_paper,
+        )
+    rows_per_person = request.price.rows_per_person
     try:
-        receipt = writer.charge(charge)
+        receipt = writer.charge(entry, rows_per_person=rows_per_person, unit=request.unit, part=request.part)
     except AccountantRefused:
         folder.destroy_key()
         raise
@@ -137,26 +141,27 @@ def _charge_of(
     today: date,
     series: str | None,
     epsilon_paper: Decimal | None,
-) -> ReleaseCharge:
-    return ReleaseCharge(
-        release_id=release_id,
-        label=request.label,
-        dataset=request.dataset,
-        sample_id=sample_id,
-        mechanism=request.mechanism,
-        price=request.price,
-        epsilon_paper=epsilon_paper,
-        spec_digest=request.digest,
-        map_digest=request.map_digest,
-        code_version=code_version,
-        sampler_layout=_sampler_layout(request),
-        day=today,
-        series=series,
-        series_digest=request.series_digest,
-        selection_sample_id=selection_sample_id,
-        part=request.part,
-        unit=request.unit,
-    )
+) -> ReleaseCharged:
+    """The entry of the charge, whose number in a series the ledger chooses."""
+    place = None if series is None else SeriesPlace(name=series, number=1, spec_digest=request.series_digest)
+    values: dict[str, Any] = {
+        "release_id": release_id,
+        "label": request.label,
+        "dataset": request.dataset,
+        "sample_id": sample_id,
+        "mechanism": sorted_fields(mechanism_record(request.mechanism)),
+        "price": charged_price(request.price),
+        "epsilon_paper": epsilon_paper,
+        "spec_digest": request.digest,
+        "map_digest": request.map_digest,
+        "code_version": code_version,
+        "sampler_layout": _sampler_layout(request),
+        "day": today,
+        "series": place,
+    }
+    if selection_sample_id is None:
+        return ReleaseCharged(**values)
+    return ReleaseChargedTwoSamples(selection_sample_id=selection_sample_id, **values)
 
 
 def _lost(key: KeyRef, sample_id: str | None) -> bool:
