@@ -154,7 +154,7 @@ def _plan(prepared: PreparedRelease, layout: SourceLayout, folder: ReleaseFolder
     request, paper = prepared.request, prepared.request.paper_price
     delivery = delivery_bytes(layout.source)
     return Plan(
-        charge=charge_of(
+        entry=charge_of(
             request,
             release_id=prepared.release_id,
             series=prepared.series,
@@ -162,8 +162,10 @@ def _plan(prepared: PreparedRelease, layout: SourceLayout, folder: ReleaseFolder
             code_version=version("crowdblend"),
             day=datetime.now(UTC).date(),
         ),
+        rows_per_person=request.price.rows_per_person,
+        unit=request.unit,
+        part=request.part,
         digest=request.digest,
-        chooses_on_sample=request.selection_rate is not None,
         inputs=manifest_bytes(layout.source),
         output=request.output,
         software=software_digest(),

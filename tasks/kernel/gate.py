@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt, ReleaseCharge
-from ...accounting.kernel.ledger.entry_types import ReleaseCharged
+from ...accounting.kernel.ledger.charge import Receipt
+from ...accounting.kernel.ledger.entry_types import DatasetUnit, ReleaseCharged, ReleaseChargedTwoSamples
 from ...accounting.kernel.ledger.writer import ReleaseWriter
 from ...mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts
@@ -29,7 +29,10 @@ from .draws import StoredDraw, draw_once, noise_draw
 from .protected import ExactCounts, Protected, opened_for_choice, protect, seal_counts
 from .publication import Output, Rendered, StagedRelease, bring_into_view, remembered_release, stage_release
 
-__all__ = ["Gate", "JobOf", "Plan", "Step"]
+__all__ = ["UNNAMED", "Gate", "JobOf", "Plan", "Step"]
+
+UNNAMED = "0" * 64
+"""Stands in a plan's entry for the id of a sample that isn't drawn yet."""
 
 
 class Step(IntEnum):
@@ -53,18 +56,22 @@ class Plan:
     """What is fixed of a release before it is charged.
 
     Args:
-        charge: what is charged; the gate puts in the ids of the samples.
+        entry: of the charge; the gate puts in the ids of the samples, and the ledger the number in a series.
+        rows_per_person: how many records of a person its price covers.
+        unit: whose presence it hides.
+        part: its part of a series of different mechanisms, from 1; None elsewhere.
         digest: SHA-256 (hex) of all that decides what is released.
-        chooses_on_sample: whether the map is chosen on a fresh sample of its own.
         inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
         output: where the release is published.
         software: digest of all that the rest of the work depends on.
         facts: what else is kept privately with the release, JSON values by names.
     """
 
-    charge: ReleaseCharge
+    entry: ReleaseCharged
+    rows_per_person: int
+    unit: DatasetUnit
+    part: int | None
     digest: str
-    chooses_on_sample: bool
     inputs: bytes
     output: Output
     software: str
@@ -169,18 +176,21 @@ class Gate:
         # INVARIANT: this holds the ledger against its anchor: one that was set back may have forgotten that this sample
         # was read, so no key is destroyed before. It takes the writers' lock too: a charge of this id whose connection
         # was lost in the middle of its commit is in the ledger by now, or never will be.
-        if self._ledger.has_release(plan.charge.release_id):
+        if self._ledger.has_release(plan.entry.release_id):
             raise ReleaseFailed(
                 "this release was charged meanwhile, by an attempt that lost the database.", not_done=""
             )
         folder.destroy_key()
         folder.forget_draws()
-        sample, other = sample_commitment(folder.key.create(self._randomness).load()), None
-        if plan.chooses_on_sample:
+        entry = replace(plan.entry, sample_id=sample_commitment(folder.key.create(self._randomness).load()))
+        if isinstance(entry, ReleaseChargedTwoSamples):
             other = sample_commitment(folder.selection_key.create(self._randomness).load())
+            entry = replace(entry, selection_sample_id=other)
         folder.remember({**self._binding, **plan.facts})
         try:
-            self._receipt = self._ledger.charge(replace(plan.charge, sample_id=sample, selection_sample_id=other))
+            self._receipt = self._ledger.charge(
+                entry, rows_per_person=plan.rows_per_person, unit=plan.unit, part=plan.part
+            )
         except AccountantRefused:
             folder.destroy_key()
             raise
@@ -207,8 +217,8 @@ class Gate:
             AccountantRefused: it was never charged, or can't change any more.
         """
         self._enter(Step.PLANNED, Step.CHARGED)
-        receipt, entry = self._ledger.charged_before(self._plan.charge.release_id)
-        charge, folder, remembered = self._plan.charge, self._folder, self._folder.remembered()
+        receipt, entry = self._ledger.charged_before(self._plan.entry.release_id)
+        charge, folder, remembered = self._plan.entry, self._folder, self._folder.remembered()
         differs = {
             "the software's version": entry.code_version != charge.code_version,
             "the software or a library of it": "published" not in remembered

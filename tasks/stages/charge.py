@@ -8,18 +8,21 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import date
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ...accounting.kernel.keys.anchor import Anchoring
 from ...accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.charge import ReleaseCharge
-from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from ...accounting.kernel.ledger.charge import charged_price
+from ...accounting.kernel.ledger.entry_codec import sorted_fields
+from ...accounting.kernel.ledger.entry_types import ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace
+from ...accounting.kernel.prices.registry import mechanism_record
+from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer, well_formed
 from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
 from ...accounting.ledger.reader import LedgerReader, ReleaseState
 from ...accounting.ledger.refusals import worded
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal
 from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT
-from ..kernel.gate import Gate
+from ..kernel.gate import UNNAMED, Gate
 from ..request import Request
 from .stage import stage
 
@@ -55,7 +58,7 @@ def reserve(
         ReleaseFailed: the ledger failed, so that the charge may be in it.
     """
     if state is None:
-        with writer.refusals_kept(gate.plan.charge):
+        with writer.refusal_kept(gate.plan.entry):
             return reader.dataset_context(gate.charge())
     if changed := gate.resume():
         refuse(
@@ -87,8 +90,8 @@ def charge_of(
     epsilon_paper: Decimal | None,
     code_version: str,
     day: date,
-) -> ReleaseCharge:
-    """Return what a release is charged; the gate puts in the ids of its samples.
+) -> ReleaseCharged:
+    """Return the entry of a charge; the gate puts in the ids of the samples, and the ledger the number in a series.
 
     Args:
         request: what is asked for.
@@ -97,25 +100,30 @@ def charge_of(
         epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
         code_version: version of the software; a retry by another is refused.
         day: of the charge.
+
+    Raises:
+        InputRefused: a value that the ledger can't hold.
     """
-    return ReleaseCharge(
-        release_id=release_id,
-        label=request.label,
-        dataset=request.dataset,
-        sample_id="",
-        mechanism=request.mechanism,
-        price=request.price,
-        epsilon_paper=epsilon_paper,
-        spec_digest=request.digest,
-        map_digest=request.map_digest,
-        code_version=code_version,
-        sampler_layout=_sampler_layout(request),
-        day=day,
-        series=series,
-        series_digest=request.series_digest,
-        part=request.part,
-        unit=request.unit,
-    )
+    place = None if series is None else SeriesPlace(name=series, number=1, spec_digest=request.series_digest)
+    values: dict[str, Any] = {
+        "release_id": release_id,
+        "label": request.label,
+        "dataset": request.dataset,
+        "sample_id": UNNAMED,
+        "mechanism": sorted_fields(mechanism_record(request.mechanism)),
+        "price": charged_price(request.price),
+        "epsilon_paper": epsilon_paper,
+        "spec_digest": request.digest,
+        "map_digest": request.map_digest,
+        "code_version": code_version,
+        "sampler_layout": _sampler_layout(request),
+        "day": day,
+        "series": place,
+    }
+    with well_formed():
+        if request.selection_rate is None:
+            return ReleaseCharged(**values)
+        return ReleaseChargedTwoSamples(selection_sample_id=UNNAMED[::-1], **values)
 
 
 @stage("reading")
