@@ -305,7 +305,7 @@ def _given_noise(given: GivenSpec) -> DeletionNoise | None:
 
 def _layout(request: DeletionRequest) -> SourceLayout:
     """The files of records, which can't have more groups than there is memory for."""
-    from ...tasks.counting.group_counts import require_room
+    from ...tasks.counting.memory import require_room
 
     layout, choice = record_layout(request), request.recoding
     finest = (choice.lattice.map_of(choice.lattice.finest),) if isinstance(choice, MapChoice) else ()

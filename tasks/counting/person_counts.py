@@ -33,6 +33,7 @@ from ..kernel.counting import (
     unmarked,
 )
 from .chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
+from .count_frames import counts_of_frame, frame_of_counts, merged_counts
 from .executors import (
     DaskCluster,
     Executor,
@@ -43,7 +44,7 @@ from .executors import (
     computed_on_threads,
     tasks_at_once,
 )
-from .group_counts import counts_of_frame, frame_of_counts, merged_counts, room_bytes
+from .memory import room_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
