@@ -44,7 +44,7 @@ from crowdblend.accounting.ledger.reader import LedgerReader
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
-from crowdblend.flows import release
+from crowdblend.flows import release, software
 from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.spec import read_spec
 from crowdblend.flows.unfinished import abandon_release
@@ -294,7 +294,7 @@ def done(job: dict) -> dict:
 
 def main() -> None:
     changed_settings(flows=NO_HEARTBEATS).__enter__()
-    release.code_sources()  # which are read once in a process
+    software.sources_digest()  # which are read once in a process
     gc.collect()
     gc.freeze()  # what the forks share stays shared
     for line in sys.stdin:
