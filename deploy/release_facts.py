@@ -154,10 +154,11 @@ def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | No
 
 def _view(prepared: PreparedRelease) -> str:
     """Whether the output of a release that isn't closed is in its place."""
-    from ..tasks.stages.publish import remembered_release
+    from ..tasks.kernel.publication import remembered_release
+    from ..tasks.request import output_named
 
     try:
-        release = remembered_release(prepared.folder)
+        release = remembered_release(prepared.folder, place_of=output_named)
         if release is not None and release.in_view:
             return f"Its output is in view at {release.output}; the ledger doesn't have it as published yet."
     except (Refusal, OSError):
@@ -183,7 +184,7 @@ PREFECT_ABSENT = "Failed to reach API"
 
 
 def _unwritable(home: Path) -> InputRefused | None:
-    from ..accounting.kernel.keys.private_store import require_writable
+    from ..accounting.keys.store_upkeep import require_writable
 
     try:
         require_writable(home)
@@ -241,7 +242,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
         ledger_id: the ledger's id.
     """
     from ..accounting.certificate.verify import read_certificate
-    from ..accounting.ledger.private_store_inspection import remembered_facts
+    from ..accounting.keys.store_upkeep import remembered_facts
     from ..tasks.inputs.files import is_url
     from .terminal.tables import release_rows
 
@@ -287,8 +288,8 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
     Raises:
         InputRefused: the table can't be read.
     """
+    from ..tasks.kernel.publication import digest_of_file
     from ..tasks.readers.released_groups import read_released_table  # loads pyarrow
-    from ..tasks.stages.publish import digest_of_file
 
     if row["levels"] is None or not row["mechanism"]["kind"].startswith(("strongly-safe-", "epsilon-safe-")):
         return None

@@ -23,8 +23,9 @@ from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseF
 from ..mechanisms.map_selection.choice import MapChoice
 from ..mechanisms.recoding import TOLD_KEYS, told_sentences
 from ..tasks.kernel.draws import load_map
-from ..tasks.request import output_at
-from ..tasks.stages.publish import StagedRelease, certificate_of, remembered_release
+from ..tasks.kernel.publication import StagedRelease, remembered_release
+from ..tasks.request import output_at, output_named
+from ..tasks.stages.publish import certificate_of
 from .release_facts import charge_boundary, levels_text
 from .terminal.stages import Stages
 
@@ -98,7 +99,7 @@ def run_release(
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
         warn_of_metadata(prepared.remarks)
         if prepared.layout is None:
-            published = remembered_release(prepared.folder)
+            published = remembered_release(prepared.folder, place_of=output_named)
             if published is None:
                 raise AccountantRefused(
                     f"release '{prepared.release_id}' is published, but this private store knows nothing of it.",

@@ -7,8 +7,9 @@ from pathlib import Path, PurePath
 from ..accounting.kernel.keys.signing import SigningKeys
 from ..mechanisms.kernel.errors import InputRefused
 from ..tasks.inputs.files import is_url
+from ..tasks.kernel.publication import try_staging
 from ..tasks.request import ObjectPrefix, Output, Request
-from ..tasks.stages.publish import INSIDE_RELEASE, require_free, try_staging
+from ..tasks.stages.object_store import INSIDE_RELEASE, require_free
 
 __all__ = ["check_output", "output_name", "require_apart", "require_plain_name"]
 

@@ -23,17 +23,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..accounting.kernel.keys.private_store import (
-    PrivateStore,
-    ReleaseFolder,
+from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
+from ..accounting.kernel.ledger.charge import charged_price
+from ..accounting.kernel.ledger.entry_types import ChargedPrice
+from ..accounting.keys.store_upkeep import (
+    open_private_store,
     other_names_of_source,
     releases_with_secrets,
     require_not_held,
     require_output_not_held,
-    require_private,
 )
-from ..accounting.kernel.ledger.charge import charged_price
-from ..accounting.kernel.ledger.entry_types import ChargedPrice
 from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PreparedRelease",
     "Scheduled",
+    "destroy_what_is_left",
     "layout_of_copy",
     "layout_of_source",
     "prepare",
@@ -174,7 +174,7 @@ def prepare(
         state_paths.anchoring.keys.current()
         reader.require_anchored(state_paths.anchoring)
         if store is not None:
-            _destroy_what_is_left(reader, state_paths, store)
+            destroy_what_is_left(reader, state_paths)
         state = None if release_id is None else reader.release(release_id)
         if ad_hoc is None:
             own = reader.series(str(series))
@@ -229,19 +229,28 @@ def prepare(
 def _private_store(home: Path, *, dry: bool) -> PrivateStore | None:
     """Open the private store, made where there is none; a dry run only sees that nobody else can look into it."""
     if not dry:
-        return PrivateStore(home)
+        return open_private_store(home)
     if os.path.exists(home):
         require_private(home)
     return None
 
 
-def _destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths, store: PrivateStore) -> None:
-    """Destroy keys and copies of records that a killed process has left of releases which need none any more."""
+def destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:
+    """Destroy keys and copies of records that a killed process has left of releases which need none any more.
+
+    Args:
+        reader: the ledger.
+        state_paths: where the ledger and the private store lie.
+
+    Raises:
+        InputRefused: the private store can't be used.
+    """
     with_secrets = releases_with_secrets(state_paths.home, ledger_id=reader.ledger_id)
     if waiting := [name for name in with_secrets if needs_no_secrets(reader.release(name))]:
         from ..tasks.stages.charge import destroy_secrets  # most runs find nothing
 
         url, anchoring = state_paths.ledger_url, state_paths.anchoring
+        store = PrivateStore(state_paths.home)
         destroy_secrets(waiting, ledger_url=url, anchoring=anchoring, reader=reader, store=store)
 
 
@@ -253,7 +262,7 @@ def _of_its_day(
     dated = request.on_day(today)
     if dated is request or state is None:
         return dated
-    from ..accounting.ledger.private_store_inspection import remembered_facts  # of dated sources alone
+    from ..accounting.keys.store_upkeep import remembered_facts  # of dated sources alone
 
     charged = remembered_facts(home, ledger_id=reader.ledger_id, release_id=state.release_id).get("source_day")
     return dated if charged is None else request.on_day(date.fromisoformat(charged))
@@ -267,7 +276,7 @@ def _require_new_delivery(
     PRIVACY: that a release is missing is seen in public, so this follows from what was delivered when and from no
     record (docs/decisions/0025-deliveries.md).
     """
-    from ..accounting.ledger.private_store_inspection import remembered_facts  # of schedules alone
+    from ..accounting.keys.store_upkeep import remembered_facts  # of schedules alone
     from ..tasks.inputs.list import delivery_bytes
 
     delivery, last = delivery_bytes(layout.source), reader.last_published_of_series(series)
@@ -463,7 +472,7 @@ def _layout_as_charged(
         return layout_of_source(request)
     if folder is not None:
         return layout_of_source(request, charged=folder.remembered(), copy=folder.copy)
-    from ..accounting.ledger.private_store_inspection import copy_of_release, remembered_facts
+    from ..accounting.keys.store_upkeep import copy_of_release, remembered_facts
 
     known = {"ledger_id": reader.ledger_id, "release_id": state.release_id}
     return layout_of_source(request, charged=remembered_facts(home, **known), copy=copy_of_release(home, **known))
@@ -479,6 +488,6 @@ def _other_names(
     if folder is not None:
         own = folder.fingerprint(metadata)
         return other_names_of_source(home, fingerprint=own, ledger_id=reader.ledger_id, dataset=dataset)
-    from ..accounting.ledger.private_store_inspection import known_names_of_source
+    from ..accounting.keys.store_upkeep import known_names_of_source
 
     return tuple(name for name in known_names_of_source(home, metadata) if name != f"'{dataset}'")

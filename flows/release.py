@@ -20,13 +20,14 @@ from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
 from ..tasks.kernel.draws import noise_draw
-from ..tasks.request import Request
+from ..tasks.kernel.protected import Protected
+from ..tasks.kernel.publication import StagedRelease, remembered_release
+from ..tasks.request import Request, output_named
 from ..tasks.stages.charge import LedgerWriter, begin_reading, close, open_writer, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
-from ..tasks.stages.publish import StagedRelease, publish, remembered_release, write_output
-from ..tasks.stages.table import Publication
+from ..tasks.stages.publish import publish, write_output
 from .prepare import PreparedRelease, layout_of_copy
-from .releases.kind import Observer, release_kind
+from .releases.kind import Observer, drawn_levels, release_kind
 
 __all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
 
@@ -121,7 +122,7 @@ def _stages(
             today=datetime.now(UTC).date(),
             randomness=randomness,
         )
-        release = remembered_release(folder) if prepared.state is not None else None
+        release = remembered_release(folder, place_of=output_named) if prepared.state is not None else None
         if release is None:
             begin_reading(writer=writer, receipt=receipt)
             if request.query is not None:
@@ -137,15 +138,16 @@ def _stages(
             randomness=randomness,
             on_progress=observer.on_progress,
         )
-        generalization, publication = _run_count(request, work=work, observer=observer)
+        generalization, protected = _run_count(request, work=work, observer=observer)
         with observer.stage("publish"):
             release = write_output(
+                protected=protected,
                 receipt=receipt,
                 charge=charge,
                 context=context,
                 request=request,
                 generalization=generalization,
-                publication=publication,
+                finish=partial(release_kind(request.kind).finish, request, generalization),
                 folder=folder,
                 code_sources=sources,
                 signing=prepared.state_paths.anchoring.keys,
@@ -157,20 +159,19 @@ def _stages(
     return release
 
 
-def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Publication]:
+def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Protected]:
     """The map that the records were read with, and what may be published."""
     kind = release_kind(request.kind)
     generalization = kind.count_columns(request, work, observer)
-    draw = None
-    if kind.draws is not None:
-        draw = noise_draw(request, fits=partial(kind.draws, request), sample_id=work.receipt.sample_id)
+    protection, draw = kind.protection(request, drawn_levels(request, work)), None
+    if protection.drawn:
+        draw = noise_draw(request, fits=protection.fits, sample_id=work.receipt.sample_id)
     with observer.stage("count"):
         return generalization, count_stage(
             work=work,
             count=partial(kind.count, request, work, generalization),
-            protect=partial(kind.protect, request, work),
+            protection=protection,
             draw=draw,
-            finish=partial(kind.finish, request, generalization),
         )
 
 

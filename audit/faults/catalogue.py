@@ -113,11 +113,11 @@ FAULTS = (
     Fault(
         name="dropped-records-counted",
         what="the number of dropped records is added to a published count",
-        file="flows/releases/microdata.py",
-        old="    return suppress(counts.keys, counts.counts, request.mechanism.k)\n",
-        new="    kept = suppress(counts.keys, counts.counts, request.mechanism.k)\n"
-        "    kept.counts[:1] += counts.counts.sum() - kept.counts.sum()\n"
-        "    return kept\n",
+        file="mechanisms/kinds/microdata.py",
+        old="        return suppress(exact.keys, exact.counts, self.mechanism.k)\n",
+        new="        kept = suppress(exact.keys, exact.counts, self.mechanism.k)\n"
+        "        kept.counts[:1] += exact.counts.sum() - kept.counts.sum()\n"
+        "        return kept\n",
         detectors=(FILES,),
     ),
     Fault(
@@ -393,9 +393,9 @@ FAULTS = (
     Fault(
         name="deletion-drawn-again",
         what="what a deletion left is not stored, so that a retry draws anew",
-        file="flows/releases/deletion.py",
-        old="    draws=_can_be_published,\n",
-        new="    draws=None,\n",
+        file="mechanisms/kinds/deletion_protection.py",
+        old="    drawn: ClassVar[bool] = True\n",
+        new="    drawn: ClassVar[bool] = False\n",
         detectors=("pytest tests/flows/test_deletion.py -k retry",),
     ),
     Fault(

@@ -27,6 +27,7 @@ from crowdblend.accounting.kernel.ledger.charge import RECORDS
 from crowdblend.accounting.kernel.ledger.database import STREAMED, entry
 from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.kernel.ledger.transactions import last_place
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.opening import open_store
@@ -38,7 +39,8 @@ from .of_size import charge_of, grow
 
 __all__ = ["Command", "Scale", "measure"]
 
-CHARGES = 60
+CHARGES, FEWEST_CHARGES, ENTRIES_READ = 60, 3, 1_000_000
+"""How many charges are measured at a size: so many that together they read so many entries, within bounds."""
 BY = "python -m benchmarks.ledger.scale"
 
 
@@ -89,13 +91,14 @@ def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
     Raises:
         ValueError: the ledger does not hold.
     """
-    SigningKeys(home=home).create_where_none(os.urandom)
+    create_where_none(SigningKeys(home=home), os.urandom)
     anchoring = Anchoring(home=home, file=None)
     ledger_id = create_ledger(url, anchoring=anchoring)
     anchor = anchoring.anchor_of(ledger_id).path
     for size in sizes:
         grow(url, anchoring=anchoring, entries=size)
-        charges = list(_charges(url, anchoring, f"at-{size}"))
+        number = max(FEWEST_CHARGES, min(CHARGES, ENTRIES_READ // size))
+        charges = list(_charges(url, anchoring, f"at-{size}", number))
         with open_reader(url) as reader:
             reader.overview(latest=1)  # loads what it needs
             begun = time.process_time()
@@ -118,10 +121,10 @@ def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
         )
 
 
-def _charges(url: str, anchoring: Anchoring, label: str) -> Iterator[tuple[float, float]]:
+def _charges(url: str, anchoring: Anchoring, label: str, how_many: int) -> Iterator[tuple[float, float]]:
     """Seconds and processor seconds of some charges."""
     with open_writer(url, anchoring=anchoring) as writer:
-        for number in range(CHARGES):
+        for number in range(how_many):
             charge = charge_of(number, label=label)
             begun = time.perf_counter(), time.process_time()
             writer.charge(charge, rows_per_person=1, unit=RECORDS)

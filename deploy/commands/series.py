@@ -215,9 +215,10 @@ def _serve(
 ) -> int:
     from ...accounting.ledger.reader import open_reader
     from ...flows.charged_request import request_of_series
-    from ...flows.prepare import release_violation
+    from ...flows.prepare import destroy_what_is_left, release_violation
 
     with open_reader(places.ledger_url) as reader:
+        destroy_what_is_left(reader, places)
         state = reader.series(series)
         request = request_of_series(spec, output=spec.parent, series=state)
         violation = release_violation(reader, request, state=None, series=series)

@@ -136,6 +136,8 @@ def add_dataset(
     Raises:
         InputRefused: the name exists, a value is out of range, or what is expected doesn't fit.
     """
+    from ...accounting.keys.signing_upkeep import create_where_none
+
     places = resolve_paths(ledger_url=ledger_url, home=home)
     budget = _budget(epsilon, delta)
     sampled = relation == ADD_REMOVE and rows_per_person == 1
@@ -145,7 +147,7 @@ def add_dataset(
     fixed_unit = _unit(unit)
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
     created = not ledger_exists(places.ledger_url)
-    places.anchoring.keys.create_where_none(secrets.token_bytes)
+    create_where_none(places.anchoring.keys, secrets.token_bytes)
     if created:
         create_ledger(places.ledger_url, anchoring=places.anchoring)
     with (

@@ -21,7 +21,7 @@ import pyarrow as pa
 from rich.table import Table
 
 from ...accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate
-from ...accounting.kernel.keys.signing import read_public_keys
+from ...accounting.keys.signing_upkeep import read_public_keys
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.planning.planner import plan as plan_of
 from ...flows.paths import resolve_paths

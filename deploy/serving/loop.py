@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,11 +38,12 @@ from prefect.schedules import Cron
 from prefect.states import Completed, Crashed
 from prefect.types.entrypoint import EntrypointType
 
-from ...accounting.kernel.keys.private_store import PrivateStore
 from ...accounting.kernel.ledger.ledger_state import Stage
+from ...accounting.keys.store_upkeep import open_private_store
 from ...accounting.ledger.opening import LEDGER_AWAY
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
+from ...flows.prepare import destroy_what_is_left
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
 from ..prefect.scheduled import release_id_at, scheduled_release
@@ -165,7 +166,7 @@ class ScheduleLoop:
         deadline = time.monotonic() + 10
         while True:
             try:
-                with PrivateStore(self.state_paths.home).hold(ledger_id=ledger_id, release_id=release_id):
+                with open_private_store(self.state_paths.home).hold(ledger_id=ledger_id, release_id=release_id):
                     return False
             except AccountantRefused:
                 if time.monotonic() > deadline:
@@ -227,6 +228,8 @@ class ScheduleLoop:
             self.runs.close_killed(run, stage=stage)
             how = f"signal {-code}" if code < 0 else f"exit {code}"
             self._failed(name, {"exit_code": 1, "cause": "killed", "message": f"its process died ({how}). {cost}"})
+            with suppress(Refusal), open_reader(self.state_paths.ledger_url) as reader:
+                destroy_what_is_left(reader, self.state_paths)  # it may have been the last run
         self._running = None
 
     def _tell(self, name: str, reported: dict[str, Any]) -> bool:

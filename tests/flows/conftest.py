@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
@@ -271,7 +272,7 @@ def scene(
         ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
         ledgers._run(f"CREATE DATABASE {ledgers.name}")
     anchoring = Anchoring(home=desk.home, file=None)
-    anchoring.keys.create_where_none(os.urandom)
+    create_where_none(anchoring.keys, os.urandom)
     create_ledger(ledgers.url, anchoring=anchoring)
     with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}
@@ -321,13 +322,15 @@ def cut_off(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture
 def two_attempts(desk: Any, cut_off: Callable[..., None]) -> Callable[[Path], tuple[Tables, Tables]]:
     """The tables that a first attempt was about to write when it was cut off, and those that a second published."""
+    from crowdblend.tasks.kernel.protected import protected_result
     from crowdblend.tasks.stages.table import write_table
 
     def run(spec: Path) -> tuple[Tables, Tables]:
         folder = desk.folder / "first"
         folder.mkdir()
 
-        def written(*, publication: Any, **_: Any) -> None:
+        def written(*, protected: Any, finish: Callable[[Any], Any], **_: Any) -> None:
+            publication = finish(protected_result(protected))
             for stem, table in {"data": publication.table, **publication.beside}.items():
                 write_table(table, folder=folder, file_format=publication.file_format, stem=stem)
 

@@ -10,6 +10,7 @@ from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
 from crowdblend.accounting.kernel.ledger.transactions import writing
+from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger.creation import upgrade_tables
 from crowdblend.accounting.ledger.opening import keep_write_ahead_log, open_at
 
@@ -25,7 +26,7 @@ def put_golden_ledger(url: str, home: Path) -> Anchoring:
     """
     keys, anchoring = SigningKeys(home=home), Anchoring(home=home, file=None)
     for seed in (b"\x2a", b"\x2b"):
-        keys.rotate(lambda size, seed=seed: seed * size)
+        rotate_key(keys, lambda size, seed=seed: seed * size)
     bodies = (GOLDEN / "entries.jsonl").read_bytes().splitlines()
     anchor = anchoring.anchor_of(json.loads(bodies[0])["ledger_id"]).path
     anchor.parent.mkdir(mode=0o700)

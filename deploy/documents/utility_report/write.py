@@ -23,10 +23,9 @@ from markupsafe import Markup
 
 from ....accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
 from ....accounting.certificate.write import has_own_rates
-from ....accounting.kernel.keys.private_store import PrivateStore
 from ....accounting.kernel.ledger.charge import enforced_unit
+from ....accounting.keys.store_upkeep import open_private_store, remembered_facts
 from ....accounting.ledger.ledger_writer import open_writer
-from ....accounting.ledger.private_store_inspection import remembered_facts
 from ....accounting.ledger.reader import open_reader
 from ....accounting.templating import environment
 from ....flows.paths import StatePaths
@@ -397,7 +396,7 @@ def _limit_of(certificate: Mapping[str, Any], request: Request) -> ContributionL
 def _place(output: Path | None, *, release_id: str, release: Path, state_paths: StatePaths) -> Path:
     """Where the report goes: never where a release lies or would be looked for."""
     if output is None:
-        PrivateStore(state_paths.home)
+        open_private_store(state_paths.home)
         return state_paths.home / "reports" / f"{release_id}.html"
     path = output.absolute()
     if path.suffix != ".html":

@@ -17,6 +17,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, Re
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.kernel.prices.renyi import RULE, FilterTerms
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
@@ -34,7 +35,7 @@ PRIVATE = "a record's value"
 def small(town_of, tmp_path_factory) -> Any:
     """An additive data set and a filter one, with a series that paid for the one release of the latter."""
     made = town_of(tmp_path_factory.mktemp("small"))
-    SigningKeys(home=made.home).create_where_none(lambda size: b"\x2a" * size)
+    create_where_none(SigningKeys(home=made.home), lambda size: b"\x2a" * size)
     create_ledger(made.ledger, anchoring=made.anchoring)
     day = datetime.now(UTC).date()
     accounting = FilterAccounting(

@@ -31,6 +31,7 @@ from crowdblend.accounting.kernel.ledger.transactions import looking, writing
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
 from crowdblend.accounting.kernel.prices.renyi import FilterTerms, conversion_loss
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
@@ -108,7 +109,7 @@ def filter_accounting(epsilon: Decimal) -> FilterAccounting:
 
 def anchoring_at(home: Path) -> Anchoring:
     """Keys and anchors in a private store, whose signing key is made where there is none."""
-    SigningKeys(home=home).create_where_none(os.urandom)
+    create_where_none(SigningKeys(home=home), os.urandom)
     return Anchoring(home=home, file=None)
 
 

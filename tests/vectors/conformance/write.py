@@ -43,6 +43,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     UnitDatasetAdded,
 )
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.keys.signing_upkeep import pem_of
 from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     TIMED,
@@ -1208,7 +1209,7 @@ def of_rules() -> Iterator[tuple[str, str, dict[str, Document]]]:
 def write_case(folder: Path, *, why: str, holds: bool, keys: tuple[SigningKey, ...]) -> None:
     folder.mkdir(parents=True)
     (folder / "case.json").write_bytes(canonical_bytes({"holds": holds, "why": why}) + b"\n")
-    (folder / "publisher.pem").write_bytes(b"".join(key.public.pem for key in keys))
+    (folder / "publisher.pem").write_bytes(b"".join(pem_of(key.public) for key in keys))
 
 
 def write_all(target: Path) -> int:
