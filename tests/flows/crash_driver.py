@@ -50,7 +50,7 @@ from crowdblend.flows.spec import read_spec
 from crowdblend.flows.unfinished import abandon_release
 from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kinds import deletion_protection, histogram
-from crowdblend.tasks.counting import group_counts as chunk_counts
+from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel import draws as draw_once
 from crowdblend.tasks.stages import charge as charge_stages
 from crowdblend.tasks.stages import count as select
@@ -107,7 +107,7 @@ def redraw() -> None:
         if given["state"] is not None:
             given["folder"].destroy_key()
             given["folder"].key.create(given["randomness"])
-            chunk_counts.sample_commitment = lambda key: given["state"].charge.sample_id
+            counting.sample_commitment = lambda key: given["state"].charge.sample_id
         return answer
 
     release.reserve = redrawing
