@@ -154,7 +154,7 @@ class LedgerWriter(ReleaseWriter):
         """
         with well_formed():
             entry = registration.entry
-        with self._refusal_kept(entry):
+        with self.refusal_kept(entry):
             super().register_series(registration)
 
     def charge(
@@ -170,12 +170,16 @@ class LedgerWriter(ReleaseWriter):
                 neighbouring relation, a survey that was released before, a budget that it would pass, or a series
                 with other parameters or without a free place.
         """
-        with self._refusal_kept(entry):
+        with self.refusal_kept(entry):
             return super().charge(entry, rows_per_person=rows_per_person, unit=unit, part=part)
 
     @contextmanager
-    def _refusal_kept(self, entry: ReleaseCharged | SeriesRegistered) -> Iterator[None]:
-        """Record the accountant's refusal of a charge as evidence, once its transaction has ended, and raise it."""
+    def refusal_kept(self, entry: ReleaseCharged | SeriesRegistered) -> Iterator[None]:
+        """Record the accountant's refusal of a charge as evidence, once its transaction has ended, and raise it.
+
+        Args:
+            entry: of the charge that is made inside.
+        """
         try:
             yield
         except RuleBroken as broken:

@@ -40,6 +40,13 @@ class ReleaseWriter(OpenedLedger):
         with self._writing() as ledger:
             self.ledger_id = ledger.state.ledger_id
 
+    @classmethod
+    def over(cls, ledger: ReleaseWriter) -> ReleaseWriter:
+        """Return a writer of this class itself over the database that another one has open."""
+        own = object.__new__(cls)
+        own._store, own._anchoring, own.ledger_id = ledger._store, ledger._anchoring, ledger.ledger_id
+        return own
+
     def _writing(self) -> AbstractContextManager[Write]:
         return writing(self._store, self._anchoring)
 
@@ -88,6 +95,14 @@ class ReleaseWriter(OpenedLedger):
         """Return whether a release of this id was charged, alone among writers and by what continues the anchor."""
         with self._writing() as ledger:
             return release_id in ledger.state.releases
+
+    def charged_before(self, release_id: str) -> tuple[Receipt, ReleaseCharged]:
+        """Return receipt and charge of a release that goes on; one that can't, or was never charged, is refused."""
+        with self._writing() as ledger:
+            known = ledger.state.releases.get(release_id)
+            if known is None or known.stage == "abandoned":
+                raise AccountantRefused("this release can't go on.", where=f"release '{release_id}'")
+            return known.receipt(self.ledger_id), ledger.charge_of(known)
 
     def mark_reading(self, receipt: Receipt) -> None:
         """Record that records are about to be read: from here on the cost is spent for ever.

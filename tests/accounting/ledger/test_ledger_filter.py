@@ -19,11 +19,12 @@ from crowdblend.accounting.kernel.ledger.filter_budget import (
     filter_charge,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
-from crowdblend.accounting.kernel.ledger.rules import budget_violations, violations
+from crowdblend.accounting.kernel.ledger.rules import violations
 from crowdblend.accounting.kernel.prices import renyi
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
 from crowdblend.accounting.kernel.prices.renyi import RULE, FilterCost, FilterTerms, filter_cost, fits, tails_of
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
+from crowdblend.accounting.ledger.reader import budget_violations
 from crowdblend.accounting.ledger.refusals import refusal_of, what_fits_filter
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
