@@ -11,7 +11,6 @@ from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..kernel.keys.anchor import Anchoring
 from ..kernel.ledger.charge import Receipt, ReleaseCharge, SeriesRegistration
 from ..kernel.ledger.entry_types import (
     BudgetRaised,
@@ -36,6 +35,7 @@ from ..kernel.ledger.rules import RuleBroken, unknown
 from ..kernel.ledger.transactions import Write
 from ..kernel.ledger.writer import ReleaseWriter
 from ..kernel.prices.group_privacy import no_price_for_surveyed_group
+from ..keys.anchor import Anchoring
 from .lookup import RecordedLook
 from .opening import open_store
 from .refusals import refusal_of, worded

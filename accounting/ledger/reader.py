@@ -13,7 +13,6 @@ from sqlalchemy import select
 
 from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
-from ..kernel.keys.anchor import Anchoring
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.charge import Receipt, charged_price
 from ..kernel.ledger.database import STREAMED
@@ -46,6 +45,7 @@ from ..kernel.ledger.rules import (
 from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
+from ..keys.anchor import Anchoring
 from .anchor_check import AnchorCheck, check_anchor, looking_anchored
 from .lookup import DatasetContext, DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
 from .opening import open_store

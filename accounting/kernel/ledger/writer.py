@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from itertools import chain
 
 from ....mechanisms.kernel.errors import AccountantRefused
-from ..keys.anchor import Anchoring
+from .anchored import Anchor
 from .charge import Receipt, ReleaseCharge, SeriesRegistration, price_faults
 from .database import Store
 from .entry_types import (
@@ -32,14 +32,14 @@ class ReleaseWriter(OpenedLedger):
     What can't be used, and what others than this software changed, is refused as `writing` says.
     """
 
-    def __init__(self, store: Store, anchoring: Anchoring) -> None:
+    def __init__(self, store: Store, anchor: Anchor) -> None:
         super().__init__(store)
-        self._anchoring = anchoring
+        self._anchor = anchor
         with self._writing() as ledger:
             self.ledger_id = ledger.state.ledger_id
 
     def _writing(self) -> AbstractContextManager[Write]:
-        return writing(self._store, self._anchoring)
+        return writing(self._store, self._anchor)
 
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases, in one entry; ValueError for a value that the ledger can't hold."""
