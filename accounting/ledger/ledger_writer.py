@@ -11,7 +11,6 @@ from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..kernel.ledger.charge import Receipt, ReleaseCharge, SeriesRegistration
 from ..kernel.ledger.entry_types import (
     BudgetRaised,
     DataAccess,
@@ -30,12 +29,13 @@ from ..kernel.ledger.entry_types import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from ..kernel.ledger.ledger_state import Place
+from ..kernel.ledger.ledger_state import Place, Receipt
 from ..kernel.ledger.rules import RuleBroken, unknown
 from ..kernel.ledger.transactions import Write
 from ..kernel.ledger.writer import ReleaseWriter
 from ..kernel.prices.group_privacy import no_price_for_surveyed_group
 from ..keys.anchor import Anchoring
+from .charge_request import ReleaseCharge, SeriesRegistration
 from .lookup import RecordedLook
 from .opening import open_store
 from .refusals import refusal_of, worded
@@ -155,7 +155,8 @@ class LedgerWriter(ReleaseWriter):
         with _well_formed():
             entry = registration.entry
         with self._refusal_kept(entry):
-            super().register_series(registration)
+            rows = registration.price.rows_per_person
+            self.pay_for_series(entry, rows_per_person=rows, unit=registration.unit)
 
     def charge(self, charge: ReleaseCharge) -> Receipt:
         """Reserve a release's cost and its sample, in one entry; a refusal is recorded too.
@@ -171,7 +172,8 @@ class LedgerWriter(ReleaseWriter):
         with _well_formed():
             entry = charge.entry_at(None if charge.series is None else 1)
         with self._refusal_kept(entry):
-            return super().charge(charge)
+            rows = charge.price.rows_per_person
+            return self.pay_for_release(entry, rows_per_person=rows, unit=charge.unit, part=charge.part)
 
     @contextmanager
     def _refusal_kept(self, entry: ReleaseCharged | SeriesRegistered) -> Iterator[None]:

@@ -14,11 +14,11 @@ from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
 from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes, link_hash
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import DOMAIN as ANCHOR_DOMAIN
 from crowdblend.accounting.keys.signing_upkeep import pem_of, read_public_keys
+from crowdblend.accounting.ledger.charge_request import ReleaseCharge
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.flows.prepare import prepare

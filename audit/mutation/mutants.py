@@ -23,7 +23,7 @@ from cosmic_ray.plugins import get_operator, operator_names
 __all__ = ["DECISIVE", "PROJECT", "SCOPE", "Mutant", "all_mutants", "sampled", "version_of"]
 
 PROJECT = Path(__file__).resolve().parents[2]
-LEDGER_RULES = ("charge", "entry_codec", "entry_types", "entry_values", "ledger_state", "rules")
+LEDGER_RULES = ("entry_codec", "entry_types", "entry_values", "ledger_state", "rules")
 
 
 def _sources(*places: str) -> tuple[Path, ...]:
@@ -47,7 +47,6 @@ DECISIVE = frozenset(
         "mechanisms/kinds/deletion.py",
         "mechanisms/kernel/sampling.py",
         "mechanisms/kinds/microdata.py",
-        "accounting/kernel/ledger/charge.py",
         "accounting/kernel/ledger/entry_values.py",
         "accounting/kernel/ledger/rules.py",
         "accounting/kernel/ledger/ledger_state.py",

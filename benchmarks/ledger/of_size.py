@@ -10,7 +10,6 @@ from decimal import Decimal
 from functools import cache
 from itertools import count
 
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetAdded,
     Entry,
@@ -24,6 +23,7 @@ from crowdblend.accounting.kernel.ledger.transactions import writing
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import Anchoring
+from crowdblend.accounting.ledger.charge_request import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 

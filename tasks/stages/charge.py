@@ -11,9 +11,10 @@ from decimal import Decimal
 from typing import NoReturn
 
 from ...accounting.kernel.keys.private_store import KeyRef, PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt, ReleaseCharge
 from ...accounting.kernel.ledger.entry_types import ReleaseCharged
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.keys.anchor import Anchoring
+from ...accounting.ledger.charge_request import ReleaseCharge
 from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer
 from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
 from ...accounting.ledger.reader import LedgerReader, ReleaseState

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness

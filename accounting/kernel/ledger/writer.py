@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import chain
 
 from ....mechanisms.kernel.errors import AccountantRefused
 from .anchored import Anchor
-from .charge import Receipt, ReleaseCharge, SeriesRegistration, price_faults
 from .database import Store
 from .entry_types import (
+    DatasetUnit,
     Fields,
     FilterDatasetAdded,
     FreeSeriesRegistered,
@@ -19,8 +20,8 @@ from .entry_types import (
     ReleaseReading,
     SeriesRegistered,
 )
-from .ledger_state import Release
-from .rules import RuleBroken, known_by_name, rows_violations, unit_violations
+from .ledger_state import Receipt, Release
+from .rules import RuleBroken, known_by_name, price_faults, rows_violations, unit_violations
 from .transactions import Look, OpenedLedger, Write, looking, writing
 
 __all__ = ["ReleaseWriter"]
@@ -41,31 +42,44 @@ class ReleaseWriter(OpenedLedger):
     def _writing(self) -> AbstractContextManager[Write]:
         return writing(self._store, self._anchor)
 
-    def register_series(self, registration: SeriesRegistration) -> None:
-        """Reserve the cost of several releases, in one entry; ValueError for a value that the ledger can't hold."""
-        entry = registration.entry
-        _price_beforehand(entry, registration, mechanism=entry.mechanism)
-        with self._writing() as ledger:
-            _pay(ledger, entry, registration)
+    def pay_for_series(self, entry: SeriesRegistered, *, rows_per_person: int, unit: DatasetUnit | None) -> None:
+        """Reserve the cost of several releases, in one entry.
 
-    def charge(self, charge: ReleaseCharge) -> Receipt:
-        """Reserve a release's cost and its sample, in one entry; ValueError for a value that the ledger can't hold.
-
-        A release of a series takes the series' next free place in that entry, and costs nothing more.
+        Args:
+            entry: the registration.
+            rows_per_person: the most records of one person that its price covers.
+            unit: whose presence its releases hide; None for parts in a data set without one.
         """
-        entry = charge.entry_at(None if charge.series is None else 1)
-        priced: ReleaseCharged | SeriesRegistered = entry
-        if charge.series is not None:
-            with looking(self._store) as ledger:
-                registered = known_by_name("series", charge.series, ledger.state.series).registered
-            priced = registered if isinstance(registered, FreeSeriesRegistered) else entry
-        _price_beforehand(entry, charge, mechanism=priced.mechanism)
+        _price_beforehand(entry, mechanism=entry.mechanism, rows_per_person=rows_per_person)
         with self._writing() as ledger:
-            if charge.series is not None:
-                series = known_by_name("series", charge.series, ledger.state.series)
+            _pay(ledger, entry, rows_per_person=rows_per_person, unit=unit)
+
+    def pay_for_release(
+        self, entry: ReleaseCharged, *, rows_per_person: int, unit: DatasetUnit, part: int | None = None
+    ) -> Receipt:
+        """Reserve a release's cost and its sample, in one entry.
+
+        A release of a series takes the series' next free place, whatever number it has, and costs nothing more.
+
+        Args:
+            entry: the charge.
+            rows_per_person: the most records of one person that its price covers.
+            unit: whose presence it hides.
+            part: its part of a series of different mechanisms, from 1; None elsewhere.
+        """
+        priced: ReleaseCharged | SeriesRegistered = entry
+        if entry.series is not None:
+            with looking(self._store) as ledger:
+                registered = known_by_name("series", entry.series.name, ledger.state.series).registered
+            priced = registered if isinstance(registered, FreeSeriesRegistered) else entry
+        _price_beforehand(entry, mechanism=priced.mechanism, rows_per_person=rows_per_person)
+        with self._writing() as ledger:
+            if entry.series is not None:
+                series = known_by_name("series", entry.series.name, ledger.state.series)
                 # Where no place is free it is the first, and the rules refuse that.
-                entry = charge.entry_at(series.free_number(charge.part) or series.places(charge.part)[0])
-            _pay(ledger, entry, charge)
+                number = series.free_number(part) or series.places(part)[0]
+                entry = replace(entry, series=replace(entry.series, number=number))
+            _pay(ledger, entry, rows_per_person=rows_per_person, unit=unit)
         return ledger.state.releases[entry.release_id].receipt(self.ledger_id)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
@@ -100,11 +114,13 @@ class ReleaseWriter(OpenedLedger):
                 ledger.append(entry)
 
 
-def _pay(ledger: Write, entry: ReleaseCharged | SeriesRegistered, asked: ReleaseCharge | SeriesRegistration) -> None:
+def _pay(
+    ledger: Write, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int, unit: DatasetUnit | None
+) -> None:
     """Append a charge with what it takes of a filter budget, where no rule speaks against what is asked for."""
-    state, rows_per_person = ledger.state, asked.price.rows_per_person
+    state = ledger.state
     known = state.datasets.get(entry.dataset)
-    of_unit = () if asked.unit is None else unit_violations(entry.dataset, asked.unit, state)
+    of_unit = () if unit is None else unit_violations(entry.dataset, unit, state)
     of_rows = () if known is None else rows_violations(known, rows_per_person)
     for violation in chain(of_unit, of_rows):
         raise RuleBroken(violation)
@@ -117,12 +133,10 @@ def _pay(ledger: Write, entry: ReleaseCharged | SeriesRegistered, asked: Release
     ledger.append(entry)
 
 
-def _price_beforehand(
-    entry: ReleaseCharged | SeriesRegistered, asked: ReleaseCharge | SeriesRegistration, *, mechanism: Fields
-) -> None:
+def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, *, mechanism: Fields, rows_per_person: int) -> None:
     """Compute a price before the transaction, since it takes time; the rules find it computed."""
-    rows, paper = asked.price.rows_per_person, entry.epsilon_paper
-    price_faults(mechanism=mechanism, price=entry.price, epsilon_paper=paper, rows_per_person=rows)
+    paper = entry.epsilon_paper
+    price_faults(mechanism=mechanism, price=entry.price, epsilon_paper=paper, rows_per_person=rows_per_person)
 
 
 def _paid_release(ledger: Look, receipt: Receipt) -> Release:

@@ -22,9 +22,9 @@ import httpx
 import pytest
 from crowdblend.accounting.dashboard.server.access import Options
 from crowdblend.accounting.dashboard.server.app import Observer, dashboard
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import Anchoring
+from crowdblend.accounting.ledger.charge_request import ReleaseCharge
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.ledger.charge_request import ReleaseCharge
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion

@@ -23,7 +23,6 @@ from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, Head, bytes_of_entry, link_hash
 from crowdblend.accounting.kernel.ledger.entry_types import (
     BudgetRaised,
@@ -43,6 +42,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import line_of_head
 from crowdblend.accounting.keys.signing_upkeep import pem_of
+from crowdblend.accounting.ledger.charge_request import ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     TIMED,
