@@ -16,14 +16,12 @@ from prefect import flow
 from .. import accounting, mechanisms, tasks
 from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
-from ..tasks.kernel.draws import noise_draw
-from ..tasks.kernel.protected import Protected
-from ..tasks.kernel.publication import StagedRelease, remembered_release
-from ..tasks.request import Request, output_named
-from ..tasks.stages.charge import LedgerWriter, begin_reading, close, open_writer, reserve
+from ..tasks.kernel.gate import Gate, Plan
+from ..tasks.kernel.publication import StagedRelease
+from ..tasks.request import output_named
+from ..tasks.stages.charge import LedgerWriter, begin_reading, charge_of, close, open_writer, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
 from .prepare import PreparedRelease, layout_of_copy
@@ -103,76 +101,81 @@ def _stages(
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request = prepared.request
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
-    paper = request.paper_price
+    gate = Gate(
+        _plan(prepared, layout, folder), ledger=writer, folder=folder, randomness=randomness, place_of=output_named
+    )
     with observer.stage("charge"):
-        receipt, charge, context = reserve(
-            writer=writer,
-            reader=prepared.reader,
-            request=request,
-            release_id=prepared.release_id,
-            folder=folder,
-            state=prepared.state,
-            series=prepared.series,
-            epsilon_paper=None if paper is None else paper.epsilon,
-            inputs=manifest_bytes(layout.source),
-            table_version=layout.source.version,
-            delivery=delivery_bytes(layout.source),
-            code_version=version("crowdblend"),
-            software=software_digest(),
-            today=datetime.now(UTC).date(),
-            randomness=randomness,
+        context = reserve(
+            gate=gate, writer=writer, reader=prepared.reader, state=prepared.state, today=datetime.now(UTC).date()
         )
-        release = remembered_release(folder, place_of=output_named) if prepared.state is not None else None
+        release = gate.remembered() if prepared.state is not None else None
         if release is None:
-            begin_reading(writer=writer, receipt=receipt)
+            begin_reading(gate=gate)
             if request.query is not None:
                 from ..tasks.inputs.database import copied_records  # of databases alone
 
-                layout = layout_of_copy(request, copied_records(request=request, receipt=receipt, folder=folder))
+                copied = copied_records(request=request, receipt=gate.receipt, folder=folder)
+                layout = layout_of_copy(request, copied)
     if release is None:
         work = ReleaseWork(
-            receipt=receipt,
+            gate=gate,
             layout=layout_for_other_machines(layout) if isinstance(executor, DaskCluster) else layout,
             folder=folder,
             executor=executor,
-            randomness=randomness,
             on_progress=observer.on_progress,
         )
-        generalization, protected = _run_count(request, work=work, observer=observer)
+        kind = release_kind(request.kind)
+        generalization = kind.count_columns(request, work, observer)
+        with observer.stage("count"):
+            count_stage(
+                work=work,
+                count=partial(kind.count, request, work, generalization),
+                protection=kind.protection(request, drawn_levels(request, work)),
+            )
         with observer.stage("publish"):
             release = write_output(
-                protected=protected,
-                receipt=receipt,
-                charge=charge,
+                gate=gate,
                 context=context,
                 request=request,
                 generalization=generalization,
-                finish=partial(release_kind(request.kind).finish, request, generalization),
-                folder=folder,
+                finish=partial(kind.finish, request, generalization),
                 code_sources=sources,
                 signing=prepared.state_paths.anchoring.keys,
             )
     with observer.stage("publish"):
-        publish(release=release)
+        publish(gate=gate)
     with observer.stage("close"):
-        close(writer=writer, receipt=receipt, folder=folder, hashes=release.staged.hashes)
+        close(gate=gate)
     return release
 
 
-def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Protected]:
-    """The map that the records were read with, and what may be published."""
-    kind = release_kind(request.kind)
-    generalization = kind.count_columns(request, work, observer)
-    protection, draw = kind.protection(request, drawn_levels(request, work)), None
-    if protection.drawn:
-        draw = noise_draw(request, fits=protection.fits, sample_id=work.receipt.sample_id)
-    with observer.stage("count"):
-        return generalization, count_stage(
-            work=work,
-            count=partial(kind.count, request, work, generalization),
-            protection=protection,
-            draw=draw,
-        )
+def _plan(prepared: PreparedRelease, layout: SourceLayout, folder: ReleaseFolder) -> Plan:
+    """Return what is fixed of a release before it is charged."""
+    request, paper = prepared.request, prepared.request.paper_price
+    delivery = delivery_bytes(layout.source)
+    return Plan(
+        entry=charge_of(
+            request,
+            release_id=prepared.release_id,
+            series=prepared.series,
+            epsilon_paper=None if paper is None else paper.epsilon,
+            code_version=version("crowdblend"),
+            day=datetime.now(UTC).date(),
+        ),
+        rows_per_person=request.price.rows_per_person,
+        unit=request.unit,
+        part=request.part,
+        digest=request.digest,
+        inputs=manifest_bytes(layout.source),
+        output=request.output,
+        software=software_digest(),
+        facts={
+            "delivery": None if delivery is None else folder.fingerprint(delivery),
+            "source_day": None if request.source_day is None else request.source_day.isoformat(),
+            "table_version": layout.source.version,
+            "copy": None,
+        },
+    )
 
 
 ROOMS: Mapping[str, Path] = {

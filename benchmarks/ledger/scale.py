@@ -27,6 +27,7 @@ from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.kernel.ledger.transactions import last_place
 from crowdblend.accounting.keys.anchor import Anchoring, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
+from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.opening import open_store
@@ -126,7 +127,7 @@ def _charges(url: str, anchoring: Anchoring, label: str, how_many: int) -> Itera
         for number in range(how_many):
             charge = charge_of(number, label=label)
             begun = time.perf_counter(), time.process_time()
-            writer.charge(charge)
+            writer.charge(charge, rows_per_person=1, unit=RECORDS)
             yield time.perf_counter() - begun[0], time.process_time() - begun[1]
 
 

@@ -19,7 +19,8 @@ from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.deletion import CalibratedDeletion, deletion_variance
+from ...mechanisms.kinds.deletion import CalibratedDeletion
+from ...mechanisms.record_weights import deletion_variance
 from .printing import console as own_console
 
 if TYPE_CHECKING:

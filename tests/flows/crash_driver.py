@@ -71,19 +71,20 @@ def charge_last() -> None:
     charge, reading, published = LedgerWriter.charge, LedgerWriter.mark_reading, LedgerWriter.mark_published
     owed: list = []
 
-    def owe(self: LedgerWriter, request: Any) -> Receipt:
-        owed.append(request)
+    def owe(self: LedgerWriter, entry: Any, **terms: Any) -> Receipt:
+        owed.append((entry, terms))
         with self._store.reading() as connection:
             position = last_place(connection).position + 1
-        known = {"release_id": request.release_id, "dataset": request.dataset, "sample_id": request.sample_id}
+        known = {"release_id": entry.release_id, "dataset": entry.dataset, "sample_id": entry.sample_id}
         return Receipt(ledger_id=self.ledger_id, position=position, hash="0" * 64, **known)
 
     def pay(self: LedgerWriter, receipt: Receipt, hashes: Any) -> None:
-        receipt = charge(self, owed.pop())
+        entry, terms = owed.pop()
+        receipt = charge(self, entry, **terms)
         reading(self, receipt)
         published(self, receipt, hashes)
 
-    LedgerWriter.charge, LedgerWriter.charged = owe, lambda *_: owed[-1].entry
+    LedgerWriter.charge, LedgerWriter.charged = owe, lambda *_: owed[-1][0]
     LedgerWriter.mark_reading, LedgerWriter.mark_published = lambda *_: None, pay
     LedgerReader.dataset_context = lambda *_: DatasetContext(rows_per_person=1, look_days=())
 

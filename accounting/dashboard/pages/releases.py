@@ -11,8 +11,9 @@ from fastapi import Response
 
 from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kinds.deletion import DeletionRelease, deletion_variance, expected_deletion, largest_deletion
+from ....mechanisms.kinds.deletion import DeletionRelease, expected_deletion, largest_deletion
 from ....mechanisms.kinds.mixed_series import MixedSeries
+from ....mechanisms.record_weights import deletion_variance
 from ...certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
 from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
 from ...kernel.ledger.entry_values import amount_text

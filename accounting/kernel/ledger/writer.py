@@ -39,6 +39,13 @@ class ReleaseWriter(OpenedLedger):
         with self._writing() as ledger:
             self.ledger_id = ledger.state.ledger_id
 
+    @classmethod
+    def over(cls, ledger: ReleaseWriter) -> ReleaseWriter:
+        """Return a writer of this class itself over the database that another one has open."""
+        own = object.__new__(cls)
+        own._store, own._anchor, own.ledger_id = ledger._store, ledger._anchor, ledger.ledger_id
+        return own
+
     def _writing(self) -> AbstractContextManager[Write]:
         return writing(self._store, self._anchor)
 
@@ -47,38 +54,39 @@ class ReleaseWriter(OpenedLedger):
 
         Args:
             entry: the registration.
-            rows_per_person: the most records of one person that its price covers.
+            rows_per_person: for how many records of a person its price is.
             unit: whose presence its releases hide; None for parts in a data set without one.
         """
         _price_beforehand(entry, mechanism=entry.mechanism, rows_per_person=rows_per_person)
         with self._writing() as ledger:
             _pay(ledger, entry, rows_per_person=rows_per_person, unit=unit)
 
-    def pay_for_release(
+    def charge(
         self, entry: ReleaseCharged, *, rows_per_person: int, unit: DatasetUnit, part: int | None = None
     ) -> Receipt:
         """Reserve a release's cost and its sample, in one entry.
 
-        A release of a series takes the series' next free place, whatever number it has, and costs nothing more.
+        A release of a series takes the series' next free place in that entry, and costs nothing more: what number the
+        entry has is chosen here.
 
         Args:
             entry: the charge.
-            rows_per_person: the most records of one person that its price covers.
+            rows_per_person: for how many records of a person its price is.
             unit: whose presence it hides.
             part: its part of a series of different mechanisms, from 1; None elsewhere.
         """
         priced: ReleaseCharged | SeriesRegistered = entry
-        if entry.series is not None:
+        if (place := entry.series) is not None:
             with looking(self._store) as ledger:
-                registered = known_by_name("series", entry.series.name, ledger.state.series).registered
+                registered = known_by_name("series", place.name, ledger.state.series).registered
             priced = registered if isinstance(registered, FreeSeriesRegistered) else entry
         _price_beforehand(entry, mechanism=priced.mechanism, rows_per_person=rows_per_person)
         with self._writing() as ledger:
-            if entry.series is not None:
-                series = known_by_name("series", entry.series.name, ledger.state.series)
+            if place is not None:
+                series = known_by_name("series", place.name, ledger.state.series)
                 # Where no place is free it is the first, and the rules refuse that.
                 number = series.free_number(part) or series.places(part)[0]
-                entry = replace(entry, series=replace(entry.series, number=number))
+                entry = replace(entry, series=replace(place, number=number))
             _pay(ledger, entry, rows_per_person=rows_per_person, unit=unit)
         return ledger.state.releases[entry.release_id].receipt(self.ledger_id)
 
@@ -91,6 +99,14 @@ class ReleaseWriter(OpenedLedger):
         """Return whether a release of this id was charged, alone among writers and by what continues the anchor."""
         with self._writing() as ledger:
             return release_id in ledger.state.releases
+
+    def charged_before(self, release_id: str) -> tuple[Receipt, ReleaseCharged]:
+        """Return receipt and charge of a release that goes on; one that can't, or was never charged, is refused."""
+        with self._writing() as ledger:
+            known = ledger.state.releases.get(release_id)
+            if known is None or known.stage == "abandoned":
+                raise AccountantRefused("this release can't go on.", where=f"release '{release_id}'")
+            return known.receipt(self.ledger_id), ledger.charge_of(known)
 
     def mark_reading(self, receipt: Receipt) -> None:
         """Record that records are about to be read: from here on the cost is spent for ever.

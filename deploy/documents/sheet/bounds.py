@@ -15,7 +15,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.kinds.deletion import DeletionRelease, deletion_variance, expected_deletion
+from ....mechanisms.kinds.deletion import DeletionRelease, expected_deletion
+from ....mechanisms.record_weights import deletion_variance
 
 __all__ = [
     "HALF",

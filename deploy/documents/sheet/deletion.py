@@ -12,11 +12,11 @@ from typing import Any
 from ....mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,
-    deletion_variance,
     deletion_weights,
     expected_deletion,
     largest_deletion,
 )
+from ....mechanisms.record_weights import deletion_variance
 
 __all__ = [
     "DeletionFacts",

@@ -17,10 +17,11 @@ from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_s
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.kernel.prices.renyi import RULE, FilterTerms
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
-from crowdblend.accounting.ledger.charge_request import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.ledger.charge_request import SeriesRegistration
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from support.charging import ReleaseCharge
 
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))

@@ -31,10 +31,10 @@ from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper
 from crowdblend.accounting.kernel.prices.renyi import FilterTerms, conversion_loss
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
-from crowdblend.accounting.ledger.charge_request import RECORDS, ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.ledger.charge_request import RECORDS, SeriesRegistration
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
@@ -43,6 +43,7 @@ from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySa
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
+from support.charging import ReleaseCharge, charging_writer
 from support.folding import faults_of
 from support.golden_ledger import put_golden_ledger
 from support.guards import past_guards
@@ -126,7 +127,7 @@ class Books:
         return prices()[0]
 
     def writer(self) -> LedgerWriter:
-        return open_writer(self.url, anchoring=self.anchoring)
+        return charging_writer(self.url, anchoring=self.anchoring)
 
     def reader(self) -> LedgerReader:
         return open_reader(self.url)

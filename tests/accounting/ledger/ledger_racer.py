@@ -24,7 +24,7 @@ from crowdblend.accounting.kernel.ledger.transactions import Write
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price, price
 from crowdblend.accounting.keys.anchor import Anchoring
-from crowdblend.accounting.ledger.charge_request import ReleaseCharge, charged_price
+from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
@@ -32,6 +32,9 @@ from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+
+sys.path.append(str(Path(__file__).parents[2]))  # this is run as a program, and what tests share lies there
+from support.charging import ReleaseCharge
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))
@@ -134,10 +137,10 @@ def work(job: dict, steps: list[str], charge: ReleaseCharge) -> None:
         with open_writer(job["url"], anchoring=anchoring) as writer:
             match step:
                 case "charge":
-                    receipt = writer.charge(charge)
+                    receipt = charge.paid(writer.charge)
                 case "die-in-charge":
                     Write.append = append_and_die
-                    writer.charge(charge)
+                    charge.paid(writer.charge)
                 case "reading":
                     writer.mark_reading(receipt)
                 case "publish":

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.ledger.charge_request import ReleaseCharge
 from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease
 from sqlalchemy import text
+from support.charging import ReleaseCharge
 
 pytestmark = pytest.mark.slow
 

@@ -13,6 +13,7 @@ import copy
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -42,7 +43,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import line_of_head
 from crowdblend.accounting.keys.signing_upkeep import pem_of
-from crowdblend.accounting.ledger.charge_request import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.ledger.charge_request import SeriesRegistration
 from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     TIMED,
@@ -63,6 +64,9 @@ from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+
+sys.path.append(str(Path(__file__).parents[2]))  # this is run as a program, and what tests share lies there
+from support.charging import ReleaseCharge
 
 HERE = Path(__file__).parent
 PUBLISHER, NEXT, STRANGER = (SigningKey(seed=bytes([byte]) * 32) for byte in (0x2A, 0x2B, 0x2C))
