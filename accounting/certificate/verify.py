@@ -64,11 +64,16 @@ class CertificateCheck:
         findings: what does not hold, one sentence each; empty where all is well.
         signed_by: id of the key whose signature holds; None where none does.
         unchecked: what was not shown, one sentence each.
+        kernel: digest of the kernel and the kind that made the release, as the certificate says; None where that isn't
+            asked or can't be read.
+        kernel_is_installed: whether this installation has the same.
     """
 
     findings: tuple[str, ...]
     signed_by: str | None
     unchecked: tuple[str, ...]
+    kernel: str | None = None
+    kernel_is_installed: bool = False
 
 
 def read_certificate(path: Path) -> Mapping[str, Any]:

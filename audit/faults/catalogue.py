@@ -132,7 +132,7 @@ FAULTS = (
     Fault(
         name="times-of-the-end",
         what="files bear the time at which they were written",
-        file="tasks/stages/publish.py",
+        file="tasks/kernel/publication.py",
         old="        os.utime(path, (seconds, seconds))\n        _sync(path)",
         new="        _sync(path)",
         detectors=(FILES, "pytest tests/tasks/test_staging.py"),
@@ -156,7 +156,7 @@ FAULTS = (
     Fault(
         name="tasks-named-alike",
         what="two releases' counts have the same task names, so that Dask computes one sample for both",
-        file="tasks/counting/group_counts.py",
+        file="tasks/kernel/counting.py",
         old='return ("crowdblend-count", self.release_id, self.token)',
         new='return ("crowdblend-count", "", "")',
         detectors=("pytest tests/tasks/test_count.py", "pytest tests/tasks/test_sample_identity.py"),

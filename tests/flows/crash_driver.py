@@ -46,13 +46,13 @@ from crowdblend.accounting.ledger.reader import LedgerReader
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
-from crowdblend.flows import release
+from crowdblend.flows import release, software
 from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.spec import read_spec
 from crowdblend.flows.unfinished import abandon_release
 from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kinds import deletion_protection, histogram
-from crowdblend.tasks.counting import group_counts as chunk_counts
+from crowdblend.tasks.kernel import counting as kernel_counting
 from crowdblend.tasks.kernel import draws as draw_once
 from crowdblend.tasks.stages import charge as charge_stages
 from crowdblend.tasks.stages import count as select
@@ -109,7 +109,7 @@ def redraw() -> None:
         if given["state"] is not None:
             given["folder"].destroy_key()
             given["folder"].key.create(given["randomness"])
-            chunk_counts.sample_commitment = lambda key: given["state"].charge.sample_id
+            kernel_counting.sample_commitment = lambda key: given["state"].charge.sample_id
         return answer
 
     release.reserve = redrawing
@@ -296,7 +296,7 @@ def done(job: dict) -> dict:
 
 def main() -> None:
     changed_settings(flows=NO_HEARTBEATS).__enter__()
-    release.code_sources()  # which are read once in a process
+    software.sources_digest()  # which are read once in a process
     gc.collect()
     gc.freeze()  # what the forks share stays shared
     for line in sys.stdin:

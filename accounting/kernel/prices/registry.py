@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "KindLine",
+    "kind_module",
     "kind_of",
     "kind_of_record",
     "load_kind",
@@ -213,9 +214,14 @@ _KINDS = f"{__package__.removesuffix('.kernel.prices')}.kinds"
 M = TypeVar("M", bound=Mechanism)
 
 
+def kind_module(name: str) -> str:
+    """Return the full name of the module that prices a kind."""
+    return f"{_KINDS}.{KINDS[name].module}"
+
+
 def load_kind(name: str) -> MechanismKind[Any]:
     """A kind by its name; its module is loaded now if it wasn't."""
-    found: MechanismKind[Any] = getattr(import_module(f"{_KINDS}.{KINDS[name].module}"), name.upper())
+    found: MechanismKind[Any] = getattr(import_module(kind_module(name)), name.upper())
     return found
 
 
