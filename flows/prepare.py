@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
-from ..accounting.kernel.ledger.charge import charged_price
 from ..accounting.kernel.ledger.entry_types import ChargedPrice
 from ..accounting.keys.store_upkeep import (
     open_private_store,
@@ -33,6 +32,7 @@ from ..accounting.keys.store_upkeep import (
     require_not_held,
     require_output_not_held,
 )
+from ..accounting.ledger.charge_request import charged_price
 from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, open_reader
 from ..mechanisms.kernel.amounts import amount_shown

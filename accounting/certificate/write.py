@@ -16,9 +16,9 @@ from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..kernel.keys.private_files import open_given, output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..kernel.ledger.charge import enforced_unit
 from ..kernel.ledger.entry_types import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..kernel.ledger.entry_values import amount_text
+from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.prices.registry import kind_of, kind_of_record, mechanism_of_record
 from ..ledger.lookup import DatasetContext
 

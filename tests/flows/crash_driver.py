@@ -32,14 +32,16 @@ import sqlalchemy
 import sqlalchemy.dialects.sqlite
 from crowdblend.accounting.certificate import verify
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
-from crowdblend.accounting.kernel.ledger.charge import Receipt, charged_price, price_faults
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.ledger_state import Receipt
+from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.ledger.transactions import last_place
 from crowdblend.accounting.kernel.ledger.writer import ReleaseWriter
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.accounting.kinds import deletion_prices as deletion_price
 from crowdblend.accounting.kinds import histogram_prices as histogram_price
 from crowdblend.accounting.kinds import microdata_prices as microdata
+from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import LedgerReader
 from crowdblend.accounting.theory.planning import planner

@@ -10,8 +10,8 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.ledger.charge import price_faults
 from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
+from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.prices import series_game
 from crowdblend.accounting.kernel.prices.loss_distribution import LossDistribution, epsilon_composed
 from crowdblend.accounting.kernel.prices.privacy_profile import (
