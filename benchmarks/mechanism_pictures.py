@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from crowdblend.accounting.kinds.biased_sampling_prices import price_biased_counts
+from crowdblend.accounting.kinds.survey_prices import price_biased_counts
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 from crowdblend.mechanisms.kinds.answers import CountAnswer, answered, estimates, half_width, tallied
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts

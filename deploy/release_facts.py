@@ -317,7 +317,7 @@ def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTa
         stage: how far it is, for people.
         cost: what it has cost, as a sentence.
     """
-    from ..accounting.kernel.prices.registry import published_text
+    from ..accounting.descriptions.description_registry import published_text
     from .terminal.tables import FactTable
 
     mechanism = row["mechanism"]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from ..accounting.descriptions.description_registry import published_text
 from ..accounting.kernel.keys.private_files import read_given
-from ..accounting.kernel.prices.registry import mechanism_record, published_text
+from ..accounting.kernel.prices.registry import mechanism_record
 from ..accounting.ledger.reader import open_reader
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepared_release

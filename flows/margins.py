@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.kernel.prices.mechanism_kind import Price
-from ..accounting.kinds.deletion_prices import price_parts
+from ..accounting.theory.planning.margin_prices import price_parts
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kinds.deletion import CalibratedDeletion, deletion_variance
 from ..mechanisms.kinds.margins import Margin, Raked, coarser_margins, margin_sizes, rake_weights

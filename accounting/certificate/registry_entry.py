@@ -17,7 +17,7 @@ import yaml
 
 from ...mechanisms.kernel.errors import FILL_IN, ReleaseFailed
 from ...mechanisms.kernel.mechanism import REPLACEMENT
-from ..kernel.prices.registry import published_text
+from ..descriptions.description_registry import published_text
 
 __all__ = ["StewardsTexts", "registry_text"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ...accounting.kernel.prices.group_privacy import no_price_for_surveyed_group
+from ...accounting.kernel.prices.mechanism_kind import no_price_for_surveyed_group
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Randomness
 from ...mechanisms.kinds.biased_sampling import (

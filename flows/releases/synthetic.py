@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accounting.kinds.synthetic_table_prices import largest_rho
+from ...accounting.theory.planning.synthetic import largest_rho
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.kinds.synthetic_table import METHODS, SyntheticTable, counted_cells

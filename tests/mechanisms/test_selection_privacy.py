@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kinds.microdata_prices import price_selected
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease
 from crowdblend.mechanisms.map_selection.choice import (

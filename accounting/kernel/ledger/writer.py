@@ -11,7 +11,7 @@ from itertools import chain
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ...ledger.tokens import secret_digest, token_text
 from ..keys.anchor import Anchoring
-from ..prices.group_privacy import no_price_for_surveyed_group
+from ..prices.mechanism_kind import no_price_for_surveyed_group
 from .charge import Receipt, ReleaseCharge, SeriesRegistration, price_faults
 from .database import Store, open_store
 from .entry_types import (

@@ -5,40 +5,29 @@ The exact one has both hockey-stick divergences of the sampled, suppressed count
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.kernel.amounts import amount_shown
-from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kinds.microdata import StronglySafeRelease
 from .arithmetic import ULP, log_binomial_pmf
 
 __all__ = [
     "LARGEST_GROUP",
     "check_parameters",
     "delta_exact",
-    "delta_paper",
     "epsilon_exact",
     "epsilon_of_log_delta",
-    "epsilon_paper",
     "farthest_epsilon",
-    "least_epsilon_of_paper",
     "least_log_delta",
     "log_adding",
     "log_adding_within",
     "log_profile",
     "log_removing",
     "log_removing_within",
-    "record_survival",
-    "survival_share",
 ]
 
 LARGEST_GROUP = 2.0**50
-
-# What the roundings of a parameter, and of the logarithms' additions, can cost at most (docs/proofs/floating-point.md).
 _MARGIN = 16.0 * ULP
 _BLOCK = 1_048_576
 _DECAY = 40.0
@@ -351,149 +340,3 @@ def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> f
         else:
             low = middle
     return high
-
-
-def survival_share(mechanism: StronglySafeRelease, *, group_sizes: Mapping[int, int]) -> float:
-    """The expected share of sampled records whose group reaches k in the sample.
-
-    A record sampled from a group of n survives with probability Pr[Bin(n − 1, β) ≥ k − 1].
-
-    PRIVACY: the sizes must be public (an earlier release, a census, a synthetic population), never counts of the
-    data that are to be released: parameters may not be chosen by private looks.
-
-    Args:
-        mechanism: k and the rate.
-        group_sizes: size of a group in the whole data → how many groups of that size; sizes and numbers at least 1.
-
-    Raises:
-        InputRefused: no groups, or a size or number below 1.
-    """
-    if not group_sizes or min(group_sizes) < 1 or min(group_sizes.values()) < 1:
-        raise InputRefused("group sizes and their numbers must be whole numbers of at least 1, and at least one.")
-    sizes = np.array(list(group_sizes), dtype=np.float64)
-    records = sizes * np.array(list(group_sizes.values()), dtype=np.float64)
-    reached = record_survival(sizes, k=mechanism.k, rate=float(mechanism.sampling_rate))
-    return float(records @ reached / records.sum())
-
-
-def record_survival(sizes: NDArray[np.float64], *, k: int, rate: float) -> NDArray[np.float64]:
-    """For a sampled record of a group of each size, the probability that its group is published.
-
-    Pr[Bin(n − 1, β) ≥ k − 1], by the regularized incomplete beta function; it extends the probability to sizes that
-    are no whole numbers, as estimates are.
-
-    PRIVACY: as `survival_share`.
-
-    Args:
-        sizes: records of the groups in the whole data, at least 0; any shape.
-        k: suppression threshold, at least 1.
-        rate: β, strictly between 0 and 1.
-
-    Returns:
-        Probabilities, in the shape of `sizes`.
-    """
-    from scipy.special import betainc  # SciPy loads slowly, and most commands do without it
-
-    if k == 1:
-        return np.ones_like(sizes)
-    others = np.maximum(sizes - 1.0, 0.0)
-    needed = float(k - 1)
-    reached: NDArray[np.float64] = betainc(needed, np.maximum(others - needed + 1.0, 1.0), rate)
-    return np.where(others >= needed, reached, 0.0)
-
-
-_TAIL_SLACK = 1e-10
-_TIE = 1e-12
-_BATCH = 256
-
-
-def least_epsilon_of_paper(sampling_rate: float) -> float:
-    """The least ε for which the paper has a bound: −ln(1−β) (LQS, arXiv:1101.2604v2, Theorem 3.9)."""
-    return -math.log1p(-sampling_rate)
-
-
-def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
-    """The bound d(k, β, ε) = max over n ≥ ⌈k/γ − 1⌉ of Pr[Bin(n, β) > γn], with γ = (e^ε − 1 + β)/e^ε.
-
-    Source: LQS, arXiv:1101.2604v2, Theorem 3.9. For every threshold L ≥ k the tail Pr[Bin(n, β) ≥ L] is largest at
-    the last n with γn < L, so one n a threshold is looked at; the walk stops where Pr[Bin(n, β) > γn] ≤
-    exp(−n·KL(γ‖β)) falls below the best value so far (docs/proofs/paper-bound.md).
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, 0 < β < 1.
-        epsilon: ε of at least −ln(1−β).
-
-    Returns:
-        δ, never below the bound (up to 1e-10 relative above it); 0 only where the bound is below 1e-300.
-
-    Raises:
-        InputRefused: ε is below −ln(1−β), where the paper proves nothing.
-        ValueError: k or the rate is out of range.
-    """
-    from scipy.special import betainc  # SciPy loads slowly, and most prices do without it
-
-    _check(k, sampling_rate)
-    if not epsilon >= least_epsilon_of_paper(sampling_rate):
-        raise InputRefused(
-            f"the paper's bound needs epsilon of at least {amount_shown(least_epsilon_of_paper(sampling_rate))} "
-            f"at sampling rate {sampling_rate:g}, not {amount_shown(epsilon)}.",
-            remedy="Use the exact profile, a lower rate, or a larger epsilon.",
-        )
-    kappa = (1.0 - sampling_rate) * math.exp(-epsilon)
-    gamma = -math.expm1(-epsilon) + sampling_rate * math.exp(-epsilon)
-    divergence = _relative_entropy(gamma, kappa, sampling_rate, epsilon)
-    best = 0.0
-    first = k
-    while True:
-        thresholds = np.arange(first, first + _BATCH, dtype=np.float64)
-        last_n = np.maximum(np.ceil(thresholds / gamma * (1.0 + _TIE)) - 1.0, thresholds)
-        tails = betainc(thresholds, last_n - thresholds + 1.0, sampling_rate)
-        best = max(best, float(tails.max()))
-        chernoff = math.exp(-float(last_n[-1]) * divergence)
-        if chernoff <= best or chernoff < 1e-300:
-            return min(1.0, best * (1.0 + _TAIL_SLACK))
-        first += _BATCH
-
-
-@lru_cache(maxsize=1024)
-def epsilon_paper(*, k: int, sampling_rate: float, delta: float) -> float | None:
-    """The least ε ≥ −ln(1−β) with d(k, β, ε) ≤ δ; None where no finite ε has it (δ below β^k).
-
-    Source: LQS, arXiv:1101.2604v2, Theorem 3.9; d falls with ε, so bisection finds it.
-
-    Raises:
-        ValueError: k, the rate or δ is out of range.
-    """
-    _check(k, sampling_rate)
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
-    low = least_epsilon_of_paper(sampling_rate)
-    if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=low) <= delta:
-        return low
-    high = max(1.0, 2.0 * low, math.log(k) + 60.0)
-    if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=high) > delta:
-        return None
-    while high - low > 1e-14 * high and low < (middle := 0.5 * (low + high)) < high:
-        if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _check(k: int, sampling_rate: float) -> None:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
-    if not 0.0 < sampling_rate < 1.0:
-        raise ValueError(f"the sampling rate must lie strictly between 0 and 1, not {sampling_rate}")
-
-
-def _relative_entropy(gamma: float, kappa: float, rate: float, epsilon: float) -> float:
-    """A lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), where κ = 1 − γ is (1 − β)e^{−ε}.
-
-    So ln(κ/(1 − β)) is −ε. Taken from κ itself it would err by 1e-16, more than all the divergence where β is small.
-    """
-    ahead = gamma * math.log(gamma / rate)
-    behind = kappa * epsilon if kappa > 0.0 else 0.0
-    return max(0.0, ahead - behind - 1e-14 * (gamma + ahead))

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from ....accounting.certificate.verify import read_certificate, verify_certificate
 from ....accounting.certificate.write import has_own_rates
-from ....accounting.kernel.prices.privacy_profile import record_survival
 from ....accounting.kernel.prices.registry import mechanism_of_record
 from ....accounting.ledger.private_store_inspection import known_names_of_source
+from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed

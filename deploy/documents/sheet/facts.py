@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from ....accounting.certificate.verify import read_certificate
 from ....accounting.certificate.write import has_own_rates
 from ....accounting.kernel.keys.signing import PublicKey
-from ....accounting.kernel.prices.privacy_profile import record_survival
 from ....accounting.kernel.prices.registry import mechanism_of_record
+from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels

@@ -17,7 +17,7 @@ from crowdblend.accounting.kernel.ledger.database import open_store
 from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
-from crowdblend.accounting.kernel.prices.renyi import RULE, FilterTerms
+from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterTerms
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 

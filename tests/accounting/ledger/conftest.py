@@ -34,13 +34,14 @@ from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import Entry, Fields, FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
+from crowdblend.accounting.kernel.ledger.lookup import SeriesState
 from crowdblend.accounting.kernel.ledger.transactions import looking, writing
 from crowdblend.accounting.kernel.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
-from crowdblend.accounting.kernel.prices.renyi import FilterTerms, conversion_loss
+from crowdblend.accounting.kinds.composition.renyi_filter import FilterTerms, conversion_loss
 from crowdblend.accounting.ledger.creation import create_ledger
-from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
+from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

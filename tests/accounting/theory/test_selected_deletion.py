@@ -10,7 +10,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kinds.deletion_prices import SELECTED_DELETION, price_deletion, price_selected_deletion
+from crowdblend.accounting.kinds.deletion_prices import price_deletion
+from crowdblend.accounting.kinds.selected_deletion_prices import SELECTED_DELETION, price_selected_deletion
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,

@@ -1,0 +1,73 @@
+"""The descriptions of the kinds of mechanisms: a line for each, loaded when it is first asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, TypeVar
+
+from ...mechanisms.kernel.amounts import counted
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.mechanism import Mechanism
+from ..kernel.prices.registry import KINDS
+from .kind_description import KindDescription, Published
+
+__all__ = ["DESCRIPTIONS", "description_of", "description_of_record", "published_text"]
+
+DESCRIPTIONS: dict[str, str] = {
+    "strongly_safe": "microdata_description",
+    "epsilon_safe": "microdata_description",
+    "suppressed_histogram": "histogram_description",
+    "noisy_histogram": "histogram_description",
+    "outlier_histogram": "histogram_description",
+    "survey_counts": "biased_sampling_description",
+    "unequal_rates": "biased_sampling_description",
+    "points": "point_description",
+    "answers": "answer_description",
+    "local_reports": "local_report_description",
+    "outcome_counts": "local_report_description",
+    "mixed_series": "mixed_series_description",
+    "selected_deletion": "deletion_description",
+    "deletion": "deletion_description",
+    "synthetic_table": "synthetic_table_description",
+}
+"""Kind → the module here that has its description, under the kind's name in capitals."""
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def description_of(mechanism: M) -> KindDescription[M]:
+    """Return the description of a mechanism's kind."""
+    return _load(mechanism.kind)
+
+
+def description_of_record(name: object) -> KindDescription[Any]:
+    """Return the description of the kind whose record has a name.
+
+    Raises:
+        InputRefused: no kind has.
+    """
+    for kind, line in KINDS.items():
+        if name in line.records:
+            return _load(kind)
+    raise InputRefused(f"unknown kind of mechanism: {name!r}.")
+
+
+def _load(kind: str) -> KindDescription[Any]:
+    found: KindDescription[Any] = getattr(import_module(f"{__package__}.{DESCRIPTIONS[kind]}"), kind.upper())
+    return found
+
+
+def published_text(kind: str, *, groups: int, records: int | None) -> str:
+    """Say what a release published: `875 records in 48 groups`, or `48 noisy counts`, whose sum counts no records.
+
+    Args:
+        kind: name of the mechanism's record, such as `noisy-histogram/1`, also of a later version.
+        groups: rows of the table without repetitions.
+        records: their records; None where what is published counts none.
+    """
+    try:
+        noun = description_of_record(kind).published
+    except InputRefused:  # of a later version
+        noun = Published("row", "rows", "" if records is None else "record")
+    shown = counted(groups, noun.group, noun.groups)
+    return f"{counted(records, noun.record)} in {shown}" if noun.record and records is not None else shown
