@@ -28,7 +28,8 @@ from ..mechanisms.hierarchies.build import (
 )
 from ..mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
-from ..mechanisms.kinds.microdata import EpsilonSafeRelease, GroupCounts, StronglySafeRelease, count_keys, suppress
+from ..mechanisms.kernel.group_counts import GroupCounts, count_keys
+from ..mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease, suppress
 from ..mechanisms.measures.counting import CountedRecords
 from ..mechanisms.measures.risk import (
     ReidentificationRisk,

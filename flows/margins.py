@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.theory.planning.margin_prices import price_parts
 from ..mechanisms.kernel.errors import InputRefused
+from ..mechanisms.kernel.group_counts import GroupCounts
 from ..mechanisms.kinds.deletion import CalibratedDeletion, deletion_variance
 from ..mechanisms.kinds.margins import Margin, Raked, coarser_margins, margin_sizes, rake_weights
-from ..mechanisms.kinds.microdata import GroupCounts
 from ..mechanisms.recoding import GeneralizationMap
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable

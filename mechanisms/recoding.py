@@ -13,20 +13,19 @@ from numpy.typing import NDArray
 
 from .hierarchies.declare import Hierarchy
 from .kernel.amounts import counted
+from .kernel.recoding import CodeTable, KeyLayout
 
 __all__ = [
     "TOLD_KEYS",
     "ColumnsTold",
     "GeneralizationMap",
     "MappedColumn",
-    "Placement",
-    "coarsened",
     "columns_told",
     "told_sentences",
 ]
 
-_WORD_CELLS = 1 << 63
-_RECODED_AT_ONCE = 1 << 18
+MOST_CODES = 1 << 26
+"""Of a column that is put together to coarser labels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,25 +56,8 @@ class MappedColumn:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Placement:
-    """Where a column's code stands in a key: code · stride is added to word number `word`.
-
-    Args:
-        word: number of the key's 64-bit word, from 0.
-        stride: what one step of the code adds to it, at least 1.
-    """
-
-    word: int
-    stride: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GeneralizationMap:
+class GeneralizationMap(KeyLayout):
     """A total map from records to groups, fixed before the records are read.
-
-    A group's key is the mixed-radix number of its codes, the first column the most significant. Columns
-    whose sizes multiply to less than 2**63 share a word; keys have shape (words, n), so that comparing keys
-    word by word compares codes column by column, in the order of the columns.
 
     Args:
         columns: the released columns, at least one, no name twice.
@@ -85,7 +67,7 @@ class GeneralizationMap:
     """
 
     columns: tuple[MappedColumn, ...]
-    placements: tuple[Placement, ...] = field(init=False, repr=False)
+    sizes: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -93,7 +75,8 @@ class GeneralizationMap:
             raise ValueError("a map needs at least one column")
         if len(set(names)) != len(names):
             raise ValueError(f"a map names each column once, not {names}")
-        object.__setattr__(self, "placements", _place([column.size for column in self.columns]))
+        object.__setattr__(self, "sizes", tuple(column.size for column in self.columns))
+        KeyLayout.__post_init__(self)  # super() knows no dataclass with slots
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,49 +84,19 @@ class GeneralizationMap:
         return tuple(column.name for column in self.columns)
 
     @property
-    def key_words(self) -> int:
-        """Number of 64-bit words of a key."""
-        return self.placements[-1].word + 1
+    def layout(self) -> KeyLayout:
+        """How its codes make keys, without the columns' names and labels."""
+        return KeyLayout(sizes=self.sizes)
 
-    @property
-    def cells(self) -> int:
-        """Number of possible groups (may exceed 64 bits)."""
-        product = 1
-        for column in self.columns:
-            product *= column.size
-        return product
+    def tables_to(self, coarser: GeneralizationMap) -> tuple[CodeTable | None, ...]:
+        """Return per column the code at its level in a coarser map of each code here; None where its level stays.
 
-    def keys(self, codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Keys of n records.
-
-        Args:
-            codes: per column, the records' codes at the column's level; each of shape (n,).
-
-        Returns:
-            Shape (words, n).
+        Raises:
+            ValueError: a column has a lower level there, or more codes here than a table may have.
         """
-        keys = np.zeros((self.key_words, codes[0].size), dtype=np.int64)
-        for place, column_codes in zip(self.placements, codes, strict=True):
-            keys[place.word] += column_codes * place.stride
-        return keys
-
-    def decode(self, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Codes per column of keys of shape (words, n); the inverse of `keys`."""
-        return [self.codes_of(keys, number) for number in range(len(self.columns))]
-
-    def codes_of(self, keys: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-        """Codes of one column, by its number from 0, of keys of shape (words, n); shape (n,)."""
-        place = self.placements[number]
-        codes: NDArray[np.int64] = (keys[place.word] // place.stride) % self.columns[number].size
-        return codes
-
-    def holds(self, keys: NDArray[np.int64]) -> bool:
-        """Whether every one of some keys, shape (words, n), is of a group."""
-        cells = [0] * self.key_words
-        for place, column in zip(self.placements, self.columns, strict=True):
-            cells[place.word] = max(cells[place.word], place.stride * column.size)
-        return keys.size == 0 or all(
-            int(word.min()) >= 0 and int(word.max()) < most for word, most in zip(keys, cells, strict=True)
+        return tuple(
+            None if own.level == target.level else _table(own, target.level)
+            for own, target in zip(self.columns, coarser.columns, strict=True)
         )
 
     def digest(self) -> str:
@@ -153,76 +106,10 @@ class GeneralizationMap:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def coarsened(
-    keys: NDArray[np.int64], *, finer: GeneralizationMap, coarser: GeneralizationMap
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The groups of a coarser map that some groups become part of; recoded some at a time, in little memory.
-
-    Args:
-        keys: groups of the finer map, shape (words, n).
-        finer: the map that they are keys of.
-        coarser: one of the same columns, none at a lower level.
-
-    Returns:
-        The keys of the coarser groups, distinct and ascending, shape (words, m); and for each group that was given
-        the place of its own among them, shape (n,).
-
-    Raises:
-        ValueError: a column has a lower level.
-    """
-    blocks = [slice(first, first + _RECODED_AT_ONCE) for first in range(0, keys.shape[1], _RECODED_AT_ONCE)]
-    places = np.empty(keys.shape[1], dtype=np.int64)
-    parts = [np.empty((coarser.key_words, 0), dtype=np.int64)]
-    for block in blocks:
-        codes = [
-            before.hierarchy.coarser(column_codes, level=before.level, to=after.level)
-            for before, after, column_codes in zip(
-                finer.columns, coarser.columns, finer.decode(keys[:, block]), strict=True
-            )
-        ]
-        above, places[block] = _distinct(coarser.keys(codes))
-        parts.append(above)
-    whole, of_parts = _distinct(np.concatenate(parts, axis=1))
-    end = 0
-    for block, above in zip(blocks, parts[1:], strict=True):
-        begin, end = end, end + above.shape[1]
-        places[block] = of_parts[begin:end][places[block]]
-    return whole, places
-
-
-def _distinct(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct ones of some keys, ascending, and the place of each key among them."""
-    if keys.shape[0] == 1:
-        single, inverse = np.unique(keys[0], return_inverse=True)
-        return single.reshape(1, -1), inverse.reshape(-1)
-    order = np.lexsort(keys[::-1])
-    ordered = keys[:, order]
-    first = np.ones(order.size, dtype=np.bool_)
-    first[1:] = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
-    places = np.empty(order.size, dtype=np.int64)
-    places[order] = np.cumsum(first) - 1
-    return ordered[:, first], places
-
-
-def _place(sizes: Sequence[int]) -> tuple[Placement, ...]:
-    """Fill words from the first column on; within a word the last column has stride 1."""
-    key_words: list[list[int]] = [[]]
-    cells = 1
-    for size in sizes:
-        if cells * size >= _WORD_CELLS:
-            key_words.append([])
-            cells = 1
-        key_words[-1].append(size)
-        cells *= size
-    placements: list[Placement] = []
-    for word, members in enumerate(key_words):
-        stride = 1
-        strides: list[int] = []
-        for size in reversed(members):
-            strides.append(stride)
-            stride *= size
-        placements.extend(Placement(word=word, stride=stride) for stride in reversed(strides))
-    return tuple(placements)
+def _table(column: MappedColumn, level: int) -> CodeTable:
+    if column.size > MOST_CODES:
+        raise ValueError(f"column {column.name!r} has more than {MOST_CODES:,} labels at level {column.level}")
+    return column.hierarchy.coarser(np.arange(column.size, dtype=np.int64), level=column.level, to=level)
 
 
 TOLD_KEYS = ("informative_records", "median_columns_told", "columns_at_star")

@@ -11,9 +11,10 @@ from crowdblend.accounting.kernel.prices.registry import price as price_of
 from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
+from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease, delete_records, draw_deletions
-from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, count_keys, suppress
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
 from crowdblend.mechanisms.map_selection.choice import draw_map, group_threshold
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from crowdblend.flows.prepare import prepared_release
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads

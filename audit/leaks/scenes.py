@@ -26,9 +26,9 @@ from crowdblend.accounting.kernel.keys.private_store import PrivateStore
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.deploy.prefect.environment import template_in
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
 from crowdblend.mechanisms.kinds.deletion import draw_deletions
-from crowdblend.mechanisms.kinds.microdata import count_keys
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapWeights, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
 

@@ -9,7 +9,8 @@ from functools import cache
 import numpy as np
 from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, draw_map, group_threshold, walk
 from crowdblend.mechanisms.map_selection.rollup import scores
 from numpy.typing import NDArray

@@ -11,10 +11,11 @@ from crowdblend.accounting.kernel.prices.privacy_profile import epsilon_exact
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.survey_prices import price_biased_counts
 from crowdblend.mechanisms.kernel.contributions import ContributionKeys, chosen_counts, sorted_records
+from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram, suppressed_counts
-from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, count_keys, suppress
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
 from crowdblend.mechanisms.kinds.points import SyntheticPoints, cell_numbers, points_of_counts
 from numpy.typing import NDArray
 from scipy.stats import binom

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
+from crowdblend.mechanisms.kernel.recoding import coarsened
 from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
@@ -31,7 +32,6 @@ from crowdblend.mechanisms.kinds.deletion import (
     stage_counts,
 )
 from crowdblend.mechanisms.measures.risk import deletion_losses, sampling_losses
-from crowdblend.mechanisms.recoding import coarsened
 from numpy.typing import NDArray
 
 from audit.statistics.confidence import Event, chosen_event, epsilon_lower

@@ -23,7 +23,7 @@ from functools import cached_property
 
 import numpy as np
 from crowdblend.deploy.documents.sheet.bounds import HALF, QUANTILE
-from crowdblend.mechanisms.kinds.microdata import GroupCounts
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 

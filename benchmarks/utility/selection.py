@@ -22,7 +22,8 @@ import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease, sum_counts
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, sum_counts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.map_selection.choice import (
     Lattice,
     LatticeColumn,

@@ -31,6 +31,8 @@ from crowdblend.accounting.theory.planning.planner import least_k
 from crowdblend.deploy.documents.sheet.bounds import BinomialBounds, CountBounds, NormalBounds, deletion_bounds
 from crowdblend.flows.margins import raked_weights
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
+from crowdblend.mechanisms.kernel.recoding import coarsened
 from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     delete_records,
@@ -40,8 +42,7 @@ from crowdblend.mechanisms.kinds.deletion import (
     record_weights,
 )
 from crowdblend.mechanisms.kinds.margins import noisy_margins, split_margins
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, count_keys, suppress
-from crowdblend.mechanisms.recoding import coarsened
+from crowdblend.mechanisms.kinds.microdata import suppress
 from numpy.typing import NDArray
 from scipy.stats import binom
 

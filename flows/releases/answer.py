@@ -16,6 +16,7 @@ from pydantic import Field
 from ...accounting.kernel.prices.registry import price
 from ...mechanisms.hierarchies.declare import BUCKET_CODE, IntervalHierarchy
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, Randomness, Relation
 from ...mechanisms.kinds.answers import (
     Answer,
@@ -30,7 +31,6 @@ from ...mechanisms.kinds.answers import (
     standard_errors,
     tallied,
 )
-from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.request import Output, Request, output_at
 from ..columns import declared_map, require_cells

@@ -22,6 +22,8 @@ from ...accounting.kinds.selected_deletion_prices import choice_cost
 from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.group_counts import GroupCounts
+from ...mechanisms.kernel.recoding import coarsened
 from ...mechanisms.kinds.deletion import (
     LARGEST_DELETION,
     CalibratedDeletion,
@@ -44,9 +46,8 @@ from ...mechanisms.kinds.margins import (
     noisy_margins,
     split_margins,
 )
-from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.recoding import GeneralizationMap, coarsened
+from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_chain, declared_choice, exponential_draws
 from ..margins import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
@@ -356,7 +357,7 @@ def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts)
     parents: list[NDArray[np.int64]] = []
     levels = _drawn_levels(request, work)
     for finer, coarser in pairwise(_maps_of(request, levels)):
-        above, places = coarsened(keys[-1], finer=finer, coarser=coarser)
+        above, places = coarsened(keys[-1], finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
         keys.append(above)
         parents.append(places)
     noise = request.mechanism.noise

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ...accounting.kernel.prices.mechanism_kind import no_price_for_surveyed_group
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness
 from ...mechanisms.kinds.biased_sampling import (
     BiasedSampleCounts,
@@ -29,7 +30,6 @@ from ...mechanisms.kinds.histogram import (
     outlier_private_counts,
     suppressed_counts,
 )
-from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells

@@ -28,9 +28,9 @@ from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
+    from ...mechanisms.kernel.group_counts import GroupCounts
     from ...mechanisms.kinds.biased_sampling import InclusionColumn
     from ...mechanisms.kinds.deletion import DeletionRelease
-    from ...mechanisms.kinds.microdata import GroupCounts
     from ...tasks.inputs.database_query import DatabaseQuery
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.count import ReleaseWork

@@ -13,10 +13,10 @@ from ...accounting.kinds.selected_microdata_prices import selection_cost
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kinds.microdata import (
     EpsilonSafeRelease,
     ExponentialSafeRelease,
-    GroupCounts,
     Microdata,
     StronglySafeRelease,
     suppress,

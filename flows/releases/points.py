@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
-from ...mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease
+from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ...mechanisms.kinds.points import (
     PointAxis,
     SyntheticPoints,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ...accounting.theory.planning.synthetic import largest_rho
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.microdata import GroupCounts
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kinds.synthetic_table import METHODS, SyntheticTable, counted_cells
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request

@@ -16,7 +16,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
 from numpy.typing import NDArray
 
-from ..kinds.microdata import GroupCounts, count_keys, merge_counts, sum_counts
+from .group_counts import GroupCounts, count_keys, merge_counts, sum_counts
 from .sampling import KEY_BYTES, threshold
 
 __all__ = [

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from ..hierarchies.decimals import NumberSteps
 from ..hierarchies.declare import BUCKET_CODE
+from ..kernel.group_counts import GroupCounts, sum_counts
 from ..kernel.mechanism import Mechanism, Randomness
 from ..kernel.sampling import threshold
 from ..recoding import GeneralizationMap, MappedColumn
 from .krandomization import WORD, biased_coins, word_threshold_up
-from .microdata import GroupCounts, sum_counts
 
 __all__ = [
     "BiasedSampleCounts",

@@ -15,10 +15,10 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernel.group_counts import GroupCounts
 from ..kernel.mechanism import Mechanism, Randomness
+from ..kernel.recoding import coarsened
 from ..map_selection.choice import WEIGHT_UNIT, Lattice, MapWeights
-from ..recoding import coarsened
-from .microdata import GroupCounts
 
 __all__ = [
     "LARGEST_DELETION",
@@ -493,11 +493,11 @@ def chain_scores(
     found = np.zeros(lattice.size, dtype=np.int64)
     for number, levels in enumerate(lattice.candidates):
         maps = lattice.chain_of(levels)
-        keys, places = coarsened(counts.keys, finer=finest, coarser=maps[0])
+        keys, places = coarsened(counts.keys, finer=finest, coarser=maps[0], tables=finest.tables_to(maps[0]))
         sizes = residual_counts(counts.counts, np.zeros_like(counts.counts), places, groups=keys.shape[1])
         parents: list[Counts] = []
         for finer, coarser in pairwise(maps):
-            keys, above = coarsened(keys, finer=finer, coarser=coarser)
+            keys, above = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
             parents.append(above)
         found[number] = chain_quality(
             sizes,

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernel.group_counts import GroupCounts
 from ..kernel.mechanism import Randomness
 from ..recoding import GeneralizationMap
 from .deletion import CalibratedDeletion, draw_deletions
-from .microdata import GroupCounts
 
 __all__ = [
     "Margin",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hierarchies.declare import Hierarchy
-from ..kinds.microdata import GroupCounts, sum_counts
+from ..kernel.group_counts import GroupCounts, sum_counts
 from ..recoding import GeneralizationMap
 from .choice import Lattice, LatticeColumn, Levels, MapWeights
 

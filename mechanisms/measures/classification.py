@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse, special
 
-from ..kinds.microdata import GroupCounts
+from ..kernel.group_counts import GroupCounts
 from ..recoding import GeneralizationMap, MappedColumn
 from .counting import CountedRecords
 

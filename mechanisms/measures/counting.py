@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kinds.microdata import GroupCounts, sum_counts
+from ..kernel.group_counts import GroupCounts, sum_counts
 from ..recoding import GeneralizationMap
 
 __all__ = ["CountedRecords", "QueryErrors", "SizeErrors", "aligned_counts", "counting_query_errors", "relative_errors"]

@@ -15,9 +15,10 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernel.group_counts import GroupCounts, sum_counts
+from ..kernel.recoding import coarsened
 from ..kinds.deletion import DeletionNoise, DeletionRelease, deletion_weights, residual_counts
-from ..kinds.microdata import GroupCounts, Microdata, sum_counts
-from ..recoding import coarsened
+from ..kinds.microdata import Microdata
 from .counting import CountedRecords, aligned_counts
 
 __all__ = [
@@ -373,7 +374,7 @@ def known_person(
         losses += told[at]
         if stage + 1 < len(released):
             coarser = released[stage + 1].map
-            above, parents = coarsened(keys, finer=one.map, coarser=coarser)
+            above, parents = coarsened(keys, finer=one.map, coarser=coarser, tables=one.map.tables_to(coarser))
             rest = residual_counts(records, published, parents, groups=above.shape[1])
             left, at = CountedRecords(map=coarser, groups=GroupCounts(above, rest)), parents[at]
     certain = 1.0 / (1.0 + np.exp(-np.abs(losses)))

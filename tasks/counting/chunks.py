@@ -16,9 +16,9 @@ from ..inputs.csv_header import CsvLayout
 from ..inputs.files import SourceFile, open_input, unpacked_name
 from ..inputs.list import SourceLayout
 from ..inputs.parquet_footer import ParquetLayout
+from ..kernel.counting import naming_kinds_only
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
-from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -233,6 +233,11 @@ class CsvChunk:
     stop: int
     layout: CsvLayout
     before: QuoteState | None = None
+
+    @property
+    def records(self) -> None:
+        """How many records there are isn't known before they are read."""
+        return
 
 
 Chunk = ParquetChunk | CsvChunk

@@ -9,31 +9,36 @@ import ctypes
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ...mechanisms.kernel.sampling import sample_commitment
-from ...mechanisms.kinds.microdata import GroupCounts, add_counts, count_keys, joined_counts, merge_counts, sum_counts
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.group_counts import GroupCounts, joined_counts
 from ...mechanisms.recoding import GeneralizationMap
-from ..inputs.files import Partition
 from ..inputs.list import SourceLayout
-from ..readers.column_codes import ColumnCoder, RecordCoder
-from ..readers.csv_records import csv_keys
-from ..readers.parquet_records import parquet_keys
+from ..kernel.counting import (
+    BlockCounts,
+    CountJob,
+    KeySource,
+    add_block_counts,
+    counted_blocks,
+    empty_counts,
+    marked,
+    naming_kinds_only,
+    require_every_block,
+    unmarked,
+)
+from ..readers.file_source import FileSource
 from ..readers.values import RecordReading
-from .chunks import Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
+from .chunks import Chunk, group_chunks, shared_chunks, with_quote_states
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads, tasks_at_once
-from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -43,24 +48,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUPS_AT_ONCE",
-    "CountJob",
-    "KeySource",
     "count_chunks",
     "count_job",
     "counting_graph",
     "counts_of_frame",
-    "empty_counts",
     "frame_of_counts",
     "group_counts",
     "merged_counts",
     "partial_counts",
     "require_room",
     "room_bytes",
-    "secret_of",
-    "whole_keys",
 ]
 
-_KEYS_AT_ONCE = 1 << 21
 _GIB = 1 << 30
 _NUMBER_BYTES = 8
 _FEW_GROUPS = 1 << 20
@@ -68,85 +67,10 @@ _FEW_GROUPS = 1 << 20
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-class KeySource(Protocol):
-    """Where a worker finds the secret; the object travels through the graph and has none of it."""
-
-    def load(self) -> bytes:
-        """The key, from the private store or from the memory of the worker."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CountJob:
-    """All that a task needs to know besides its chunks.
-
-    PRIVACY: this object is part of the graph, which the scheduler holds; it must never carry the key.
-
-    Args:
-        release_id: id of the release.
-        token: unique to this computation; with the release id it is part of every task's key, because Dask
-            takes two tasks of one key for the same and would let two releases share a sample.
-        sample_id: the ledger's name of the sample; another key is refused. None where every record is counted.
-        map: the generalization map.
-        rate: sampling rate; None counts every record and needs no key.
-        reading: how the records are read.
-        key_source: where the key lies; None where every record is counted.
-        limit: how many records of a person count; the key chooses them, whether or not there is a rate.
-
-    Raises:
-        ValueError: a rate or limit without a sample and its key, or a sample or key without either.
-    """
-
-    release_id: str
-    token: str
-    sample_id: str | None
-    map: GeneralizationMap
-    rate: Decimal | None
-    reading: RecordReading
-    key_source: KeySource | None = field(repr=False)
-    limit: ContributionLimit | None = None
-
-    def __post_init__(self) -> None:
-        if not (self.rate is None and self.limit is None) == (self.sample_id is None) == (self.key_source is None):
-            raise ValueError("a rate, a sample and its key go together; without a rate every record is counted")
-
-    def __dask_tokenize__(self) -> tuple[str, str, str]:
-        """What stands for this job in the names of tasks."""
-        return ("crowdblend-count", self.release_id, self.token)
-
-
 @naming_kinds_only
 def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
-    """As `counted_chunks`, as a partition of a Dask dataframe: columns key0 … (int64 words) and count (int64)."""
-    return frame_of_counts(counted_chunks(chunks, job=job))
-
-
-def counted_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
-    """Sample, recode and count the records of some chunks.
-
-    Args:
-        chunks: chunks of one task.
-        job: map, rate, and the place of the key.
-
-    Raises:
-        ReleaseFailed: the key is missing or another one, or the records cannot be read.
-    """
-    key = secret_of(job)
-    reading = job.reading if chunks and isinstance(chunks[0], CsvChunk) else job.reading.of_unicode
-    coders = [
-        ColumnCoder(column=column, placement=place, reading=reading)
-        for column, place in zip(job.map.columns, job.map.placements, strict=True)
-    ]
-    parts = [empty_counts(job.map.key_words)]
-    waiting: list[NDArray[np.int64]] = []
-    held = 0
-    for keys in _keys(chunks, coders=coders, key=key, job=job):
-        waiting.append(keys)
-        held += keys.shape[1]
-        if held >= _KEYS_AT_ONCE:
-            parts = [merge_counts([*parts, _counted(waiting, job)])]
-            waiting, held = [], 0
-    return merge_counts([*parts, _counted(waiting, job)])
+    """Return what was counted as a partition of a Dask dataframe, with its blocks: int64 columns key0 … and count."""
+    return frame_of_counts(marked(counted_blocks(chunks, job=job)))
 
 
 def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> None:
@@ -209,11 +133,6 @@ def room_bytes() -> float:
     return machine / 2
 
 
-def empty_counts(key_words: int) -> GroupCounts:
-    """No groups."""
-    return GroupCounts(np.empty((key_words, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
-
-
 def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
     """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
     import pandas as pd  # its import takes longer than counting a few million records
@@ -228,106 +147,10 @@ def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
     return GroupCounts(np.array(key_words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
 
 
-def _keys(
-    chunks: Sequence[Chunk], *, coders: Sequence[ColumnCoder], key: bytes | None, job: CountJob
-) -> Iterator[NDArray[np.int64]]:
-    row_groups = [chunk for chunk in chunks if isinstance(chunk, ParquetChunk)]
-    words = job.map.key_words
-    for file, group in groupby(row_groups, key=lambda chunk: chunk.file):
-        stored, borne = _split(coders, file.partition, key_words=words)
-        for keys in parquet_keys(list(group), coders=stored, key_words=words, key=key, rate=job.rate):
-            yield keys + borne
-    for chunk in chunks:
-        if isinstance(chunk, CsvChunk):
-            stored, borne = _split(coders, chunk.file.partition, key_words=words)
-            for keys in csv_keys(chunk, coders=stored, key_words=words, key=key, rate=job.rate):
-                yield keys + borne
-
-
-def _split(
-    coders: Sequence[RecordCoder], partition: Partition, *, key_words: int
-) -> tuple[list[RecordCoder], NDArray[np.int64]]:
-    """The coders of columns that a file has, and what the others add to each of its keys; shape (words, 1).
-
-    A partition's value is coded once for the file, not for each record.
-    """
-    values = dict(partition)
-    stored: list[RecordCoder] = []
-    borne = np.zeros((key_words, 1), dtype=np.int64)
-    for coder in coders:
-        if isinstance(coder, ColumnCoder) and coder.name in values:
-            borne[coder.placement.word] += coder.scaled_code(values[coder.name])
-        else:
-            stored.append(coder)
-    return stored, borne
-
-
-def whole_keys(
-    chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int
-) -> Iterator[tuple[Chunk, NDArray[np.int64]]]:
-    """The keys of every record, batch by batch in the order of the chunks, each with the chunk that it is of.
-
-    Args:
-        chunks: of one task.
-        coders: one per column.
-        key_words: 64-bit words of a key.
-
-    Returns:
-        Keys of shape (words, n), with their chunk.
-
-    Raises:
-        ReleaseFailed: the records cannot be read.
-    """
-    for file, group in groupby(chunks, key=lambda chunk: chunk.file):
-        together = list(group)
-        stored, borne = _split(coders, file.partition, key_words=key_words)
-        row_groups = [chunk for chunk in together if isinstance(chunk, ParquetChunk)]
-        batches = parquet_keys(row_groups, coders=stored, key_words=key_words, key=None, rate=None)
-        for chunk in together:
-            if isinstance(chunk, CsvChunk):
-                for keys in csv_keys(chunk, coders=stored, key_words=key_words, key=None, rate=None):
-                    yield chunk, keys + borne
-                continue
-            left = chunk.records
-            while left:
-                keys = next(batches)
-                left -= keys.shape[1]
-                yield chunk, keys + borne
-
-
-def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
-    if not waiting:
-        return empty_counts(job.map.key_words)
-    keys = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
-    return count_keys(keys, cells=job.map.cells)
-
-
-def secret_of(job: CountJob) -> bytes | None:
-    """The key of the job's sample; None where there is none.
-
-    Raises:
-        ReleaseFailed: it is missing or another one.
-    """
-    if job.key_source is None:
-        return None
-    try:
-        key = job.key_source.load()
-    except OSError as error:
-        raise ReleaseFailed(
-            f"a worker cannot read the sampling key ({type(error).__name__}).",
-            remedy="Processes of this machine read it in the private store (CROWDBLEND_HOME).",
-        ) from None
-    # INVARIANT: one release, one sample; a worker that sees another key store must not mix a second one in.
-    if sample_commitment(key) != job.sample_id:
-        raise ReleaseFailed(
-            "a worker found a sampling key that is not this release's.",
-            remedy="Run again with the same release id.",
-        )
-    return key
-
-
 _SPLIT_EVERY = 8
 _STEPS_AHEAD = 2
+Total = tuple[list[GroupCounts], list[NDArray[np.int64]]]
+"""A sum in ranges of keys, and the blocks that it was counted from."""
 GROUPS_AT_ONCE = 1 << 10
 """Groups of chunks that threads count before they begin with the next ones."""
 
@@ -356,13 +179,14 @@ def count_job(
     Raises:
         ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
+    source = FileSource(columns=generalization.columns, reading=reading, person=None if limit is None else limit.column)
     return CountJob(
         release_id=release_id,
         token=uuid.uuid4().hex,
         sample_id=sample_id,
-        map=generalization,
+        layout=generalization.layout,
         rate=rate,
-        reading=reading,
+        source=source,
         key_source=key_source,
         limit=limit,
     )
@@ -383,7 +207,7 @@ def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.
             count_chunks,
             list(groups),
             job=job,
-            meta=frame_of_counts(empty_counts(job.map.key_words)),
+            meta=frame_of_counts(empty_counts(job.layout.key_words)),
             label=f"count-{job.release_id}",
             enforce_metadata=False,
         )
@@ -422,19 +246,23 @@ def group_counts(
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
     if not chunks:
-        return empty_counts(job.map.key_words)
+        return empty_counts(job.layout.key_words)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
-        groups, total = group_chunks(chunks), list[GroupCounts]()
+        groups, total = group_chunks(chunks), (list[GroupCounts](), list[NDArray[np.int64]]())
         for first in range(0, len(groups), GROUPS_AT_ONCE):
             those = groups[first : first + GROUPS_AT_ONCE]
             told = on_progress and partial(_told_in_all, on_progress, groups=(first, len(those), len(groups)))
             graph, last = counting_graph(those, job=job, total=total)
             total = computed_on_threads(graph, last, executor=executor, on_progress=told)
-        return _joined(total)
+        counts, blocks = total
+        require_every_block(np.concatenate(blocks), chunks)
+        return _joined(counts)
     shared = shared_chunks(chunks, workers=tasks_at_once(executor))
     frame = merged_counts(partial_counts(shared, job=job))
-    return counts_of_frame(computed(frame, executor=executor, on_progress=on_progress))
+    sum_of_all = unmarked(counts_of_frame(computed(frame, executor=executor, on_progress=on_progress)))
+    require_every_block(sum_of_all.blocks, chunks)
+    return sum_of_all.counts
 
 
 def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tuple[int, int, int]) -> None:
@@ -451,7 +279,7 @@ def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tupl
 
 
 def counting_graph(
-    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, total: list[GroupCounts], together: int = _SPLIT_EVERY
+    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, total: Total, together: int = _SPLIT_EVERY
 ) -> tuple[dict[Any, Any], Any]:
     """What `partial_counts` adds to a sum in blocks, as a Dask graph without dataframes.
 
@@ -465,7 +293,7 @@ def counting_graph(
         groups: at least one, of `GROUPS_AT_ONCE` at most: the memory in which Dask orders a graph as deep as this one
             grows with the square of its tasks.
         job: as `count_job`.
-        total: as `add_counts`; used up.
+        total: as `add_block_counts`; used up.
         together: how many are added in a step.
 
     Returns:
@@ -474,24 +302,24 @@ def counting_graph(
     name = "-".join(job.__dask_tokenize__())
     parts = [(name, 0, place) for place in range(len(groups))]
     graph: dict[Any, Any] = {}
-    adding: tuple[Any, ...] = (partial(add_counts, total),)
+    adding: tuple[Any, ...] = (partial(add_block_counts, total),)
     for step, first in enumerate(range(0, len(parts), together)):
         those = slice(first, first + together)
         for key, group in zip(parts[those], groups[those], strict=True):
-            counted = partial(counted_chunks, group, job=job)
+            counted = partial(counted_blocks, group, job=job)
             graph[key] = (counted,) if step < _STEPS_AHEAD else (_after, counted, (name, 2, step - _STEPS_AHEAD))
         graph[name, 1, step] = (*adding, parts[those])
-        adding = (add_counts, (name, 1, step))
+        adding = (add_block_counts, (name, 1, step))
         if first + _STEPS_AHEAD * together < len(parts):
             graph[name, 2, step] = (_done, (name, 1, step))
     return graph, adding[1]
 
 
-def _after(counted: Callable[[], GroupCounts], _earlier: None) -> GroupCounts:
+def _after(counted: Callable[[], BlockCounts], _earlier: None) -> BlockCounts:
     return counted()
 
 
-def _done(_sum: list[GroupCounts]) -> None:
+def _done(_sum: Total) -> None:
     """An earlier step is done; what waits for this does not keep its sum in memory."""
 
 
@@ -516,5 +344,4 @@ def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
 
 @naming_kinds_only
 def _merged(frame: pd.DataFrame) -> pd.DataFrame:
-    counts = counts_of_frame(frame)
-    return frame_of_counts(sum_counts(counts.keys, counts.counts))
+    return frame_of_counts(marked(unmarked(counts_of_frame(frame))))

@@ -18,18 +18,21 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.kernel.contributions import (
-    PERSON_WORDS,
-    ContributionKeys,
-    ContributionLimit,
-    chosen_counts,
-    sorted_records,
-)
+from ...mechanisms.kernel.contributions import PERSON_WORDS, sorted_records
 from ...mechanisms.kernel.errors import ReleaseFailed
-from ...mechanisms.kinds.microdata import GroupCounts, merge_counts
-from ...mechanisms.recoding import Placement
-from ..readers.column_codes import ColumnCoder, RecordCoder
-from ..readers.person_ids import PersonCoder
+from ...mechanisms.kernel.group_counts import GroupCounts, merge_counts
+from ..kernel.counting import (
+    BlockCounts,
+    CountJob,
+    added_records,
+    chosen_records,
+    empty_counts,
+    marked,
+    naming_kinds_only,
+    person_records,
+    require_every_block,
+    unmarked,
+)
 from .chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
 from .executors import (
     DaskCluster,
@@ -41,17 +44,7 @@ from .executors import (
     computed_on_threads,
     tasks_at_once,
 )
-from .group_counts import (
-    CountJob,
-    counts_of_frame,
-    empty_counts,
-    frame_of_counts,
-    merged_counts,
-    room_bytes,
-    secret_of,
-    whole_keys,
-)
-from .workers import naming_kinds_only
+from .group_counts import counts_of_frame, frame_of_counts, merged_counts, room_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,58 +79,15 @@ def person_counts(
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
     if not chunks:
-        return empty_counts(job.map.key_words)
+        return empty_counts(job.layout.key_words)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     buckets = _bucket_bits(chunks)
     if isinstance(executor, LocalThreads):
-        with PersonBuckets(bits=buckets, rows=PERSON_WORDS + job.map.key_words + 1, room=room_bytes() / 2) as held:
-            graph, last = _graph(group_chunks(chunks), job=job, buckets=held)
+        with PersonBuckets(bits=buckets, rows=PERSON_WORDS + job.layout.key_words + 1, room=room_bytes() / 2) as held:
+            graph, last = _graph(group_chunks(chunks), chunks=chunks, job=job, buckets=held)
             counts: GroupCounts = computed_on_threads(graph, last, executor=executor, on_progress=on_progress)
             return counts
     return _shuffled(chunks, job=job, executor=executor, bits=buckets, on_progress=on_progress)
-
-
-def person_records(chunks: tuple[Chunk, ...], *, job: CountJob) -> GroupCounts:
-    """How many records each person has in each group, among those of some chunks; keys of shape (2 + words, n).
-
-    Raises:
-        ReleaseFailed: the key is missing or another one, or the records cannot be read.
-    """
-    keys, limit = _keys_and_limit(job)
-    reading = job.reading if chunks and isinstance(chunks[0], CsvChunk) else job.reading.of_unicode
-    coders: list[RecordCoder] = [
-        ColumnCoder(
-            column=column, placement=Placement(word=PERSON_WORDS + place.word, stride=place.stride), reading=reading
-        )
-        for column, place in zip(job.map.columns, job.map.placements, strict=True)
-    ]
-    coders.append(PersonCoder(name=limit.column, keys=keys, reading=reading))
-    found, read, parts = [], 0, [empty_counts(PERSON_WORDS + job.map.key_words)]
-    before: Chunk | None = None
-    held = 0
-    for chunk, batch in whole_keys(chunks, coders=coders, key_words=PERSON_WORDS + job.map.key_words):
-        read = read if chunk is before else 0
-        before = chunk
-        alone = np.flatnonzero((batch[0] == 0) & (batch[1] == 0))
-        if alone.size:
-            places = keys.of_places(alone + read, file=chunk.identity.file, block=chunk.identity.block)
-            batch[:PERSON_WORDS, alone] = np.ascontiguousarray(places).view(np.int64)
-        read += batch.shape[1]
-        found.append(batch)
-        held += batch.shape[1]
-        if held >= _MERGED_AT_ONCE:
-            parts, found, held = [_added([*parts, _sorted(found, job)], job)], [], 0
-    return _added([*parts, _sorted(found, job)] if found else parts, job)
-
-
-def chosen_records(records: GroupCounts, *, job: CountJob) -> GroupCounts:
-    """As `chosen_counts`, by a job; every record of a person is among those given.
-
-    Raises:
-        ReleaseFailed: the key is missing or another one.
-    """
-    keys, limit = _keys_and_limit(job)
-    return chosen_counts(records, most=limit.records, rate=job.rate, cells=job.map.cells, keys=keys)
 
 
 class PersonBuckets:
@@ -254,14 +204,16 @@ def _bucket_bits(chunks: Sequence[Chunk]) -> int:
     return (min(_MOST_BUCKETS, max(1, -(-records // _BUCKET_RECORDS))) - 1).bit_length()
 
 
-def _graph(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, buckets: PersonBuckets) -> tuple[dict[Any, Any], Any]:
+def _graph(
+    groups: Sequence[tuple[Chunk, ...]], *, chunks: Sequence[Chunk], job: CountJob, buckets: PersonBuckets
+) -> tuple[dict[Any, Any], Any]:
     """All records into buckets; when the last is there, bucket after bucket is chosen from and counted."""
     name = "-".join(job.__dask_tokenize__())
     filled = [(name, 0, place) for place in range(len(groups))]
     graph: dict[Any, Any] = {
         key: (partial(_put, group, job=job, buckets=buckets),) for key, group in zip(filled, groups, strict=True)
     }
-    graph[name, 1] = (_all_there, filled)
+    graph[name, 1] = (partial(_all_there, chunks), filled)
     parts = [(name, 2, bucket) for bucket in range(buckets.number)]
     graph |= {key: (partial(_chosen_of_bucket, job=job, buckets=buckets, bucket=key[2]), (name, 1)) for key in parts}
     last: list[Any] = []
@@ -271,24 +223,26 @@ def _graph(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, buckets: Perso
     return graph, last[0]
 
 
-def _put(group: tuple[Chunk, ...], *, job: CountJob, buckets: PersonBuckets) -> None:
-    buckets.add(person_records(group, job=job))
+def _put(group: tuple[Chunk, ...], *, job: CountJob, buckets: PersonBuckets) -> NDArray[np.int64]:
+    records, blocks = person_records(group, job=job)
+    buckets.add(records)
+    return blocks
 
 
-def _all_there(done: Sequence[None]) -> None:
-    del done
+def _all_there(chunks: Sequence[Chunk], blocks: Sequence[NDArray[np.int64]]) -> None:
+    require_every_block(np.concatenate(blocks), chunks)
 
 
 def _chosen_of_bucket(done: None, *, job: CountJob, buckets: PersonBuckets, bucket: int) -> GroupCounts:
     del done
-    waiting, held, merged = [empty_counts(PERSON_WORDS + job.map.key_words)], 0, 0
+    waiting, held, merged = [empty_counts(PERSON_WORDS + job.layout.key_words)], 0, 0
     for part in buckets.take(bucket):
         waiting.append(part)
         held += part.counts.size
         if held >= max(_MERGED_AT_ONCE, 2 * merged):
-            waiting = [_added(waiting, job)]
+            waiting = [added_records(waiting, job=job)]
             held = merged = waiting[0].counts.size
-    return chosen_records(_added(waiting, job), job=job)
+    return chosen_records(added_records(waiting, job=job), job=job)
 
 
 def _shuffled(
@@ -304,7 +258,7 @@ def _shuffled(
 
     workers = tasks_at_once(executor)
     bits = max(bits, (workers - 1).bit_length())
-    records = empty_counts(PERSON_WORDS + job.map.key_words)
+    records = empty_counts(PERSON_WORDS + job.layout.key_words)
     with dask.config.set({"dataframe.convert-string": False}):
         rows = dd.from_map(
             _frame_of_records,
@@ -319,15 +273,23 @@ def _shuffled(
         chosen = together.map_partitions(
             _frame_of_chosen,
             job=job,
-            meta=frame_of_counts(empty_counts(job.map.key_words)),
+            meta=frame_of_counts(empty_counts(job.layout.key_words)),
             enforce_metadata=False,
         )
-        return counts_of_frame(computed(merged_counts(chosen), executor=executor, on_progress=on_progress))
+        merged = counts_of_frame(computed(merged_counts(chosen), executor=executor, on_progress=on_progress))
+    counts, blocks = unmarked(merged)
+    require_every_block(blocks, chunks)
+    return counts
 
 
 @naming_kinds_only
 def _frame_of_records(chunks: tuple[Chunk, ...], *, job: CountJob, bits: int) -> pd.DataFrame:
-    return _frame_in_buckets(person_records(chunks, job=job), bits)
+    records, blocks = person_records(chunks, job=job)
+    # A block's mark lies among the records of its bucket with the count -1: hashes leave no word free for it.
+    marks = np.zeros((records.keys.shape[0], blocks.size), dtype=np.int64)
+    marks[0] = blocks
+    keys = np.concatenate((records.keys, marks), axis=1)
+    return _frame_in_buckets(GroupCounts(keys, np.append(records.counts, np.full(blocks.size, -1))), bits)
 
 
 def _frame_in_buckets(records: GroupCounts, bits: int) -> pd.DataFrame:
@@ -337,25 +299,7 @@ def _frame_in_buckets(records: GroupCounts, bits: int) -> pd.DataFrame:
 
 @naming_kinds_only
 def _frame_of_chosen(frame: pd.DataFrame, *, job: CountJob) -> pd.DataFrame:
-    records = counts_of_frame(frame.drop(columns=_BUCKET))
-    return frame_of_counts(chosen_records(sorted_records(*records, cells=job.map.cells), job=job))
-
-
-def _keys_and_limit(job: CountJob) -> tuple[ContributionKeys, ContributionLimit]:
-    secret = secret_of(job)
-    if secret is None or job.limit is None:
-        raise ValueError("records are chosen by a limit and a key")
-    return ContributionKeys(secret=secret), job.limit
-
-
-def _sorted(batches: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
-    return sorted_records(batches[0] if len(batches) == 1 else np.concatenate(batches, axis=1), cells=job.map.cells)
-
-
-def _added(parts: Sequence[GroupCounts], job: CountJob) -> GroupCounts:
-    """Partial counts of persons and groups put together."""
-    filled = [part for part in parts if part.counts.size] or list(parts[:1])
-    if len(filled) == 1:
-        return filled[0]
-    keys = np.concatenate([part.keys for part in filled], axis=1)
-    return sorted_records(keys, np.concatenate([part.counts for part in filled]), cells=job.map.cells)
+    keys, counts = counts_of_frame(frame.drop(columns=_BUCKET))
+    there = counts > 0
+    chosen = chosen_records(sorted_records(keys[:, there], counts[there], cells=job.layout.cells), job=job)
+    return frame_of_counts(marked(BlockCounts(chosen, keys[0, ~there])))

@@ -12,11 +12,11 @@ from ...mechanisms.kernel.sampling import KEY_BYTES, sample_commitment
 from ...mechanisms.measures.counting import CountedRecords
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..inputs.list import SourceLayout
+from ..kernel.counting import naming_kinds_only
 from ..request import Request
 from .chunks import plan_chunks
 from .executors import Executor, LocalThreads, OnProgress
 from .group_counts import count_job, group_counts
-from .workers import naming_kinds_only
 
 if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit

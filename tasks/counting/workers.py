@@ -6,12 +6,11 @@ It tells its kind alone: its text travels through the scheduler and into logs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, ParamSpec, TypeVar
 
-from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.sampling import LAYOUT
 from ..inputs.files import SourceFile, require_as_listed
 
@@ -19,36 +18,12 @@ __all__ = [
     "CSV_RECORDS",
     "SAMPLER_LAYOUT",
     "identity",
-    "naming_kinds_only",
     "require_files_seen",
     "require_same_everywhere",
 ]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-
-def naming_kinds_only(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Turn every fault that is not a refusal into one that names its kind alone.
-
-    PRIVACY: the text of an unknown fault can hold a value of the records; Dask logs it on the worker and sends it
-    through the scheduler.
-    """
-
-    @wraps(function)
-    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        try:
-            return function(*args, **kwargs)
-        except Refusal:
-            raise
-        except Exception as error:  # noqa: BLE001 - the text of an unknown fault must not leave the worker
-            kind = type(error).__name__
-        raise ReleaseFailed(
-            f"a task failed on its worker ({kind}).",
-            remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
-        )
-
-    return guarded
 
 
 # INVARIANT: whatever changes the numbers of a chunk's records needs a new number here. Version 1 took every line of a

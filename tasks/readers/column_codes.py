@@ -23,7 +23,8 @@ from ...mechanisms.hierarchies.declare import (
     canonical_integer,
     number_of_text,
 )
-from ...mechanisms.recoding import MappedColumn, Placement
+from ...mechanisms.kernel.recoding import Placement
+from ...mechanisms.recoding import MappedColumn
 from .values import RecordReading
 
 __all__ = [
@@ -177,7 +178,7 @@ class ColumnCoder:
         sampled = values if positions is None else values.take(arrow_of(positions))
         if is_text(type_):
             return self._by_table(sampled.dictionary_encode(), None)
-        return self._codes(sampled) * self.placement.stride
+        return self.placement.scaled(self._codes(sampled))
 
     def scaled_code(self, text: str | None) -> int:
         """The code times the stride of one text that stands in no file, and so has no file's encoding; or of null."""
@@ -190,8 +191,7 @@ class ColumnCoder:
     def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
         """The code times the stride of each entry of a dictionary, and at the end that of null."""
         if self._dictionary is None or not dictionary.equals(self._dictionary):
-            codes = np.append(self._codes(dictionary), BUCKET_CODE)
-            self._table = codes * self.placement.stride
+            self._table = self.placement.scaled(np.append(self._codes(dictionary), BUCKET_CODE))
             self._dictionary = dictionary
         return self._table
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import BinaryIO
 
 import numpy as np
@@ -12,10 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import ReleaseFailed
-from ...mechanisms.kernel.sampling import Coins
+from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..counting.chunks import CsvChunk
 from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
 from ..inputs.files import open_records
+from ..kernel.counting import BlockCoins, CoinsOfBlocks
 from .column_codes import ColumnCoder, RecordCoder, arrow_of, bytes_of
 from .csv_quotes import Quotes, QuoteState, transition_over
 
@@ -268,26 +268,26 @@ _FIRST, _LEARNED = 1 << 12, 1 << 15
 
 
 def csv_keys(
-    chunk: CsvChunk, *, coders: Sequence[RecordCoder], key_words: int, key: bytes | None, rate: Decimal | None
-) -> Iterator[NDArray[np.int64]]:
-    """Give the keys of the range's sampled records, window by window; each of shape (words, n).
+    chunk: CsvChunk, *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
+) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+    """Give the keys of the range's records that coins keep, window by window, each of shape (words, n), with the range.
 
     Args:
         chunk: the range.
         coders: one per released column, in the order of `chunk.layout.positions`, which may have more: a map is chosen
             without the column of rates that comes after.
         key_words: 64-bit words of a key.
-        key: the release's secret; None where every record is wanted.
-        rate: sampling rate; None is every record.
+        coins: of the range.
 
     Raises:
         ReleaseFailed: the file cannot be read, or is not the one that was listed.
     """
-    coins = _coins(chunk, key=key, rate=rate)
+    own = coins(chunk.identity)
     try:
-        yield from keys_of_range(
-            chunk, coders=coders, key_words=key_words, coins=coins, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
-        )
+        for keys in keys_of_range(
+            chunk, coders=coders, key_words=key_words, coins=own, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
+        ):
+            yield chunk.identity, keys
     except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
         raise ReleaseFailed(
             f"the records cannot be read ({type(error).__name__}).",
@@ -301,11 +301,11 @@ def keys_of_range(
     *,
     coders: Sequence[RecordCoder],
     key_words: int,
-    coins: Coins | None,
+    coins: BlockCoins,
     record_limit: int,
     window: int,
 ) -> Iterator[NDArray[np.int64]]:
-    """As `csv_keys`, for any limit and window; a release always takes the fixed ones. No coins: every record.
+    """As `csv_keys`, for any limit and window; a release always takes the fixed ones.
 
     Each array has shape (words, records).
 
@@ -359,25 +359,18 @@ def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
     return block.content_ends() > block.starts
 
 
-def _coins(chunk: CsvChunk, *, key: bytes | None, rate: Decimal | None) -> Coins | None:
-    if (key is None) != (rate is None):
-        raise ValueError("a sample needs its key and its rate")
-    if key is None or rate is None:
-        return None
-    return Coins(key=key, chunk=chunk.identity, rate=rate)
-
-
 def _block_keys(
     block: RecordBlock,
     known: _KnownFields,
     *,
     coders: Sequence[RecordCoder],
     key_words: int,
-    coins: Coins | None,
+    coins: BlockCoins,
     limit: int,
 ) -> NDArray[np.int64]:
     records = np.flatnonzero(is_record(block, known.layout))
-    sampled = records if coins is None else records[coins.kept(records.size)]
+    kept = coins.kept(records.size)
+    sampled = records if kept is None else records[kept]
     usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
     parts = []
     for chosen in [usable] if known.complete else [usable[:_FIRST], usable[_FIRST:]]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -15,11 +14,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import ReleaseFailed
-from ...mechanisms.kernel.sampling import kept_positions
+from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..counting.chunks import ParquetChunk
 from ..inputs.files import SourceFile, is_url, open_local
 from ..inputs.parquet_footer import dictionary_columns, open_parquet
 from ..inputs.statistics_files import is_statistics_file
+from ..kernel.counting import CoinsOfBlocks
 from .column_codes import RecordCoder
 from .sampled_pages import AVAILABLE, SampledPages
 from .statistics_records import StatisticsFile
@@ -35,10 +35,9 @@ def parquet_keys(
     *,
     coders: Sequence[RecordCoder],
     key_words: int,
-    key: bytes | None,
-    rate: Decimal | None,
-) -> Iterator[NDArray[np.int64]]:
-    """Give the keys of the sampled records, batch by batch; each of shape (words, n).
+    coins: CoinsOfBlocks,
+) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+    """Give the keys of the records that coins keep, batch by batch, each of shape (words, n), with their row group.
 
     Pages are decoded a batch at a time, so memory is bounded however large a row group is.
 
@@ -46,8 +45,7 @@ def parquet_keys(
         chunks: row groups; those of one file stand together.
         coders: one per released column.
         key_words: 64-bit words of a key.
-        key: the release's secret; None where every record is wanted.
-        rate: sampling rate; None is every record.
+        coins: of each row group.
 
     Raises:
         ReleaseFailed: a page cannot be read, or the file is not the one that was listed.
@@ -58,14 +56,14 @@ def parquet_keys(
         place = f"{chunk.file.path}, row group {chunk.identity.block}"
         if is_statistics_file(chunk.file.path):
             place = f"{chunk.file.path}, block {chunk.identity.block}"
-            positions = _positions(chunk, key=key, rate=rate)
+            positions = coins(chunk.identity).kept(chunk.records)
             with _reading(place):
                 if statistics is None or statistics.file != chunk.file:
                     statistics = StatisticsFile(chunk.file)
                 if statistics.records_of(chunk.identity.block) != chunk.records:
                     raise _changed(place)
                 keys = statistics.keys(chunk.identity.block, positions, coders=coders, key_words=key_words)
-            yield keys
+            yield chunk.identity, keys
             continue
         with _reading(place):
             if open_file is None or open_file.file != chunk.file:
@@ -76,15 +74,17 @@ def parquet_keys(
                 raise _changed(place)
             if footer.row_group(chunk.identity.block).num_rows != chunk.records:
                 raise _changed(place)
-        positions = _positions(chunk, key=key, rate=rate)
+        positions = coins(chunk.identity).kept(chunk.records)
         wanted = chunk.records if positions is None else positions.size
         if open_file.pages is not None and wanted <= _WHOLE_RECORDS:
             with _reading(place):
-                yield _keys_by_pages(
+                keys = _keys_by_pages(
                     open_file, open_file.pages, chunk, positions, place=place, coders=coders, key_words=key_words
                 )
+            yield chunk.identity, keys
         else:
-            yield from _keys_by_batches(open_file, chunk, positions, place=place, coders=coders, key_words=key_words)
+            for keys in _keys_by_batches(open_file, chunk, positions, place=place, coders=coders, key_words=key_words):
+                yield chunk.identity, keys
 
 
 class _OpenFile:
@@ -171,14 +171,6 @@ def batch_keys(
     for coder in coders:
         keys[coder.rows] += coder.scaled_codes(batch.column(coder.name), positions)
     return keys
-
-
-def _positions(chunk: ParquetChunk, *, key: bytes | None, rate: Decimal | None) -> NDArray[np.int64] | None:
-    if (key is None) != (rate is None):
-        raise ValueError("a sample needs its key and its rate")
-    if key is None or rate is None:
-        return None
-    return kept_positions(key=key, chunk=chunk.identity, records=chunk.records, rate=rate)
 
 
 def _within(positions: NDArray[np.int64] | None, start: int, records: int) -> NDArray[np.int64] | None:

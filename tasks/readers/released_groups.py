@@ -11,7 +11,7 @@ import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.microdata import sum_counts
+from ...mechanisms.kernel.group_counts import sum_counts
 from ...mechanisms.measures.counting import CountedRecords
 from .column_codes import numbers_of
 

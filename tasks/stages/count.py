@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
 from ...accounting.kernel.ledger.charge import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness
-from ...mechanisms.kinds.microdata import GroupCounts
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap
 from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
-from ..counting.group_counts import KeySource, count_job, group_counts
+from ..counting.group_counts import count_job, group_counts
 from ..inputs.files import require_as_listed
 from ..inputs.list import SourceLayout
+from ..kernel.counting import KeySource
 from ..kernel.draws import StoredDraw, draw_once, load_draw, map_draw, store_draw
 from ..readers.values import RecordReading
 from .stage import stage

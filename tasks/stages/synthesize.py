@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ...mechanisms.kinds.microdata import GroupCounts, sum_counts
+from ...mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ...mechanisms.kinds.synthetic_table import SyntheticTable, library_rho
 from ...mechanisms.recoding import GeneralizationMap
 from ..readers.column_codes import arrow_of, numbers_of

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from crowdblend.deploy.documents.utility_report.write import MARK, PrivateReport, report_page
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease, count_keys, suppress
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import attacks_of
 from crowdblend.mechanisms.measures.utility import utility_of

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from crowdblend.flows.releases.answer import rehearsal_tally
 from crowdblend.flows.spec import read_spec
+from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.kinds.answers import noise_of
-from crowdblend.mechanisms.kinds.microdata import sum_counts
 
 SPEC = """
 [release]

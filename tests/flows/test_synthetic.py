@@ -19,7 +19,7 @@ from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from crowdblend.mechanisms.kinds.microdata import GroupCounts
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.stages.synthesize import SYNTHESIZER, rehearse, require_synthesizer, synthetic_rows

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import threshold
 from crowdblend.mechanisms.kinds.biased_sampling import (
     UnequalRatesHistogram,
@@ -20,7 +21,6 @@ from crowdblend.mechanisms.kinds.biased_sampling import (
     thinned_groups,
 )
 from crowdblend.mechanisms.kinds.krandomization import WORD, word_threshold_up
-from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from crowdblend.mechanisms.kinds.deletion import (
     DeletionRelease,
     GaussianDeletion,
@@ -18,7 +19,6 @@ from crowdblend.mechanisms.kinds.deletion import (
     chain_scores,
     expected_deletion,
 )
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, sum_counts
 from crowdblend.mechanisms.map_selection.choice import (
     WEIGHT_UNIT,
     Lattice,

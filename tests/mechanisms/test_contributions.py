@@ -16,8 +16,8 @@ from crowdblend.mechanisms.kernel.contributions import (
     chosen_counts,
     sorted_records,
 )
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import threshold
-from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 KEYS = ContributionKeys(secret=bytes(range(32)))

@@ -9,8 +9,9 @@ from secrets import token_bytes
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import margins as margins_module
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.group_counts import count_keys
+from crowdblend.mechanisms.kinds import margins as margins_module
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, GeometricDeletion
 from crowdblend.mechanisms.kinds.margins import (
     coarser_margins,
@@ -19,7 +20,6 @@ from crowdblend.mechanisms.kinds.margins import (
     rake_weights,
     split_margins,
 )
-from crowdblend.mechanisms.kinds.microdata import count_keys
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 FINE = GeneralizationMap(

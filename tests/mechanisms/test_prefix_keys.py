@@ -9,7 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, count_keys
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn
 from crowdblend.mechanisms.map_selection.rollup import PrefixKeys, ordered_groups, prefix_keys

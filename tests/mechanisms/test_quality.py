@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import count_keys
+from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.map_selection.choice import (
     WEIGHT_UNIT,
     Lattice,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import recoding
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
+from crowdblend.mechanisms.kernel import recoding
+from crowdblend.mechanisms.kernel.recoding import coarsened
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,10 +105,10 @@ def test_coarser_groups_are_those_of_the_coarser_codes(columns, seed):
     )
     codes = [rng.integers(0, min(4, column.size), 60) for column in finer.columns]
     keys = np.unique(finer.keys(codes), axis=1)
-    above, places = coarsened(keys, finer=finer, coarser=coarser)
+    above, places = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
     with pytest.MonkeyPatch.context() as small:
         small.setattr(recoding, "_RECODED_AT_ONCE", 7)
-        again = coarsened(keys, finer=finer, coarser=coarser)
+        again = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
     assert np.array_equal(again[0], above)
     assert np.array_equal(again[1], places)
     for before, after, fine, coarse in zip(
@@ -117,7 +118,7 @@ def test_coarser_groups_are_those_of_the_coarser_codes(columns, seed):
     assert np.array_equal(above, np.unique(above, axis=1))
     assert set(places.tolist()) == set(range(above.shape[1]))
     with pytest.raises(ValueError, match="finer than level"):
-        coarsened(above, finer=coarser, coarser=finer)
+        coarsened(above, finer=coarser, coarser=finer, tables=coarser.tables_to(finer))
 
 
 @pytest.mark.parametrize(("sizes", "unused"), [([4, 7], "lexsort"), ([4, 2**60, 2**60], "unique")])
@@ -125,14 +126,14 @@ def test_keys_of_one_word_are_sorted_as_numbers_and_others_word_by_word(monkeypa
     wide = map_of(sizes)
     keys = wide.keys([np.array([3, 1, 3]) for _ in sizes])
     monkeypatch.setattr(recoding.np, unused, None)
-    above, places = coarsened(keys, finer=wide, coarser=wide)
+    above, places = coarsened(keys, finer=wide, coarser=wide, tables=wide.tables_to(wide))
     assert (above.tolist(), places.tolist()) == (keys[:, [1, 0]].tolist(), [1, 0, 1])
 
 
 def test_no_groups_have_no_coarser_ones():
     flat = map_of([4, 2**60, 2**60])
     keys = flat.keys([np.zeros(0, dtype=np.int64)] * 3)
-    above, places = coarsened(keys, finer=flat, coarser=flat)
+    above, places = coarsened(keys, finer=flat, coarser=flat, tables=flat.tables_to(flat))
     assert (above.shape, places.shape) == ((flat.key_words, 0), (0,))
 
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, count_keys
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn, MapWeights
 from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer, scores

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, StronglySafeRelease
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.map_selection.choice import (
     Lattice,
     LatticeColumn,

@@ -7,15 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds import microdata
-from crowdblend.mechanisms.kinds.microdata import (
-    GroupCounts,
-    add_counts,
-    count_keys,
-    joined_counts,
-    merge_counts,
-    suppress,
-)
+from crowdblend.mechanisms.kernel import group_counts
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, add_counts, count_keys, joined_counts, merge_counts
+from crowdblend.mechanisms.kinds.microdata import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,8 +53,8 @@ def test_counts_are_those_of_a_counter_and_splits_do_not_matter(data):
 def test_dense_and_sorted_counting_agree(monkeypatch):
     keys = np.random.default_rng(5).integers(0, 1000, (1, 5000))
     dense = count_keys(keys, cells=1000)
-    monkeypatch.setattr(microdata, "_DENSE_CELLS", 0)
-    monkeypatch.setattr(microdata, "_DENSE_CELLS_PER_KEY", 0)
+    monkeypatch.setattr(group_counts, "_DENSE_CELLS", 0)
+    monkeypatch.setattr(group_counts, "_DENSE_CELLS_PER_KEY", 0)
     assert same(dense, count_keys(keys, cells=1000))
 
 
@@ -86,13 +80,15 @@ def test_ranges_of_keys_are_added_up_as_the_whole(monkeypatch, key_words):
     rng = np.random.default_rng(7)
     sets = [rng.choice([9, 2**40, 2**62], (key_words, n)) + rng.integers(0, 300, (key_words, n)) for n in (900, 40, 0)]
     parts = [count_keys(keys, cells=2**70) for keys in sets]
-    ranges, whole, total = [], microdata._merge_range, []
+    ranges, whole, total = [], group_counts._merge_range, []
     with monkeypatch.context() as small:
-        small.setattr(microdata, "_MERGED_AT_ONCE", 16)
-        small.setattr(microdata, "_SAMPLED_EVERY", 4)
-        small.setattr(microdata, "_OWN_PAGES_GROUPS", 3)
+        small.setattr(group_counts, "_MERGED_AT_ONCE", 16)
+        small.setattr(group_counts, "_SAMPLED_EVERY", 4)
+        small.setattr(group_counts, "_OWN_PAGES_GROUPS", 3)
         small.setattr(
-            microdata, "_merge_range", lambda some: ranges.append(sum(one.counts.size for one in some)) or whole(some)
+            group_counts,
+            "_merge_range",
+            lambda some: ranges.append(sum(one.counts.size for one in some)) or whole(some),
         )
         merged = merge_counts(parts)
         at_once = ranges.copy()

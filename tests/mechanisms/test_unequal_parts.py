@@ -9,17 +9,18 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
+from crowdblend.mechanisms.kernel.recoding import coarsened
 from crowdblend.mechanisms.kinds.answers import MeanAnswer, Tally, answered
 from crowdblend.mechanisms.kinds.biased_sampling import thinned_counts
 from crowdblend.mechanisms.kinds.margins import coarser_margins, rake_weights
-from crowdblend.mechanisms.kinds.microdata import count_keys
 from crowdblend.mechanisms.kinds.points import PointAxis, cells_of_codes
 from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapWeights
 from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer
 from crowdblend.mechanisms.measures.classification import fitted_model
-from crowdblend.mechanisms.recoding import GeneralizationMap, coarsened
+from crowdblend.mechanisms.recoding import GeneralizationMap
 
 ONE = Decimal(1)
 TREE = ValueHierarchy.from_rows([("a", "x", "*"), ("b", "x", "*"), ("c", "y", "*")])
@@ -63,7 +64,7 @@ CASES: dict[str, Callable[[], object]] = {
     "keys of too few columns": lambda: FINE.keys(CODES[:1]),
     "keys of too many": lambda: FINE.keys([*CODES, CODES[0]]),
     "keys of other words": lambda: FINE.holds(np.concatenate([KEYS, KEYS])),
-    "groups of fewer columns": lambda: coarsened(KEYS, finer=FINE, coarser=SHORT),
+    "groups of fewer columns": lambda: coarsened(KEYS, finer=FINE, coarser=SHORT, tables=FINE.tables_to(SHORT)),
     "records without a rate": lambda: thinned_counts(
         np.array([1, 1]), [Decimal("0.1")], highest=Decimal("0.1"), randomness=bytes
     ),

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.recoding import MappedColumn, Placement
+from crowdblend.mechanisms.kernel.recoding import Placement
+from crowdblend.mechanisms.recoding import MappedColumn
 from crowdblend.tasks.readers import column_codes
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.values import RecordReading
@@ -19,7 +20,7 @@ def coder() -> ColumnCoder:
     rows = [(value, f"class {place % 11}", "*") for place, value in enumerate(DOMAIN)]
     return ColumnCoder(
         column=MappedColumn(name="place", hierarchy=ValueHierarchy.from_rows(rows), level=1),
-        placement=Placement(word=0, stride=3),
+        placement=Placement(word=0, stride=3, size=1 << 40),
         reading=RecordReading(null_values=(NULL,)),
     )
 

@@ -20,14 +20,13 @@ import pytest
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.group_counts import joined_counts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.kinds.microdata import joined_counts
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.counting.chunks import Chunk, plan_chunks
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counts import (
-    CountJob,
     count_chunks,
     count_job,
     counting_graph,
@@ -37,6 +36,8 @@ from crowdblend.tasks.counting.group_counts import (
     partial_counts,
 )
 from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.kernel import counting
+from crowdblend.tasks.kernel.counting import CountJob, require_every_block, unmarked
 from crowdblend.tasks.readers.values import RecordReading
 from dask.core import get_dependencies
 
@@ -105,13 +106,15 @@ def test_the_tree_adds_up_what_the_chunks_hold(tmp_path, key, kind):
     assert MAP.key_words == 2
     expected: Counter = Counter()
     for chunk in chunks:
-        expected.update(as_counter(counts_of_frame(count_chunks((chunk,), job=job))))
+        expected.update(as_counter(unmarked(counts_of_frame(count_chunks((chunk,), job=job))).counts))
     counted = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
     assert as_counter(counted) == expected
     ordered = list(map(tuple, counted.keys.T.tolist()))
     assert ordered == sorted(ordered)
     single = merged_counts(partial_counts([(chunk,) for chunk in chunks], job=job), split_every=2)
-    assert as_counter(counts_of_frame(single.compute(scheduler=dask.threaded.get))) == expected
+    merged = unmarked(counts_of_frame(single.compute(scheduler=dask.threaded.get)))
+    assert as_counter(merged.counts) == expected
+    require_every_block(merged.blocks, chunks)
 
 
 def test_nearly_everything_is_counted_at_a_rate_near_one(tmp_path, key):
@@ -161,9 +164,9 @@ def test_a_rate_a_sample_and_its_key_go_together(key):
 def test_chunks_wait_until_what_was_counted_two_steps_before_is_added_up(tmp_path, key):
     """Where adding is slower than counting, what is counted would fill the memory."""
     chunks, job, together = chunks_of(tmp_path / "in"), job_of(key), 2
-    graph, last = counting_graph([(chunk,) for chunk in chunks], job=job, total=[], together=together)
+    graph, last = counting_graph([(chunk,) for chunk in chunks], job=job, total=([], []), together=together)
     whole = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
-    assert as_counter(joined_counts(dask.threaded.get(graph, last))) == as_counter(whole)
+    assert as_counter(joined_counts(dask.threaded.get(graph, last)[0])) == as_counter(whole)
 
     def before(wanted):
         known = get_dependencies(graph, wanted)
@@ -203,7 +206,7 @@ def test_many_tasks_are_counted_some_after_the_others(tmp_path, key, monkeypatch
 def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
     chunks = chunks_of(tmp_path / "in")
     whole = count_chunks(chunks, job=job_of(key))
-    monkeypatch.setattr(chunk_counts, "_KEYS_AT_ONCE", 100)
+    monkeypatch.setattr(counting, "_RECORDS_AT_ONCE", 100)
     assert count_chunks(chunks, job=job_of(key)).equals(whole)
 
 

@@ -25,6 +25,7 @@ from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, QuoteTransit
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.coins import every_record
 
 SEXES = GeneralizationMap(
     columns=(MappedColumn(name="sex", hierarchy=ValueHierarchy.from_values(["F", "M"]), level=0),)
@@ -95,7 +96,7 @@ def test_a_range_whose_quotes_were_not_followed_is_not_read(tmp_path, monkeypatc
     monkeypatch.setattr(chunks_module, "RANGE_BYTES", 33)
     layout = check_metadata(list_source(str(path), base=tmp_path), columns=["sex"], reading=READING)
     with pytest.raises(ReleaseFailed, match="cannot be read"):
-        list(csv_records.csv_keys(plan_chunks(layout)[1], coders=[], key_words=1, key=None, rate=None))
+        list(csv_records.csv_keys(plan_chunks(layout)[1], coders=[], key_words=1, coins=every_record))
 
 
 @pytest.mark.slow
@@ -243,7 +244,7 @@ def test_a_sample_takes_a_record_where_its_first_byte_lies(tmp_path, monkeypatch
     layout = check_metadata(list_source(str(path), base=tmp_path), columns=["sex"], reading=READING)
     chunks = chunks_module.with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=1))
     found = [
-        sum(keys.shape[1] for keys in csv_records.csv_keys(chunk, coders=[], key_words=1, key=None, rate=None))
+        sum(keys.shape[1] for _, keys in csv_records.csv_keys(chunk, coders=[], key_words=1, coins=every_record))
         for chunk in chunks_without_columns(chunks)
     ]
     assert found == [2, 2, 0]

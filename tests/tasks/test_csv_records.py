@@ -26,6 +26,7 @@ from crowdblend.tasks.readers.csv_records import RecordBlock, csv_keys, keys_of_
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.coins import coins_of
 
 csv_decoder, page_decoder = csv_records.csv_decoder, csv_records.page_decoder
 needs_compiler = pytest.mark.skipif(csv_decoder is None, reason="installed without a compiler")
@@ -326,7 +327,7 @@ def everything(path: Path) -> list[tuple]:
     chunks = with_quote_states(planned, executor=LocalThreads(workers=1))
     found: list[tuple] = []
     for chunk in chunks:
-        for keys in csv_keys(chunk, coders=coders(), key_words=MAP.key_words, key=KEY, rate=ALL):
+        for _, keys in csv_keys(chunk, coders=coders(), key_words=MAP.key_words, coins=coins_of(KEY, ALL)):
             found.extend(row[1:] for row in labelled(keys, 0))
     return found
 
@@ -378,7 +379,9 @@ def test_a_single_column_works_too(tmp_path):
     alone = GeneralizationMap(columns=MAP.columns[:1])
     chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=["letter"], reading=READING))
     coder = ColumnCoder(column=alone.columns[0], placement=alone.placements[0], reading=READING)
-    keys = np.concatenate(list(csv_keys(chunks[0], coders=[coder], key_words=1, key=KEY, rate=ALL)), axis=1)
+    keys = np.concatenate(
+        [keys for _, keys in csv_keys(chunks[0], coders=[coder], key_words=1, coins=coins_of(KEY, ALL))], axis=1
+    )
     assert sorted(alone.columns[0].hierarchy.labels(keys[0], 0)) == ["*", "*", "a", "a;b", "b"]
 
 
@@ -399,7 +402,7 @@ def test_a_file_that_goes_away_is_a_failure_without_a_value(tmp_path):
     (chunk,) = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     path.unlink()
     with pytest.raises(ReleaseFailed, match="it is gone") as failure:
-        list(csv_keys(chunk, coders=coders(), key_words=MAP.key_words, key=KEY, rate=RATE))
+        list(csv_keys(chunk, coders=coders(), key_words=MAP.key_words, coins=coins_of(KEY, RATE)))
     assert "gone.csv" in failure.value.message
     assert "SECRET" not in failure.value.message
 

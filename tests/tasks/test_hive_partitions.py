@@ -16,7 +16,6 @@ from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting import group_counts as counting
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
@@ -111,7 +110,7 @@ def test_a_partition_is_coded_once_for_a_file_and_not_for_each_record(written, m
         coded[self.column.name] += len(values)
         return scaled_codes(self, values, positions)
 
-    monkeypatch.setattr(counting.ColumnCoder, "scaled_codes", counting_codes)
+    monkeypatch.setattr(ColumnCoder, "scaled_codes", counting_codes)
     assert counted("people", written) == TRUTH
     files = len(list((written / "people").rglob("part-*")))
     assert coded["year"] == files

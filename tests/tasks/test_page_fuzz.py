@@ -24,6 +24,7 @@ from crowdblend.tasks.readers.parquet_records import parquet_keys
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.coins import coins_of, every_record
 
 READING = RecordReading(null_values=())
 
@@ -65,9 +66,10 @@ def outcome(chunks: list[ParquetChunk], rate: str | None) -> list[int] | None:
         ColumnCoder(column=column, placement=place, reading=READING)
         for column, place in zip(MAP.columns, MAP.placements, strict=True)
     ]
-    asked = {"key": None if rate is None else KEY, "rate": None if rate is None else Decimal(rate)}
+    coins = every_record if rate is None else coins_of(KEY, Decimal(rate))
     try:
-        return np.concatenate(list(parquet_keys(chunks, coders=coders, key_words=1, **asked)), axis=1)[0].tolist()
+        batches = [keys for _, keys in parquet_keys(chunks, coders=coders, key_words=1, coins=coins)]
+        return np.concatenate(batches, axis=1)[0].tolist()
     except ReleaseFailed:
         return None
 

@@ -12,16 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.recoding import Placement
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn, Placement
+from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.kernel.counting import BlockCoins
 from crowdblend.tasks.readers import column_codes, parquet_records
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.parquet_records import parquet_keys
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.coins import coins_of
 
 KEY = bytes(range(32))
 NULLS = frozenset({b"", b"4", b"none"})
@@ -36,7 +39,7 @@ STRIDE = 7
 def coder(hierarchy, name: str = "x", level: int = 0) -> ColumnCoder:
     return ColumnCoder(
         column=MappedColumn(name=name, hierarchy=hierarchy, level=level),
-        placement=Placement(word=0, stride=STRIDE),
+        placement=Placement(word=0, stride=STRIDE, size=1 << 40),
         reading=READING,
     )
 
@@ -134,7 +137,7 @@ def keys_of(path, *, rate: str = "0.3") -> tuple[Counter, list]:
         for column, place in zip(MAP.columns, MAP.placements, strict=True)
     ]
     found: Counter = Counter()
-    for keys in parquet_keys(chunks, coders=coders, key_words=1, key=KEY, rate=Decimal(rate)):
+    for _, keys in parquet_keys(chunks, coders=coders, key_words=1, coins=coins_of(KEY, Decimal(rate))):
         names = [
             column.hierarchy.labels(codes, column.level)
             for column, codes in zip(MAP.columns, MAP.decode(keys), strict=True)
@@ -208,10 +211,8 @@ def test_a_dictionary_column_and_an_empty_table_work(tmp_path):
 def test_the_comparison_catches_a_sampler_that_is_off_by_one_row(tmp_path, monkeypatch):
     table = table_of(1000, seed=3)
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=100)
-    real = kept_positions
-    monkeypatch.setattr(
-        parquet_records, "kept_positions", lambda **asked: np.minimum(real(**asked) + 1, asked["records"] - 1)
-    )
+    real = BlockCoins.kept
+    monkeypatch.setattr(BlockCoins, "kept", lambda own, records: np.minimum(real(own, records) + 1, records - 1))
     assert keys_of(tmp_path / "in.parquet")[0] != expected_counts(table, 100, "0.3")
 
 
@@ -236,7 +237,7 @@ def test_a_file_that_changed_since_it_was_listed_fails(tmp_path):
     chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     pq.write_table(table_of(99, seed=1), path)
     with pytest.raises(ReleaseFailed, match="not the file any more that was listed"):
-        list(parquet_keys(chunks, coders=[], key_words=1, key=KEY, rate=Decimal("0.5")))
+        list(parquet_keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))
     path.unlink()
     with pytest.raises(ReleaseFailed, match="it is gone"):
-        list(parquet_keys(chunks, coders=[], key_words=1, key=KEY, rate=Decimal("0.5")))
+        list(parquet_keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))

@@ -23,15 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
-from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions, sample_commitment
-from crowdblend.mechanisms.kinds.microdata import merge_counts
+from crowdblend.mechanisms.kernel.group_counts import merge_counts
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions, sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import executors
 from crowdblend.tasks.counting.chunks import Chunk, plan_chunks
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counts import (
-    CountJob,
-    count_chunks,
     count_job,
     counts_of_frame,
     group_counts,
@@ -39,7 +37,8 @@ from crowdblend.tasks.counting.group_counts import (
     partial_counts,
 )
 from crowdblend.tasks.inputs.list import check_metadata, list_source
-from crowdblend.tasks.readers import parquet_records
+from crowdblend.tasks.kernel import counting
+from crowdblend.tasks.kernel.counting import CountJob, counted_blocks, unmarked
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -102,6 +101,10 @@ def sample_of(groups) -> list[int]:
     return [int(label) for label in MAP.columns[0].hierarchy.labels(codes, 0)]
 
 
+def sample_of_frame(frame) -> list[int]:
+    return sample_of(unmarked(counts_of_frame(frame)).counts)
+
+
 @pytest.fixture(scope="module")
 def expected(chunks) -> list[int]:
     """By a plain loop over the row groups."""
@@ -123,8 +126,8 @@ def test_any_grouping_and_order_of_chunks_gives_the_same_sample(folder, chunks, 
     cuts = sorted(data.draw(st.lists(st.integers(0, len(chunks)), max_size=6)))
     groups = [tuple(order[a:b]) for a, b in zip([0, *cuts], [*cuts, len(chunks)], strict=True)]
     job = job_of(folder)
-    parts = [counts_of_frame(count_chunks(group, job=job)) for group in groups]
-    again = counts_of_frame(count_chunks(groups[0], job=job))  # a partition lost and done again
+    parts = [counted_blocks(group, job=job).counts for group in groups]
+    again = counted_blocks(groups[0], job=job).counts  # a partition lost and done again
     parts[0] = again
     assert sample_of(merge_counts(data.draw(st.permutations(parts)))) == expected
 
@@ -149,16 +152,14 @@ def test_a_sampler_that_depends_on_the_order_of_work_is_caught(folder, chunks, m
     """Control: coins drawn in the order of reading, whatever is read, differ when the order does."""
     place = count()
     monkeypatch.setattr(
-        parquet_records,
-        "kept_positions",
-        lambda *, chunk, **rest: kept_positions(chunk=ChunkIdentity(file=0, block=next(place)), **rest),
+        counting, "Coins", lambda *, chunk, **rest: Coins(chunk=ChunkIdentity(file=0, block=next(place)), **rest)
     )
     job = job_of(folder)
-    forward = sample_of(counts_of_frame(count_chunks(chunks, job=job)))
+    forward = sample_of(counted_blocks(chunks, job=job).counts)
     place = count()
-    assert sample_of(counts_of_frame(count_chunks(chunks, job=job))) == forward
+    assert sample_of(counted_blocks(chunks, job=job).counts) == forward
     place = count()
-    assert sample_of(counts_of_frame(count_chunks(chunks[::-1], job=job))) != forward
+    assert sample_of(counted_blocks(chunks[::-1], job=job).counts) != forward
 
 
 def overlap_z(one: list[int], two: list[int]) -> float:
@@ -173,7 +174,7 @@ def test_two_releases_computed_together_share_no_coins(folder, chunks, expected)
     groups = [(chunk,) for chunk in chunks]
     jobs = [job_of(folder, 0), job_of(folder, 1)]
     frames = [merged_counts(partial_counts(groups, job=job)) for job in jobs]
-    one, two = (sample_of(counts_of_frame(f)) for f in dask.compute(*frames, scheduler=dask.threaded.get))
+    one, two = (sample_of_frame(f) for f in dask.compute(*frames, scheduler=dask.threaded.get))
     assert one == expected
     assert two == sample_of(group_counts(chunks, job=jobs[1], executor=LocalThreads(workers=2)))
     assert abs(overlap_z(one, two)) < 5
@@ -181,7 +182,7 @@ def test_two_releases_computed_together_share_no_coins(folder, chunks, expected)
         patch.setattr(CountJob, "__dask_tokenize__", lambda job: "the same for all")
         named_alike = [replace(job, release_id="same") for job in jobs]
         frames = [merged_counts(partial_counts(groups, job=job)) for job in named_alike]
-        one, two = (sample_of(counts_of_frame(f)) for f in dask.compute(*frames, scheduler=dask.threaded.get))
+        one, two = (sample_of_frame(f) for f in dask.compute(*frames, scheduler=dask.threaded.get))
     assert one == two
     assert overlap_z(one, two) > 5
 
@@ -221,5 +222,5 @@ def test_a_worker_killed_in_the_midst_changes_nothing(folder, chunks, expected):
             )
             killer.join(timeout=600)
     assert len(killed) == 1
-    assert sample_of(counts_of_frame(counted)) == expected
+    assert sample_of_frame(counted) == expected
     assert max(done for done, _ in told) > 4

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.recoding import MappedColumn, Placement
+from crowdblend.mechanisms.kernel.recoding import Placement
+from crowdblend.mechanisms.recoding import MappedColumn
 from crowdblend.tasks.readers import column_codes, sampled_pages
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.sampled_pages import SampledPages
@@ -63,7 +64,9 @@ def table_of(records: int = RECORDS, seed: int = 1) -> pa.Table:
 
 def coder(name: str, word: int = 0) -> ColumnCoder:
     column = MappedColumn(name=name, hierarchy=EVERYTHING, level=0)
-    return ColumnCoder(column=column, placement=Placement(word=word, stride=STRIDE), reading=RecordReading())
+    return ColumnCoder(
+        column=column, placement=Placement(word=word, stride=STRIDE, size=1 << 40), reading=RecordReading()
+    )
 
 
 def codes_of(

@@ -15,6 +15,7 @@ from ....accounting.theory.planning.deletion import DeletionPlan, plan_deletion
 from ....accounting.theory.planning.planner import least_k
 from ....flows.releases.deletion import DeletionRequest
 from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.recoding import coarsened
 from ....mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,
@@ -24,7 +25,7 @@ from ....mechanisms.kinds.deletion import (
 )
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ....mechanisms.map_selection.choice import Levels
-from ....mechanisms.recoding import GeneralizationMap, MappedColumn, coarsened
+from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from .changes import Change, KeptColumn, TellingRecords, column_changes, columns_kept, telling_records
 from .forecast import MOST_LABELS, SAME_PRICE_RATES, Lost, worst_labels
 from .reference_population import Groups, ReferencePopulation, UndeclaredColumn, limit_remarks
@@ -314,7 +315,9 @@ def _chained(reference: ReferencePopulation, chain: Sequence[Levels]) -> list[_C
     ]
     here, found = reference.at(chain[0]), []
     for finer, coarser in pairwise(maps):
-        above, parents = coarsened(finer.keys(list(here.codes)), finer=finer, coarser=coarser)
+        above, parents = coarsened(
+            finer.keys(list(here.codes)), finer=finer, coarser=coarser, tables=finer.tables_to(coarser)
+        )
         found.append(_Chained(groups=here, parents=parents))
         counts = np.zeros(above.shape[1], dtype=np.int64)
         np.add.at(counts, parents, here.counts)

@@ -16,8 +16,9 @@ from ....accounting.kernel.prices.registry import price
 from ....accounting.theory.planning.planner import least_k
 from ....flows.releases.kind import Suppressing
 from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.group_counts import GroupCounts
 from ....mechanisms.kinds.histogram import SuppressedHistogram
-from ....mechanisms.kinds.microdata import EpsilonSafeRelease, GroupCounts
+from ....mechanisms.kinds.microdata import EpsilonSafeRelease
 from ....mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, MapChoice, information_kept
 from ....mechanisms.map_selection.rollup import scores
 from ....mechanisms.recoding import GeneralizationMap

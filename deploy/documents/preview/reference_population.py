@@ -23,18 +23,20 @@ from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ....mechanisms.kinds.deletion import DeletionRelease
-from ....mechanisms.kinds.microdata import GroupCounts, sum_counts
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.chunks import CsvChunk, plan_chunks, with_quote_states
 from ....tasks.counting.executors import LocalThreads
-from ....tasks.counting.group_counts import count_job, group_counts, whole_keys
+from ....tasks.counting.group_counts import count_job, group_counts
 from ....tasks.inputs.csv_header import CsvLayout
 from ....tasks.inputs.files import is_url
 from ....tasks.inputs.list import SourceLayout, check_metadata, list_source, source_metadata_bytes
 from ....tasks.inputs.parquet_footer import ParquetLayout
+from ....tasks.kernel.counting import BlockCoins
 from ....tasks.readers.column_codes import UndeclaredValues
+from ....tasks.readers.file_source import keys_of_chunks
 from ....tasks.readers.released_groups import read_released_table
 from ....tasks.readers.values import RecordReading
 from ....tasks.request import Request
@@ -394,7 +396,7 @@ def _first_undeclared(
     ]
     followed = with_quote_states(chunks, executor=LocalThreads())
     try:
-        for _ in whole_keys(followed, coders=coders, key_words=mapped.key_words):
+        for _ in keys_of_chunks(followed, coders=coders, key_words=mapped.key_words, coins=lambda _: BlockCoins(None)):
             if all(coder.complete for coder in coders):
                 break
     except ReleaseFailed as failed:

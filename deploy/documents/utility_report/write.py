@@ -34,8 +34,9 @@ from ....flows.paths import StatePaths
 from ....flows.spec import read_spec
 from ....mechanisms.kernel.contributions import ContributionLimit
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ....mechanisms.kernel.group_counts import sum_counts
 from ....mechanisms.kinds.deletion import DeletionRelease
-from ....mechanisms.kinds.microdata import Microdata, sum_counts
+from ....mechanisms.kinds.microdata import Microdata
 from ....mechanisms.measures.counting import CountedRecords
 from ....mechanisms.measures.risk import CERTAINTIES, Attacks, attacks_of
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of

@@ -13,6 +13,8 @@ from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.deletion_prices import price_deletion
 from crowdblend.accounting.kinds.selected_deletion_prices import SELECTED_DELETION, price_selected_deletion
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
+from crowdblend.mechanisms.kernel.recoding import coarsened
 from crowdblend.mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
     DeletionRelease,
@@ -26,9 +28,7 @@ from crowdblend.mechanisms.kinds.deletion import (
     largest_deletion,
     residual_counts,
 )
-from crowdblend.mechanisms.kinds.microdata import GroupCounts
 from crowdblend.mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY, WEIGHT_UNIT, Lattice, LatticeColumn
-from crowdblend.mechanisms.recoding import coarsened
 
 TREE = ValueHierarchy.from_rows([["a", "AB", "*"], ["b", "AB", "*"], ["c", "C", "*"]])
 LATTICE = Lattice(

@@ -8,8 +8,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion, deletion_weights
-from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, sum_counts
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import (
     CERTAINTIES,

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import sum_counts
+from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.measures.classification import classification, every_nth, fitted_model
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of

@@ -8,7 +8,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import sum_counts
+from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.measures.classification import Classification, classification, default_target
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.risk import reidentification_risk

@@ -9,7 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import GroupCounts, sum_counts
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from crowdblend.mechanisms.measures.counting import (
     CountedRecords,
     aligned_counts,

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.microdata import count_keys, suppress
+from crowdblend.mechanisms.kernel.group_counts import count_keys
+from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import (
     average_class_size,

@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
-from crowdblend.mechanisms.kinds.microdata import sum_counts
+from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.risk import discernibility, normalised_class_size, reidentification_risk
 from crowdblend.mechanisms.measures.utility import association

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.coin_flip_count import CoinFlipCount
-from ...mechanisms.kinds.microdata import GroupCounts
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map

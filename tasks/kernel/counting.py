@@ -1,0 +1,393 @@
+"""What is done with records: coins for each block, the keys that a source gives of it, and groups counted from them.
+
+This runs on workers. What a source gives is checked here; that it gives each record of a block once, with the codes
+that its values have by declaration, is assumed (docs/kernel.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...mechanisms.kernel.contributions import (
+    PERSON_WORDS,
+    ContributionKeys,
+    ContributionLimit,
+    chosen_counts,
+    sorted_records,
+)
+from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
+from ...mechanisms.kernel.group_counts import GroupCounts, add_counts, count_keys, merge_counts, sum_counts
+from ...mechanisms.kernel.recoding import KeyLayout
+from ...mechanisms.kernel.sampling import ChunkIdentity, Coins, sample_commitment
+
+__all__ = [
+    "Block",
+    "BlockCoins",
+    "BlockCounts",
+    "CoinsOfBlocks",
+    "CountJob",
+    "KeySource",
+    "RecordSource",
+    "add_block_counts",
+    "added_records",
+    "chosen_records",
+    "counted_blocks",
+    "empty_counts",
+    "marked",
+    "naming_kinds_only",
+    "person_records",
+    "require_every_block",
+    "unmarked",
+]
+
+_RECORDS_AT_ONCE = 1 << 21
+_FILES = 1 << 31
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def naming_kinds_only(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Turn every fault that is not a refusal into one that names its kind alone.
+
+    PRIVACY: the text of an unknown fault can hold a value of the records; Dask logs it on the worker and sends it
+    through the scheduler.
+    """
+
+    @wraps(function)
+    def guarded(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except Refusal:
+            raise
+        except Exception as error:  # noqa: BLE001 - the text of an unknown fault must not leave the worker
+            kind = type(error).__name__
+        raise ReleaseFailed(
+            f"a task failed on its worker ({kind}).",
+            remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
+        )
+
+    return guarded
+
+
+class KeySource(Protocol):
+    """Where a worker finds the secret; the object travels through the graph and has none of it."""
+
+    def load(self) -> bytes:
+        """Return the key, from the private store or from the memory of the worker."""
+        ...
+
+
+class Block(Protocol):
+    """A piece of the input that has coins of its own: a row group of a file, or a fixed range of its bytes."""
+
+    @property
+    def identity(self) -> ChunkIdentity:
+        """Which block it is."""
+        ...
+
+    @property
+    def records(self) -> int | None:
+        """How many records it has; None where that isn't known before it is read."""
+        ...
+
+
+class BlockCoins:
+    """Tells the reader of a block which of its records are kept, and remembers what it was told.
+
+    Args:
+        coins: of the block; None where every record is kept.
+    """
+
+    __slots__ = ("_coins", "kept_records", "records")
+
+    def __init__(self, coins: Coins | None) -> None:
+        self._coins = coins
+        self.records = self.kept_records = 0
+
+    def kept(self, records: int) -> NDArray[np.int64] | None:
+        """Return which of the block's next records are kept: their places among these, ascending; None for all."""
+        self.records += records
+        places = None if self._coins is None else self._coins.kept(records)
+        self.kept_records += records if places is None else places.size
+        return places
+
+
+CoinsOfBlocks = Callable[[ChunkIdentity], BlockCoins]
+
+
+class RecordSource(Protocol):
+    """Reads blocks of records as integer codes, added up to keys; it travels to workers, and holds nothing secret."""
+
+    def keys(
+        self, blocks: Sequence[Any], *, layout: KeyLayout, coins: CoinsOfBlocks, persons: ContributionKeys | None
+    ) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+        """Give the keys of the records that the coins of each block keep, batch by batch.
+
+        Args:
+            blocks: of one task, each as the source has listed it.
+            layout: whose placements scale each column's codes, and refuse others than the column's.
+            coins: asked once for each block, when its reading begins.
+            persons: by which ids of persons are hashed; None where no column names a person.
+
+        Returns:
+            Each batch with its block: int64, of shape (words, n), in the order of the records. Where persons are
+            hashed, two rows come before: the two words of the hash, both 0 for a record without an id.
+
+        Raises:
+            ReleaseFailed: the records can't be read, or are not those that were listed.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CountJob:
+    """All that a task needs to know besides its blocks.
+
+    PRIVACY: this object is part of the graph, which the scheduler holds; it must never carry the key.
+
+    Args:
+        release_id: id of the release.
+        token: unique to this computation; with the release id it is part of every task's key, because Dask
+            takes two tasks of one key for the same and would let two releases share a sample.
+        sample_id: the ledger's name of the sample; another key is refused. None where every record is counted.
+        layout: how a record's codes make its group.
+        rate: sampling rate; None counts every record and needs no key.
+        source: reads the records.
+        key_source: where the key lies; None where every record is counted.
+        limit: how many records of a person count; the key chooses them, whether or not there is a rate.
+
+    Raises:
+        ValueError: a rate or limit without a sample and its key, or a sample or key without either.
+    """
+
+    release_id: str
+    token: str
+    sample_id: str | None
+    layout: KeyLayout
+    rate: Decimal | None
+    source: RecordSource
+    key_source: KeySource | None = field(repr=False)
+    limit: ContributionLimit | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.rate is None and self.limit is None) == (self.sample_id is None) == (self.key_source is None):
+            raise ValueError("a rate, a sample and its key go together; without a rate every record is counted")
+
+    def __dask_tokenize__(self) -> tuple[str, str, str]:
+        """Return what stands for this job in the names of tasks."""
+        return ("crowdblend-count", self.release_id, self.token)
+
+
+class BlockCounts(NamedTuple):
+    """Counted groups, and the blocks that they were counted from.
+
+    Args:
+        counts: of the groups.
+        blocks: each as one number, in any order; a block that was counted twice stands there twice. Shape (blocks,).
+    """
+
+    counts: GroupCounts
+    blocks: NDArray[np.int64]
+
+
+def empty_counts(key_words: int) -> GroupCounts:
+    """Return no groups."""
+    return GroupCounts(np.empty((key_words, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def counted_blocks(blocks: Sequence[Block], *, job: CountJob) -> BlockCounts:
+    """Sample, recode and count the records of some blocks.
+
+    Raises:
+        ReleaseFailed: the key is missing or another one; the records cannot be read; or the source gave other blocks,
+            another number of records, or keys of no group.
+    """
+    parts = [empty_counts(job.layout.key_words)]
+    waiting: list[NDArray[np.int64]] = []
+    held = 0
+    for _, _, keys in _checked(blocks, job=job, secret=_secret_of(job), persons=None):
+        job.layout.require_keys(keys)
+        waiting.append(keys)
+        held += keys.shape[1]
+        if held >= _RECORDS_AT_ONCE:
+            parts = [merge_counts([*parts, _counted(waiting, job)])]
+            waiting, held = [], 0
+    if waiting:
+        parts.append(_counted(waiting, job))
+    return BlockCounts(merge_counts(parts), _numbers(blocks))
+
+
+def person_records(blocks: Sequence[Block], *, job: CountJob) -> BlockCounts:
+    """Return how many records each person has in each group, among those of some blocks; keys of shape (2 + words, n).
+
+    A record without an id is a person of its own, named by its block and its place there.
+
+    Raises:
+        ReleaseFailed: as `counted_blocks`.
+    """
+    keys, _ = _keys_and_limit(job)
+    parts, waiting, held = [empty_counts(PERSON_WORDS + job.layout.key_words)], [], 0
+    for identity, first, batch in _checked(blocks, job=job, secret=None, persons=keys):
+        alone = np.flatnonzero((batch[0] == 0) & (batch[1] == 0))
+        if alone.size:
+            places = keys.of_places(alone + first, file=identity.file, block=identity.block)
+            batch[:PERSON_WORDS, alone] = np.ascontiguousarray(places).view(np.int64)
+        job.layout.require_keys(batch[PERSON_WORDS:])
+        waiting.append(batch)
+        held += batch.shape[1]
+        if held >= _RECORDS_AT_ONCE:
+            parts, waiting, held = [added_records([*parts, _sorted(waiting, job)], job=job)], [], 0
+    if waiting:
+        parts.append(_sorted(waiting, job))
+    return BlockCounts(added_records(parts, job=job), _numbers(blocks))
+
+
+def chosen_records(records: GroupCounts, *, job: CountJob) -> GroupCounts:
+    """Return the counts of the groups' sampled ones of the records that count, by the job's limit, rate and key.
+
+    Args:
+        records: as `person_records` gives them; every record of a person is among them.
+        job: with a limit.
+
+    Raises:
+        ReleaseFailed: the key is missing or another one.
+    """
+    keys, limit = _keys_and_limit(job)
+    return chosen_counts(records, most=limit.records, rate=job.rate, cells=job.layout.cells, keys=keys)
+
+
+def added_records(parts: Sequence[GroupCounts], *, job: CountJob) -> GroupCounts:
+    """Put partial counts of persons and groups together."""
+    filled = [part for part in parts if part.counts.size] or list(parts[:1])
+    if len(filled) == 1:
+        return filled[0]
+    keys = np.concatenate([part.keys for part in filled], axis=1)
+    return sorted_records(keys, np.concatenate([part.counts for part in filled]), cells=job.layout.cells)
+
+
+def _checked(
+    blocks: Sequence[Block], *, job: CountJob, secret: bytes | None, persons: ContributionKeys | None
+) -> Iterator[tuple[ChunkIdentity, int, NDArray[np.int64]]]:
+    """Give what the source reads of some blocks, each batch with its block and the place of its first record there.
+
+    INVARIANT: the source is asked for each block once and gives as many keys of it as its coins keep.
+    """
+    left = {block.identity: block for block in blocks}
+    if len(left) != len(blocks):
+        raise ReleaseFailed("a task has a block of the records twice.")
+    begun: dict[ChunkIdentity, BlockCoins] = {}
+    given = dict.fromkeys(left, 0)
+
+    def coins(identity: ChunkIdentity) -> BlockCoins:
+        if identity not in left or identity in begun:
+            raise ReleaseFailed("a reader began a block of the records that isn't its task's, or began one twice.")
+        if secret is None or job.rate is None or persons is not None:
+            begun[identity] = BlockCoins(None)
+        else:
+            begun[identity] = BlockCoins(Coins(key=secret, chunk=identity, rate=job.rate))
+        return begun[identity]
+
+    for identity, keys in job.source.keys(blocks, layout=job.layout, coins=coins, persons=persons):
+        if identity not in begun:
+            raise ReleaseFailed("a reader gave records of a block that it had not begun.")
+        yield identity, given[identity], keys
+        given[identity] += keys.shape[1]
+    for identity, block in left.items():
+        known = begun.get(identity)
+        if known is None or given[identity] != known.kept_records or block.records not in (None, known.records):
+            raise ReleaseFailed("a reader gave another number of records than its block of the records has.")
+
+
+def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
+    keys = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
+    return count_keys(keys, cells=job.layout.cells)
+
+
+def _sorted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
+    return sorted_records(waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1), cells=job.layout.cells)
+
+
+def _secret_of(job: CountJob) -> bytes | None:
+    """Return the key of the job's sample; None where there is none.
+
+    Raises:
+        ReleaseFailed: it is missing or another one.
+    """
+    if job.key_source is None:
+        return None
+    try:
+        key = job.key_source.load()
+    except OSError as error:
+        raise ReleaseFailed(
+            f"a worker cannot read the sampling key ({type(error).__name__}).",
+            remedy="Processes of this machine read it in the private store (CROWDBLEND_HOME).",
+        ) from None
+    # INVARIANT: one release, one sample; a worker that sees another key store must not mix a second one in.
+    if sample_commitment(key) != job.sample_id:
+        raise ReleaseFailed(
+            "a worker found a sampling key that is not this release's.",
+            remedy="Run again with the same release id.",
+        )
+    return key
+
+
+def _keys_and_limit(job: CountJob) -> tuple[ContributionKeys, ContributionLimit]:
+    secret = _secret_of(job)
+    if secret is None or job.limit is None:
+        raise ValueError("records are chosen by a limit and a key")
+    return ContributionKeys(secret=secret), job.limit
+
+
+def _numbers(blocks: Sequence[Block]) -> NDArray[np.int64]:
+    """Return blocks as numbers: the file's above, the block's in the lower 32 bits."""
+    identities = [block.identity for block in blocks]
+    if any(identity.file >= _FILES for identity in identities):
+        raise ReleaseFailed(f"a release reads fewer than {_FILES:,} files.")
+    return np.array([identity.file << 32 | identity.block for identity in identities], dtype=np.int64)
+
+
+def add_block_counts(
+    total: tuple[list[GroupCounts], list[NDArray[np.int64]]], parts: Sequence[BlockCounts]
+) -> tuple[list[GroupCounts], list[NDArray[np.int64]]]:
+    """Add partial counts to a sum in ranges of keys, as `add_counts` does, and their blocks to those counted before."""
+    counts, blocks = total
+    return add_counts(counts, [part.counts for part in parts]), [*blocks, *(part.blocks for part in parts)]
+
+
+def marked(part: BlockCounts) -> GroupCounts:
+    """Return counts with a mark for each block: a group below all others, counted once. So both travel in one table."""
+    marks = np.zeros((part.counts.keys.shape[0], part.blocks.size), dtype=np.int64)
+    marks[0] = -1 - part.blocks
+    ones = np.ones(part.blocks.size, dtype=np.int64)
+    return GroupCounts(np.concatenate((marks, part.counts.keys), axis=1), np.concatenate((ones, part.counts.counts)))
+
+
+def unmarked(table: GroupCounts) -> BlockCounts:
+    """Return counts and blocks of tables by `marked` that were put together; equal groups are added up."""
+    marks = table.keys[0] < 0
+    blocks = np.repeat(-1 - table.keys[0][marks], table.counts[marks])
+    return BlockCounts(sum_counts(table.keys[:, ~marks], table.counts[~marks]), blocks)
+
+
+def require_every_block(counted: NDArray[np.int64], blocks: Sequence[Block]) -> None:
+    """Refuse a sum in which a block is missing, stands twice, or isn't of the release's.
+
+    Args:
+        counted: the blocks of the sum, as `BlockCounts` has them.
+        blocks: those that were listed before the charge.
+
+    Raises:
+        ReleaseFailed: it is one.
+    """
+    if not np.array_equal(np.sort(counted), np.sort(_numbers(blocks))):
+        raise ReleaseFailed(
+            "the sum of the counts has a block of the records twice, or lacks one.",
+            remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
+        )

@@ -1,0 +1,98 @@
+"""The records of files as a source of the kernel: each column's values become codes, added up to keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys
+from ...mechanisms.kernel.recoding import KeyLayout
+from ...mechanisms.kernel.sampling import ChunkIdentity
+from ...mechanisms.recoding import MappedColumn
+from ..counting.chunks import Chunk, CsvChunk, ParquetChunk
+from ..inputs.files import Partition
+from ..kernel.counting import CoinsOfBlocks
+from .column_codes import ColumnCoder, RecordCoder
+from .csv_records import csv_keys
+from .parquet_records import parquet_keys
+from .person_ids import PersonCoder
+from .values import RecordReading
+
+__all__ = ["FileSource", "keys_of_chunks"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileSource:
+    """Reads row groups of Parquet files and ranges of CSV files.
+
+    Args:
+        columns: the columns with the levels of their codes, in the order of the keys' layout.
+        reading: how the records are read.
+        person: the column that names the person; None where none does.
+    """
+
+    columns: tuple[MappedColumn, ...]
+    reading: RecordReading
+    person: str | None = None
+
+    def keys(
+        self, blocks: Sequence[Chunk], *, layout: KeyLayout, coins: CoinsOfBlocks, persons: ContributionKeys | None
+    ) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+        """Give the keys of the records that the coins keep, as `RecordSource` has it."""
+        reading = self.reading if blocks and isinstance(blocks[0], CsvChunk) else self.reading.of_unicode
+        before = 0 if persons is None else PERSON_WORDS
+        coders: list[RecordCoder] = [
+            ColumnCoder(column=column, placement=place._replace(word=before + place.word), reading=reading)
+            for column, place in zip(self.columns, layout.placements, strict=True)
+        ]
+        if persons is not None:
+            coders.append(PersonCoder(name=str(self.person), keys=persons, reading=reading))
+        return keys_of_chunks(blocks, coders=coders, key_words=before + layout.key_words, coins=coins)
+
+
+def keys_of_chunks(
+    chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
+) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+    """Give the keys of the records that coins keep, batch by batch in the order of the chunks, each with its chunk.
+
+    Args:
+        chunks: of one task.
+        coders: one per column.
+        key_words: 64-bit words of a key.
+        coins: of each chunk.
+
+    Raises:
+        ReleaseFailed: the records cannot be read.
+    """
+    for file, group in groupby(chunks, key=lambda chunk: chunk.file):
+        stored, of_partition = _split(coders, file.partition, key_words=key_words)
+        together = list(group)
+        row_groups = [chunk for chunk in together if isinstance(chunk, ParquetChunk)]
+        for identity, keys in parquet_keys(row_groups, coders=stored, key_words=key_words, coins=coins):
+            yield identity, keys + of_partition
+        for chunk in together:
+            if isinstance(chunk, CsvChunk):
+                for identity, keys in csv_keys(chunk, coders=stored, key_words=key_words, coins=coins):
+                    yield identity, keys + of_partition
+
+
+def _split(
+    coders: Sequence[RecordCoder], partition: Partition, *, key_words: int
+) -> tuple[list[RecordCoder], NDArray[np.int64]]:
+    """Return the coders of columns that a file has, and what the others add to each of its keys; shape (words, 1).
+
+    A partition's value is coded once for the file, not for each record.
+    """
+    values = dict(partition)
+    stored: list[RecordCoder] = []
+    of_partition = np.zeros((key_words, 1), dtype=np.int64)
+    for coder in coders:
+        if isinstance(coder, ColumnCoder) and coder.name in values:
+            of_partition[coder.placement.word] += coder.scaled_code(values[coder.name])
+        else:
+            stored.append(coder)
+    return stored, of_partition
