@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..accounting.descriptions.description_registry import has_sampled_rows
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 
@@ -290,7 +291,7 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
     from ..tasks.readers.released_groups import read_released_table  # loads pyarrow
     from ..tasks.stages.publish import digest_of_file
 
-    if row["levels"] is None or not row["mechanism"]["kind"].startswith(("strongly-safe-", "epsilon-safe-")):
+    if row["levels"] is None or not has_sampled_rows(row["mechanism"]["kind"]):
         return None
     folder, hashes = Path(row["output"]), dict(state.output_hashes)
     name = next((name for name in TABLES if name in hashes), None)

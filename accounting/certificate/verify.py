@@ -16,11 +16,12 @@ from typing import Any
 
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.kernel.errors import InputRefused
+from ..descriptions.description_registry import has_parts
 from ..kernel.keys.private_files import read_given
 from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
 from ..kernel.ledger.charge import enforced_unit, price_faults
 from ..kernel.ledger.entry_codec import sorted_fields
-from ..kernel.ledger.entry_types import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
+from ..kernel.ledger.entry_types import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..kernel.ledger.entry_values import amount_of_text, differ, require_digest, require_name, require_release_id
 from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered
 from . import write as written
@@ -228,7 +229,7 @@ def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     An exception tells of a mechanism that can't be read or that no release runs, or of a part that isn't the release's.
     """
     run, series = certificate["mechanism"], certificate["series"]
-    if run["kind"] == MIXED:
+    if has_parts(run["kind"]):
         raise ValueError("a release runs one mechanism of a series")
     if series is None or "registered" not in series:
         if series is not None and "part" in series:

@@ -13,11 +13,11 @@ from ...mechanisms.kernel.amounts import amount_exact, share_shown
 from ...mechanisms.kernel.mechanism import REPLACEMENT, Mechanism
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
-from ..descriptions.description_registry import description_of, description_of_record
+from ..descriptions.description_registry import description_of, description_of_record, has_parts
 from ..kernel.keys.private_files import open_given
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
 from ..kernel.ledger.charge import DatasetContext, enforced_unit
-from ..kernel.ledger.entry_types import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
+from ..kernel.ledger.entry_types import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..kernel.ledger.entry_values import amount_text
 from ..kernel.prices.registry import kind_of, mechanism_of_record
 
@@ -350,7 +350,7 @@ def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     described = description_of(mechanism)
     done, rates = described.done(mechanism), OWN_RATES if has_own_rates(charge.sampler_layout) else ""
     if charge.series is not None:
-        mixed = dict(context.registered or ()).get("kind") == MIXED
+        mixed = has_parts(dict(context.registered or ()).get("kind"))
         fixed = FIXED if context.registered is None else MIXED_SERIES if mixed else FREE_COLUMNS
         releases, absent = f"all its {charge.price.releases} releases", "been absent from all of them"
         whole = GUARANTEE.format(all=releases, but="", it="them", unit=unit, otherwise=absent)

@@ -8,7 +8,7 @@ from typing import assert_never
 from ...mechanisms.kinds.answers import Answer, CountAnswer, MeanAnswer, SumAnswer
 from ..kinds.answer_prices import price_answer
 from ..kinds.composition.amplification import Guarantee
-from .kind_description import CHOSEN, SAMPLED, WHOLE, KindDescription, Published
+from .kind_description import CENTRAL, CHOSEN, SAMPLED, WHOLE, KindDescription, Published
 
 __all__ = ["ANSWERS"]
 
@@ -51,6 +51,9 @@ ANSWERS: KindDescription[Answer] = KindDescription(
     losses=lambda answer: (Guarantee(epsilon=price_answer(answer).epsilon, delta=Decimal(0)),),
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )

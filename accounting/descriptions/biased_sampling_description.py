@@ -8,7 +8,7 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ..kinds.composition.composed import not_composed
 from ..kinds.unequal_rates_prices import _highest_rate_release
-from .kind_description import CELLS, CHOSEN, SUPPRESSED, KindDescription
+from .kind_description import CELLS, CENTRAL, CHOSEN, SUPPRESSED, KindDescription
 from .zero_knowledge import epsilon_zero_knowledge_robust
 
 __all__ = ["SURVEY_COUNTS", "UNEQUAL_RATES", "survey_statement", "zero_knowledge_epsilon_biased"]
@@ -89,7 +89,10 @@ SURVEY_COUNTS: KindDescription[BiasedSampleCounts] = KindDescription(
     losses=not_composed,
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )
 
@@ -104,6 +107,9 @@ UNEQUAL_RATES: KindDescription[UnequalRatesHistogram] = KindDescription(
     losses=lambda mechanism: (_highest_rate_release(mechanism),),
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
@@ -15,14 +19,19 @@ from ...mechanisms.kinds.deletion import (
 )
 from ..kinds.deletion_prices import deletion_parts
 from ..kinds.selected_deletion_prices import selected_deletion_losses
-from .kind_description import DeletedRecords, KindDescription, Published
+from .kind_description import CENTRAL, DeletedRecords, KindDescription, Published
 from .microdata_description import BOUNDED_RANGE
+
+if TYPE_CHECKING:
+    from ...mechanisms.measures.risk import ToldLosses
 
 __all__ = ["DELETION", "SELECTED_DELETION"]
 
 
 def _deleted(mechanism: DeletionRelease) -> DeletedRecords:
-    noise = mechanism.noise
+    noise, margins, spread = mechanism.noise, 0, Fraction(0)
+    if isinstance(mechanism, CalibratedDeletion):
+        margins, spread = mechanism.margins, deletion_variance(mechanism.margin_noise)
     return DeletedRecords(
         stages=mechanism.stages,
         k=mechanism.k,
@@ -31,10 +40,18 @@ def _deleted(mechanism: DeletionRelease) -> DeletedRecords:
         expected=expected_deletion(noise),
         variance=deletion_variance(noise),
         largest=largest_deletion(noise),
-        calibrated=isinstance(mechanism, CalibratedDeletion),
+        margins=margins,
+        margin_variance=spread,
     )
 
 
+def _told(mechanism: DeletionRelease) -> ToldLosses:
+    from ...mechanisms.measures.risk import deletion_losses  # of private reports alone
+
+    return partial(deletion_losses, noise=mechanism.noise, k=mechanism.k)
+
+
+_LABEL = "deletion in {in_stages}, k = {k}, {coins}"
 _PROVED = "proved in docs/proofs/deletion.md"
 _DONE = (
     "Every record was read; no sample was drawn. {stages} Each group lost a secret random number of records, drawn for "
@@ -104,7 +121,10 @@ DELETION: KindDescription[DeletionRelease] = KindDescription(
     losses=deletion_parts,
     curves=None,
     tunable=None,
+    label=_LABEL,
+    trust=CENTRAL,
     deletion=_deleted,
+    told=_told,
     part=None,
 )
 
@@ -124,6 +144,9 @@ SELECTED_DELETION: KindDescription[SelectedDeletion] = KindDescription(
     losses=selected_deletion_losses,
     curves=None,
     tunable=None,
+    label=f"{_LABEL}, levels chosen at ε {{selection_epsilon}} on all records",
+    trust=CENTRAL,
     deletion=_deleted,
+    told=_told,
     part=None,
 )

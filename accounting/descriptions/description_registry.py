@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import Mechanism
-from ..kernel.prices.registry import KINDS
+from ..kernel.prices.registry import KINDS, kind_of_record
 from .kind_description import KindDescription, Published
 
-__all__ = ["DESCRIPTIONS", "description_of", "description_of_record", "published_text"]
+__all__ = ["DESCRIPTIONS", "description_of", "description_of_record", "has_parts", "has_sampled_rows", "published_text"]
 
 DESCRIPTIONS: dict[str, str] = {
     "strongly_safe": "microdata_description",
@@ -55,6 +56,31 @@ def description_of_record(name: object) -> KindDescription[Any]:
 def _load(kind: str) -> KindDescription[Any]:
     found: KindDescription[Any] = getattr(import_module(f"{__package__}.{DESCRIPTIONS[kind]}"), kind.upper())
     return found
+
+
+def has_parts(name: object) -> bool:
+    """Whether the kind whose record has a name is a series of parts, which no release runs by itself."""
+    return _of_known(name, lambda described: described.part is not None)
+
+
+def has_sampled_rows(name: object, *, drawn: bool = False) -> bool:
+    """Whether the kind whose record has a name publishes rows of a sample.
+
+    Args:
+        name: of the record.
+        drawn: whether its map must be chosen as well.
+    """
+    if drawn and _of_known(name, lambda _: kind_of_record(name).selection is None):
+        return False
+    return _of_known(name, lambda described: described.told is not None and described.deletion is None)
+
+
+def _of_known(name: object, asked: Callable[[KindDescription[Any]], bool]) -> bool:
+    """What is asked of the kind whose record has a name; False for one of a later version."""
+    try:
+        return asked(description_of_record(name))
+    except InputRefused:
+        return False
 
 
 def published_text(kind: str, *, groups: int, records: int | None) -> str:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from ...mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ..kinds.composition.composed import not_composed
 from ..kinds.suppressed_histogram_prices import suppressed_losses
-from .kind_description import CELLS, CHOSEN, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published
+from .kind_description import CELLS, CENTRAL, CHOSEN, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published
 from .microdata_description import EXACT_PROFILE
 from .zero_knowledge import crowd_blending_statement
 
@@ -66,7 +66,10 @@ SUPPRESSED_HISTOGRAM: KindDescription[SuppressedHistogram] = KindDescription(
     losses=suppressed_losses,
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )
 
@@ -81,7 +84,10 @@ NOISY_HISTOGRAM: KindDescription[NoisyHistogram] = KindDescription(
     losses=not_composed,
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )
 
@@ -98,6 +104,9 @@ OUTLIER_HISTOGRAM: KindDescription[OutlierPrivateHistogram] = KindDescription(
     losses=not_composed,
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )

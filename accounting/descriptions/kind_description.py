@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,12 @@ from ...mechanisms.kernel.mechanism import Mechanism
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..kinds.composition.composed import Part
 
+if TYPE_CHECKING:
+    from ...mechanisms.measures.risk import ToldLosses
+
 __all__ = [
     "CELLS",
+    "CENTRAL",
     "CHOSEN",
     "SAMPLED",
     "SUPPRESSED",
@@ -27,6 +31,7 @@ __all__ = [
     "PaidPart",
     "PrivacyCurve",
     "Published",
+    "TrustModel",
     "Tunable",
 ]
 
@@ -54,6 +59,28 @@ CELLS = Published("count", "counts", "")
 """What histograms publish without noise."""
 
 
+class TrustModel(NamedTuple):
+    """Who is trusted with what, for the registry of deployments.
+
+    Attributes:
+        model: its name there.
+        details: where the records are, in a sentence.
+        trust: who is trusted, in sentences.
+    """
+
+    model: str
+    details: str
+    trust: str
+
+
+CENTRAL = TrustModel(
+    "Central",
+    "A trusted steward holds the records and publishes the release.",
+    "The steward is trusted with the records, the sampling key and the ledger. Readers are trusted with nothing.",
+)
+"""Of all kinds whose records a steward holds."""
+
+
 class DeletedRecords(NamedTuple):
     """How many records a release deletes of each group of each stage: the law of the secret number Z.
 
@@ -65,7 +92,8 @@ class DeletedRecords(NamedTuple):
         expected: E[Z].
         variance: Var[Z].
         largest: the largest Z.
-        calibrated: whether the rows' weights are raked to noisy margins.
+        margins: how many noisy margins the rows' weights are raked to.
+        margin_variance: of the noise of a margin's cell; 0 where there is none.
     """
 
     stages: int
@@ -75,7 +103,8 @@ class DeletedRecords(NamedTuple):
     expected: Fraction
     variance: Fraction
     largest: int
-    calibrated: bool
+    margins: int
+    margin_variance: Fraction
 
 
 class PaidPart(NamedTuple):
@@ -150,7 +179,10 @@ class KindDescription(Generic[M]):
         losses: what one run is in a composition, or a refusal.
         curves: its ε–δ curves; None where its price is one point.
         tunable: the release in it whose rate and k are searched for what fits a budget; None where none is.
+        label: a line about it, with the fields of its record in braces; None for these fields alone.
+        trust: who is trusted with what.
         deletion: how many records it deletes of a group at random; None where it deletes none.
+        told: what an attacker who knows all other records learns of one; None where no such attack is tried.
         part: (series, number of a release) → the part of the series that pays for it; None where it has no parts.
     """
 
@@ -163,5 +195,8 @@ class KindDescription(Generic[M]):
     losses: Callable[[M], tuple[Part, ...]]
     curves: Curves[M] | None
     tunable: Callable[[M], Tunable] | None
+    label: str | None
+    trust: TrustModel
     deletion: Callable[[M], DeletedRecords] | None
+    told: Callable[[M], ToldLosses] | None
     part: Callable[[M, int], PaidPart] | None

@@ -10,7 +10,7 @@ from ..kinds.composition.amplification import Guarantee
 from ..kinds.composition.composed import Part
 from ..kinds.local_report_prices import LOCAL_RULE, LocalReport, local_epsilon
 from ..kinds.outcome_counts_prices import EXACT_RULE, SHUFFLED_RULE
-from .kind_description import CHOSEN, KindDescription, Published
+from .kind_description import CHOSEN, KindDescription, Published, TrustModel
 
 __all__ = ["LOCAL_REPORTS", "OUTCOME_COUNTS", "REPORTS", "local_statement", "outcome_statement"]
 
@@ -57,6 +57,19 @@ def _outcome_losses(_counts: OutcomeCounts) -> tuple[Part, ...]:
     raise InputRefused("the price of outcome counts stands alone and is not composed.")
 
 
+_LOCAL = TrustModel(
+    "Local",
+    "Each person's device randomizes its report before sending it.",
+    "Nobody but a person's own device is trusted with what the person has.",
+)
+_SHUFFLE = TrustModel(
+    "Shuffle",
+    "Each person's device randomizes its report before sending it; only the counts of all reports are published.",
+    "Whoever holds the reports is trusted to publish nothing of them but these counts. Without that trust each "
+    "report is still locally private, at a larger epsilon that the guarantee's words name.",
+)
+
+
 LOCAL_REPORTS: KindDescription[LocalReport] = KindDescription(
     done=lambda _: REPORTS,
     proved=lambda mechanism, _: local_statement(mechanism),
@@ -70,7 +83,10 @@ LOCAL_REPORTS: KindDescription[LocalReport] = KindDescription(
     losses=lambda mechanism: (Guarantee(epsilon=local_epsilon(mechanism), delta=Decimal(0)),),
     curves=None,
     tunable=None,
+    label=None,
+    trust=_LOCAL,
     deletion=None,
+    told=None,
     part=None,
 )
 
@@ -89,6 +105,9 @@ OUTCOME_COUNTS: KindDescription[OutcomeCounts] = KindDescription(
     losses=_outcome_losses,
     curves=None,
     tunable=None,
+    label=None,
+    trust=_SHUFFLE,
     deletion=None,
+    told=None,
     part=None,
 )

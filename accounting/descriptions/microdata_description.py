@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
+from ...mechanisms.kinds.microdata import EpsilonSafeRelease, Microdata, StronglySafeRelease
 from ..kernel.prices.arithmetic import float_up
 from ..kernel.prices.privacy_profile import log_profile
 from ..kinds.composition.series_game import curve_of_drawn_game
@@ -21,7 +23,10 @@ from ..kinds.selected_microdata_prices import (
     selected_cost,
     selected_losses,
 )
-from .kind_description import CHOSEN, Curves, KindDescription, PrivacyCurve, Published, Tunable
+from .kind_description import CENTRAL, CHOSEN, Curves, KindDescription, PrivacyCurve, Published, Tunable
+
+if TYPE_CHECKING:
+    from ...mechanisms.measures.risk import ToldLosses
 
 __all__ = ["BOUNDED_RANGE", "EPSILON_SAFE", "EXACT_PROFILE", "RECORDS", "SERIES", "STRONGLY_SAFE"]
 
@@ -104,6 +109,12 @@ def _selected_curve(mechanism: EpsilonSafeRelease) -> PrivacyCurve:
     return curve
 
 
+def _told(mechanism: Microdata) -> ToldLosses:
+    from ...mechanisms.measures.risk import sampling_losses  # of private reports alone
+
+    return partial(sampling_losses, rate=float(mechanism.sampling_rate), k=mechanism.k)
+
+
 STRONGLY_SAFE: KindDescription[StronglySafeRelease] = KindDescription(
     done=lambda _: DONE.format(map=_FIXED_MAP),
     proved=lambda *_: "",
@@ -120,7 +131,10 @@ STRONGLY_SAFE: KindDescription[StronglySafeRelease] = KindDescription(
     losses=lambda mechanism: (mechanism,),
     curves=Curves(theorem="Theorem 3.9", of=_fixed_curve),
     tunable=lambda mechanism: Tunable(mechanism, None, None, None),
+    label="k = {k}, rate {sampling_rate}",
+    trust=CENTRAL,
     deletion=None,
+    told=_told,
     part=None,
 )
 
@@ -141,6 +155,9 @@ EPSILON_SAFE: KindDescription[EpsilonSafeRelease] = KindDescription(
     losses=selected_losses,
     curves=Curves(theorem="Theorem 3.11", of=_selected_curve),
     tunable=lambda chosen: Tunable(chosen.release, chosen.selection_epsilon, chosen.selection_rate, draws_of(chosen)),
+    label="k = {k}, rate {sampling_rate}, map chosen at ε {selection_epsilon} on {of}",
+    trust=CENTRAL,
     deletion=None,
+    told=_told,
     part=None,
 )

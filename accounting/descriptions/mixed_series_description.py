@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...mechanisms.kinds.mixed_series import MixedSeries
 from ..kinds.mixed_series_prices import RULE, mixed_losses
-from .kind_description import KindDescription, PaidPart, Published
+from .kind_description import CENTRAL, KindDescription, PaidPart, Published
 
 __all__ = ["MIXED_SERIES"]
 
@@ -21,6 +21,9 @@ MIXED_SERIES: KindDescription[MixedSeries] = KindDescription(
     losses=mixed_losses,
     curves=None,
     tunable=None,
+    label="{parts}",
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=lambda series, number: PaidPart(part := series.part_of(number), str(series.each[part - 1])),
 )

@@ -6,7 +6,7 @@ from ...mechanisms.kinds.histogram import NoisyHistogram
 from ...mechanisms.kinds.points import SyntheticPoints
 from ..kinds.composition.composed import Part, not_composed
 from .histogram_description import NOISY_THEOREMS, noisy_statement
-from .kind_description import SAMPLED, KindDescription, Published
+from .kind_description import CENTRAL, SAMPLED, KindDescription, Published
 from .microdata_description import EXACT_PROFILE
 
 __all__ = ["POINTS"]
@@ -43,6 +43,9 @@ POINTS: KindDescription[SyntheticPoints] = KindDescription(
     losses=_losses,
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )

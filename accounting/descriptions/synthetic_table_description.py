@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...mechanisms.kinds.synthetic_table import SyntheticTable
 from ..kinds.composition.composed import not_composed
 from ..kinds.synthetic_table_prices import RULE, RULE_OF_SERIES
-from .kind_description import WHOLE, KindDescription, Published
+from .kind_description import CENTRAL, WHOLE, KindDescription, Published
 
 __all__ = ["SYNTHETIC_TABLE"]
 
@@ -39,6 +39,9 @@ SYNTHETIC_TABLE: KindDescription[SyntheticTable] = KindDescription(
     losses=not_composed,
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ...accounting.descriptions.kind_description import CHOSEN, WHOLE, KindDescription, Published
+from ...accounting.descriptions.kind_description import CENTRAL, CHOSEN, WHOLE, KindDescription, Published
 from ...accounting.kinds.composition.amplification import Guarantee
 from ..kinds.coin_flip_count import LN_4, CoinFlipCount
 
@@ -18,6 +18,9 @@ COIN_FLIP_COUNT: KindDescription[CoinFlipCount] = KindDescription(
     losses=lambda _: (Guarantee(epsilon=LN_4, delta=Decimal(0)),),
     curves=None,
     tunable=None,
+    label=None,
+    trust=CENTRAL,
     deletion=None,
+    told=None,
     part=None,
 )
