@@ -16,7 +16,7 @@ from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import paper_price, price
 from ..accounting.theory.planning.planner import Plan
 from ..flows.paths import StatePaths, resolve_paths
-from ..flows.prepare import DryRun
+from ..flows.prepare import PreparedRelease
 from ..mechanisms.hierarchies.build import (
     DateHierarchy,
     day_rows,
@@ -65,7 +65,6 @@ __all__ = [
     "CountedRecords",
     "DatasetState",
     "DateHierarchy",
-    "DryRun",
     "EpsilonSafeRelease",
     "Explained",
     "FactTable",
@@ -79,6 +78,7 @@ __all__ = [
     "MadeReport",
     "MappedColumn",
     "Plan",
+    "PreparedRelease",
     "Preview",
     "Price",
     "PublishedRelease",

@@ -15,8 +15,9 @@ from ..accounting.kernel.ledger.entry_types import ChargedPrice, FilterCharge
 from ..accounting.kernel.ledger.lookup import DatasetState
 from ..accounting.kernel.prices.registry import mechanism_record
 from ..accounting.ledger.reader import open_reader
+from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
-from ..flows.prepare import layout_of_source, metadata_remarks
+from ..flows.prepare import layout_of_source
 from ..flows.releases.kind import rehearsal_epsilon
 from ..mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_shown
 from ..mechanisms.kernel.errors import InputRefused, Refusal
@@ -26,7 +27,7 @@ from ..tasks.request import Request
 from .terminal.explanation import inclusion_facts, limit_facts, limit_in_words
 
 if TYPE_CHECKING:
-    from ..flows.prepare import DryRun
+    from ..flows.prepare import PreparedRelease
     from .schemas import outputs
     from .schemas.outputs import BudgetFacts, SourceFacts
 
@@ -233,7 +234,7 @@ def _sentences(refusal: Refusal) -> str:
     return f"{head} {refusal.remedy}".strip()
 
 
-def print_dry_run(found: DryRun, *, as_json: bool) -> None:
+def print_dry_run(found: PreparedRelease, *, as_json: bool) -> None:
     """Say what a run would begin with, on standard output.
 
     Args:
@@ -277,12 +278,12 @@ def print_dry_run(found: DryRun, *, as_json: bool) -> None:
     click.echo("Nothing was charged or written, and no record was read.")
 
 
-def _budget_after(found: DryRun) -> outputs.BudgetFacts:
+def _budget_after(found: PreparedRelease) -> outputs.BudgetFacts:
     taken = None if found.charge is None else filter_charge_for(found.dataset, found.request)
     return budget_facts(found.dataset, found.charge, taken=taken)
 
 
-def _charge_in_words(found: DryRun) -> str:
+def _charge_in_words(found: PreparedRelease) -> str:
     if found.charge is not None and found.dataset.filter_budget is not None:
         return f"a run would be charged to the filter budget of '{found.dataset.name}'"
     if found.charge is not None:
@@ -295,12 +296,12 @@ def _charge_in_words(found: DryRun) -> str:
     return f"the series '{found.series}' has paid, and a run would charge nothing"
 
 
-def _dry_run(found: DryRun) -> outputs.DryRun:
+def _dry_run(found: PreparedRelease) -> outputs.DryRun:
     request, charge = found.request, found.charge
     recoding, paper = request.recoding, request.paper_price
     return {
         "dry_run": True,
-        "release_id": found.release_id,
+        "release_id": found.release_id or None,
         "stage": None if found.state is None else found.state.stage,
         "dataset": request.dataset,
         "series": found.series,

@@ -155,10 +155,11 @@ def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | No
 
 def _view(prepared: PreparedRelease) -> str:
     """Whether the output of a release that isn't closed is in its place."""
-    from ..tasks.stages.publish import remembered_release
+    from ..tasks.kernel.publication import remembered_release
+    from ..tasks.request import output_named
 
     try:
-        release = remembered_release(prepared.folder)
+        release = remembered_release(prepared.folder, place_of=output_named)
         if release is not None and release.in_view:
             return f"Its output is in view at {release.output}; the ledger doesn't have it as published yet."
     except (Refusal, OSError):
@@ -288,8 +289,8 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
     Raises:
         InputRefused: the table can't be read.
     """
+    from ..tasks.kernel.publication import digest_of_file
     from ..tasks.readers.released_groups import read_released_table  # loads pyarrow
-    from ..tasks.stages.publish import digest_of_file
 
     if row["levels"] is None or not has_sampled_rows(row["mechanism"]["kind"]):
         return None

@@ -16,17 +16,17 @@ import click
 from ..accounting.descriptions.description_registry import has_sampled_rows, published_text
 from ..accounting.kernel.keys.private_files import read_given
 from ..accounting.kernel.prices.registry import mechanism_record
-from ..accounting.ledger.reader import open_reader
 from ..flows.paths import StatePaths, resolved_settings
-from ..flows.prepare import PreparedRelease, Scheduled, prepared_release
+from ..flows.prepare import PreparedRelease, Scheduled, prepare
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
 from ..mechanisms.kernel.amounts import amount_shown, share_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.map_selection.choice import MapChoice
 from ..mechanisms.recoding import TOLD_KEYS, told_sentences
 from ..tasks.kernel.draws import load_map
-from ..tasks.request import output_at
-from ..tasks.stages.publish import StagedRelease, certificate_of, remembered_release
+from ..tasks.kernel.publication import StagedRelease, remembered_release
+from ..tasks.request import output_at, output_named
+from ..tasks.stages.publish import certificate_of
 from .release_facts import charge_boundary, levels_text
 from .terminal.stages import Stages
 
@@ -85,7 +85,7 @@ def run_release(
     place = None if output is None else output_at(output, base=Path.cwd())
     with (
         charge_boundary(release_id, state_paths=state_paths, stages=stages) as charging,
-        prepared_release(
+        prepare(
             spec,
             state_paths=state_paths,
             output=place,
@@ -100,7 +100,7 @@ def run_release(
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
         warn_of_metadata(prepared.remarks)
         if prepared.layout is None:
-            published = remembered_release(prepared.folder)
+            published = remembered_release(prepared.folder, place_of=output_named)
             if published is None:
                 raise AccountantRefused(
                     f"release '{prepared.release_id}' is published, but this private store knows nothing of it.",
@@ -226,9 +226,8 @@ def _in_place(published: StagedRelease) -> bool | None:
 
 def _payment(prepared: PreparedRelease) -> Payment:
     """The release's place in its series, if any, and what was taken of a filter budget, where the data set has one."""
-    with open_reader(prepared.state_paths.ledger_url) as reader:
-        state = reader.release(prepared.release_id)
-        paid = None if state is None else reader.dataset_context(state.receipt)
+    state = prepared.reader.release(prepared.release_id)
+    paid = None if state is None else prepared.reader.dataset_context(state.receipt)
     shown: Payment = {"series": None}
     if state is None or paid is None:
         return shown

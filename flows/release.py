@@ -19,11 +19,12 @@ from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
 from ..tasks.kernel.draws import noise_draw
-from ..tasks.request import Request
-from ..tasks.stages.charge import begin_reading, close, reserve
+from ..tasks.kernel.protected import Protected
+from ..tasks.kernel.publication import StagedRelease, remembered_release
+from ..tasks.request import Request, output_named
+from ..tasks.stages.charge import LedgerWriter, begin_reading, close, open_writer, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
-from ..tasks.stages.publish import StagedRelease, publish, remembered_release, write_output
-from ..tasks.stages.table import Publication
+from ..tasks.stages.publish import publish, write_output
 from .prepare import PreparedRelease, layout_of_copy
 from .releases.kind import Observer, release_kind
 
@@ -42,7 +43,7 @@ def run_flow(
     PRIVACY: the flow is made around the release and has no parameters, so Prefect has none to record.
 
     Args:
-        prepared: what `prepare.prepared_release` gave, still locked.
+        prepared: what `prepare.prepare` gave, still locked.
         executor: where the counting is done.
         randomness: source of the sampling keys, n to n bytes.
         observer: shows the stages.
@@ -77,15 +78,18 @@ def run_flow(
     )
     def release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, executor=executor, randomness=randomness, observer=observer))
+        published.append(_stages(prepared, layout, writer, executor=executor, randomness=randomness, observer=observer))
 
-    release()
+    # PRIVACY: outside of the flow, since Prefect records the texts of what is raised in it.
+    with open_writer(prepared.state_paths.ledger_url, anchoring=prepared.state_paths.anchoring) as writer:
+        release()
     return published[0]
 
 
 def _stages(
     prepared: PreparedRelease,
     layout: SourceLayout,
+    writer: LedgerWriter,
     *,
     executor: Executor,
     randomness: Callable[[int], bytes],
@@ -93,13 +97,12 @@ def _stages(
 ) -> StagedRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request, folder = prepared.request, prepared.folder
-    ledger_url, anchoring = prepared.state_paths.ledger_url, prepared.state_paths.anchoring
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
     paper = request.paper_price
     with observer.stage("charge"):
         receipt, charge, context = reserve(
-            ledger_url=ledger_url,
-            anchoring=anchoring,
+            writer=writer,
+            reader=prepared.reader,
             request=request,
             release_id=prepared.release_id,
             folder=folder,
@@ -114,9 +117,9 @@ def _stages(
             today=datetime.now(UTC).date(),
             randomness=randomness,
         )
-        release = remembered_release(folder) if prepared.state is not None else None
+        release = remembered_release(folder, place_of=output_named) if prepared.state is not None else None
         if release is None:
-            begin_reading(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt)
+            begin_reading(writer=writer, receipt=receipt)
             if request.query is not None:
                 from ..tasks.inputs.database import copied_records  # of databases alone
 
@@ -130,27 +133,28 @@ def _stages(
             randomness=randomness,
             on_progress=observer.on_progress,
         )
-        generalization, publication = _run_count(request, work=work, observer=observer)
+        generalization, protected = _run_count(request, work=work, observer=observer)
         with observer.stage("publish"):
             release = write_output(
+                protected=protected,
                 receipt=receipt,
                 charge=charge,
                 context=context,
                 request=request,
                 generalization=generalization,
-                publication=publication,
+                finish=partial(release_kind(request.kind).finish, request, generalization),
                 folder=folder,
                 code_sources=sources,
-                signing=anchoring.keys,
+                signing=prepared.state_paths.anchoring.keys,
             )
     with observer.stage("publish"):
         publish(release=release)
     with observer.stage("close"):
-        close(ledger_url=ledger_url, anchoring=anchoring, receipt=receipt, folder=folder, hashes=release.staged.hashes)
+        close(writer=writer, receipt=receipt, folder=folder, hashes=release.staged.hashes)
     return release
 
 
-def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Publication]:
+def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Protected]:
     """The map that the records were read with, and what may be published."""
     kind = release_kind(request.kind)
     generalization = kind.count_columns(request, work, observer)
@@ -163,7 +167,6 @@ def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tu
             count=partial(kind.count, request, work, generalization),
             protect=partial(kind.protect, request, work),
             draw=draw,
-            finish=partial(kind.finish, request, generalization),
         )
 
 

@@ -18,9 +18,10 @@ from ..accounting.kernel.ledger.lookup import ReleaseState
 from ..accounting.ledger.reader import LedgerReader, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
-from ..tasks.request import ObjectPrefix, Output, Request, output_at
+from ..tasks.kernel.publication import remembered_release, staging_folder
+from ..tasks.request import ObjectPrefix, Output, Request, output_at, output_named
 from ..tasks.stages.charge import give_up
-from ..tasks.stages.publish import discard, remembered_release, staging_folder
+from ..tasks.stages.object_store import discard
 from .paths import StatePaths, resolve_paths
 
 __all__ = ["abandon_release", "commands_for", "cost_so_far", "require_all_held", "run_command"]
@@ -233,7 +234,7 @@ def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) ->
             )
         if state is not None and state.stage == "abandoned":
             _clear(folder, staging)  # what an attempt to abandon it left undone
-        release = remembered_release(folder)
+        release = remembered_release(folder, place_of=output_named)
         if state is not None and state.stage == "reading" and release is not None and release.in_view:
             raise AccountantRefused(
                 f"the output of release '{release_id}' is in view.",

@@ -22,6 +22,7 @@ from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.map_selection.choice import LatticeColumn, MapChoice
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
+from .kernel.publication import Hashes
 from .readers.values import RecordReading
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = [
     "Request",
     "digest_of_mixed",
     "output_at",
+    "output_named",
 ]
 
 FileFormat = Literal["parquet", "csv"]
@@ -327,9 +329,26 @@ class ObjectPrefix:
         """The URL."""
         return self.url
 
+    def holds(self, hashes: Hashes) -> bool:
+        """Return whether these files are there, all of them and with these bytes."""
+        from .stages.object_store import in_view  # most outputs are folders of this machine
+
+        return in_view(self, hashes)
+
+    def bring(self, folder: Path, hashes: Hashes) -> None:
+        """Put a staged release's files there, its certificate last."""
+        from .stages.object_store import put_into_view
+
+        put_into_view(folder, self, hashes)
+
 
 Output = Path | ObjectPrefix
 """Where a release is published: a folder of this machine, or a place in an object store."""
+
+
+def output_named(name: str) -> Output:
+    """Return the place that the text of another one names."""
+    return output_at(name, base=Path("/"))
 
 
 def output_at(location: str, *, base: Path) -> Output:

@@ -17,7 +17,7 @@ from typing import Any
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ..descriptions.description_registry import has_parts
-from ..kernel.keys.private_files import read_given
+from ..kernel.keys.private_files import output_files, read_given
 from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
 from ..kernel.ledger.charge import enforced_unit, price_faults
 from ..kernel.ledger.entry_codec import sorted_fields
@@ -427,7 +427,7 @@ def _file_findings(files: object, path: Path) -> Iterator[str]:
     if not isinstance(files, dict) or not files or not all(isinstance(one, str) for one in (*files, *files.values())):
         yield "it names no files"
         return
-    beside = written.output_files(path.parent)
+    beside = output_files(path.parent)
     present = beside.keys() - {path.name}
     for name in sorted(files.keys() - present):
         yield f"{name} is missing"

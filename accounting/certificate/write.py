@@ -14,7 +14,7 @@ from ...mechanisms.kernel.mechanism import REPLACEMENT, Mechanism
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..descriptions.description_registry import description_of, description_of_record, has_parts
-from ..kernel.keys.private_files import open_given
+from ..kernel.keys.private_files import open_given, output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
 from ..kernel.ledger.charge import DatasetContext, enforced_unit
 from ..kernel.ledger.entry_types import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ...mechanisms.kinds.biased_sampling import InclusionColumn
 
 __all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
-__all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "output_files", "pays_for"]
+__all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "pays_for"]
 __all__ += ["priced_choice", "registered_fields", "sha256_of_file", "signed_bytes", "theorem_of", "unit_statement"]
 __all__ += ["write_certificate"]
 
@@ -157,18 +157,6 @@ def sha256_of_file(path: Path) -> str:
     """SHA-256 (hex) of a file."""
     with open_given(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def output_files(folder: Path) -> dict[str, Path]:
-    """The files of a release's folder by their names, those in a folder of it as FOLDER/NAME, sorted by name.
-
-    A link, an empty folder and a folder in a folder stand there themselves, so that they are told from files.
-    """
-    found: dict[str, Path] = {}
-    for path in folder.iterdir():
-        inside = list(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
-        found |= {f"{path.name}/{one.name}": one for one in inside} or {path.name: path}
-    return dict(sorted(found.items()))
 
 
 def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from ...mechanisms.kernel.errors import Refusal
 from ..kernel.ledger.chain import Finding, Link, check_links, own_hash
@@ -12,8 +13,8 @@ from ..kernel.ledger.entry_codec import entry_of_bytes
 from ..kernel.ledger.ledger_state import LedgerState
 from ..kernel.ledger.rules import violations
 from ..kernel.ledger.snapshot import bytes_of_state
-from ..kernel.ledger.tables import STREAMED, as_stored, entry, schema_differences
-from ..kernel.ledger.transactions import ENTRY_COLUMNS, columns_of, stored_state
+from ..kernel.ledger.tables import schema_differences
+from ..kernel.ledger.transactions import ENTRY_COLUMNS, columns_of, stored_rows, stored_state
 
 __all__ = ["Fold", "verify_ledger"]
 
@@ -49,25 +50,20 @@ class Fold:
 
     def links(self, connection: Connection, columns: tuple[str, ...]) -> Iterator[Link]:
         """Give each stored entry as a link, and fold it; an earlier revision had no columns for what a charge takes."""
-        cells = [as_stored(entry.c[name]) for name in columns]
-        chain = select(*cells).order_by(entry.c.position)
-        with connection.execute(chain, execution_options=STREAMED) as rows:
-            for position, previous, own, stored, *taken in rows:
-                if type(position) is not int:
-                    self.findings.append(Finding(position=None, what="an entry has no whole number for its place"))
-                    self.broken = self.state.head.position + 1 if self.broken is None else self.broken
-                    continue
-                body = _text(stored).encode("utf-8", "replace")
-                link = Link(position=position, previous=_text(previous), hash=_text(own), body=body)
-                if self.broken is None:
-                    head = self.state.head
-                    if (position, link.previous, own_hash(link)) == (head.position + 1, head.hash, link.hash):
-                        self.findings.extend(
-                            Finding(position=position, what=what) for what in self._faults(link, taken)
-                        )
-                    else:
-                        self.broken = position
-                yield link
+        for position, previous, own, stored, *taken in chain.from_iterable(stored_rows(connection, columns)):
+            if type(position) is not int:
+                self.findings.append(Finding(position=None, what="an entry has no whole number for its place"))
+                self.broken = self.state.head.position + 1 if self.broken is None else self.broken
+                continue
+            body = _text(stored).encode("utf-8", "replace")
+            link = Link(position=position, previous=_text(previous), hash=_text(own), body=body)
+            if self.broken is None:
+                head = self.state.head
+                if (position, link.previous, own_hash(link)) == (head.position + 1, head.hash, link.hash):
+                    self.findings.extend(Finding(position=position, what=what) for what in self._faults(link, taken))
+                else:
+                    self.broken = position
+            yield link
 
     def _faults(self, link: Link, taken: list[object]) -> Iterator[str]:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.flows.prepare import prepared_release
+from crowdblend.flows.prepare import prepare
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
@@ -56,9 +56,7 @@ def specification(folder: Path) -> Run:
         before = desk.head()
         with (
             contextlib.suppress(Refusal),
-            prepared_release(
-                folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None
-            ) as prepared,
+            prepare(folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None) as prepared,
         ):
             if prepared.request.price.epsilon <= 0:
                 raise Fault("a release for nothing")

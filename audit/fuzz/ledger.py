@@ -20,7 +20,7 @@ from crowdblend.accounting.kernel.ledger.charge import DatasetContext, ReleaseCh
 from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.flows.prepare import prepared_release
+from crowdblend.flows.prepare import prepare
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
@@ -82,7 +82,7 @@ def _look_everywhere(desk: Desk) -> bool:
     said(desk, "token", "list")
     with (
         contextlib.suppress(Refusal),
-        prepared_release(desk.folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
+        prepare(desk.folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
     ):
         pass
     return code == 0
@@ -270,7 +270,7 @@ def anchor(folder: Path) -> Run:
         own.write_bytes(lines)
         with (
             contextlib.suppress(Refusal),
-            prepared_release(folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
+            prepare(folder / "spec.toml", state_paths=desk.state_paths, output=None, release_id=None),
         ):
             pass
         own.write_bytes(kept)

@@ -59,7 +59,7 @@ table.texts_of = lambda labels: texts_of([*labels, "vermilion-07"])
 """,
     "the published file bears the time of its writing": """
 import os, time
-import crowdblend.tasks.stages.publish as staging
+import crowdblend.tasks.kernel.publication as staging
 utime = os.utime
 os.utime = lambda path, *rest, **named: utime(path, ns=(0, 10**18 + os.path.getsize("people.csv")))
 """,

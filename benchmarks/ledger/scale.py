@@ -37,7 +37,8 @@ from .of_size import charge_of, grow
 
 __all__ = ["Command", "Scale", "measure"]
 
-CHARGES = 60
+CHARGES, FEWEST_CHARGES, ENTRIES_READ = 60, 3, 1_000_000
+"""How many charges are measured at a size: so many that together they read so many entries, within bounds."""
 BY = "python -m benchmarks.ledger.scale"
 
 
@@ -94,7 +95,8 @@ def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
     anchor = anchoring.anchor_of(ledger_id).path
     for size in sizes:
         grow(url, anchoring=anchoring, entries=size)
-        charges = list(_charges(url, anchoring, f"at-{size}"))
+        number = max(FEWEST_CHARGES, min(CHARGES, ENTRIES_READ // size))
+        charges = list(_charges(url, anchoring, f"at-{size}", number))
         with open_reader(url) as reader:
             reader.overview(latest=1)  # loads what it needs
             begun = time.process_time()
@@ -117,10 +119,10 @@ def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
         )
 
 
-def _charges(url: str, anchoring: Anchoring, label: str) -> Iterator[tuple[float, float]]:
+def _charges(url: str, anchoring: Anchoring, label: str, how_many: int) -> Iterator[tuple[float, float]]:
     """Seconds and processor seconds of some charges."""
     with open_writer(url, anchoring=anchoring) as writer:
-        for number in range(CHARGES):
+        for number in range(how_many):
             charge = charge_of(number, label=label)
             begun = time.perf_counter(), time.process_time()
             writer.charge(charge)

@@ -137,15 +137,22 @@ def _dry_run(
     rehearse: bool,
     as_json: bool,
 ) -> None:
-    from ...flows.prepare import dry_run
+    from ...flows.prepare import prepare
     from ...tasks.request import output_at
     from ..readiness import print_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())
-    found = dry_run(
-        spec, state_paths=places, output=place, release_id=release_id, series=series, new=new, rehearse=rehearse
-    )
-    print_dry_run(found, as_json=as_json)
+    with prepare(
+        spec,
+        state_paths=places,
+        output=place,
+        release_id=release_id,
+        series=series,
+        new=new,
+        rehearse=rehearse,
+        dry=True,
+    ) as found:
+        print_dry_run(found, as_json=as_json)
 
 
 @click.command()

@@ -214,9 +214,11 @@ def _serve(
     places: StatePaths,
 ) -> int:
     from ...accounting.ledger.reader import open_reader
-    from ...flows.prepare import release_violation, request_of_series
+    from ...flows.charged_request import request_of_series
+    from ...flows.prepare import destroy_what_is_left, release_violation
 
     with open_reader(places.ledger_url) as reader:
+        destroy_what_is_left(reader, places)
         state = reader.series(series)
         request = request_of_series(spec, output=spec.parent, series=state)
         violation = release_violation(reader, request, state=None, series=series)

@@ -26,7 +26,8 @@ from ...accounting.kernel.keys.private_store import PrivateStore
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.prepare import Scheduled
-from ...mechanisms.kernel.errors import Refusal
+from ...flows.unfinished import cost_so_far
+from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..run import run_release
 from ..terminal.stages import Stages
 
@@ -158,18 +159,25 @@ def released(
     name, series, places = place.release_id, place.series, resolve_paths()
 
     def attempt() -> Mapping[str, Any]:
-        return run_release(
-            place.spec,
-            state_paths=places,
-            output=place.output_of(places),
-            scheduler=None,
-            release_id=name,
-            series=series,
-            new=True,
-            scheduled=Scheduled(day=_day_of(name, timezone), allow_unchanged=allow_unchanged),
-            randomness=secrets.token_bytes,
-            stages=stages,
-        )
+        try:
+            return run_release(
+                place.spec,
+                state_paths=places,
+                output=place.output_of(places),
+                scheduler=None,
+                release_id=name,
+                series=series,
+                new=True,
+                scheduled=Scheduled(day=_day_of(name, timezone), allow_unchanged=allow_unchanged),
+                randomness=secrets.token_bytes,
+                stages=stages,
+            )
+        except (InputRefused, AccountantRefused) as refused:
+            # What this attempt did not do isn't what the release has cost: an earlier attempt may have charged it.
+            stage, cost = cost_so_far(name, places)
+            if stage is not None:
+                refused.not_done = cost
+            raise
 
     try:
         result = attempts(attempt)

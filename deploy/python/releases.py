@@ -26,8 +26,7 @@ from ...accounting.kernel.prices.registry import mechanism_of_record
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.planning.planner import plan as plan_of
 from ...flows.paths import resolve_paths
-from ...flows.prepare import DryRun
-from ...flows.prepare import dry_run as dry_run_of
+from ...flows.prepare import PreparedRelease, prepare
 from ...flows.releases.kind import kind_of_mechanism
 from ...flows.spec import parse_spec, read_spec
 from ...mechanisms.kernel.amounts import Number, amount_shown, exact_number
@@ -285,7 +284,7 @@ def dry_run(
     new: bool = False,
     ledger_url: str | None = None,
     home: Path | None = None,
-) -> DryRun:
+) -> PreparedRelease:
     """Do all that comes before a release's charge, and nothing else; as `crowdblend run --dry-run`.
 
     Args:
@@ -303,14 +302,16 @@ def dry_run(
     """
     place = None if output is None else output_at(str(output), base=Path.cwd())
     places = resolve_paths(ledger_url=ledger_url, home=home)
-    return dry_run_of(
+    with prepare(
         Path(spec),
         state_paths=places,
         output=place,
         release_id=release_id,
         series=series,
         new=new or release_id is not None,
-    )
+        dry=True,
+    ) as prepared:
+        return prepared
 
 
 def release(

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +43,7 @@ from ...accounting.kernel.ledger.database import LEDGER_AWAY
 from ...accounting.kernel.ledger.ledger_state import Stage
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
+from ...flows.prepare import destroy_what_is_left
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
 from ..prefect.scheduled import release_id_at, scheduled_release
@@ -227,6 +228,8 @@ class ScheduleLoop:
             self.runs.close_killed(run, stage=stage)
             how = f"signal {-code}" if code < 0 else f"exit {code}"
             self._failed(name, {"exit_code": 1, "cause": "killed", "message": f"its process died ({how}). {cost}"})
+            with suppress(Refusal), open_reader(self.state_paths.ledger_url) as reader:
+                destroy_what_is_left(reader, self.state_paths)  # it may have been the last run
         self._running = None
 
     def _tell(self, name: str, reported: dict[str, Any]) -> bool:

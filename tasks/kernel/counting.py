@@ -356,7 +356,12 @@ def _numbers(blocks: Sequence[Block]) -> NDArray[np.int64]:
 def add_block_counts(
     total: tuple[list[GroupCounts], list[NDArray[np.int64]]], parts: Sequence[BlockCounts]
 ) -> tuple[list[GroupCounts], list[NDArray[np.int64]]]:
-    """Add partial counts to a sum in ranges of keys, as `add_counts` does, and their blocks to those counted before."""
+    """Add partial counts to a sum in ranges of keys, as `add_counts` does, and their blocks to those counted before.
+
+    Args:
+        total: the sum's ranges, which are used up, and the blocks that it was counted from, each of shape (blocks,).
+        parts: at least one.
+    """
     counts, blocks = total
     return add_counts(counts, [part.counts for part in parts]), [*blocks, *(part.blocks for part in parts)]
 
@@ -380,7 +385,7 @@ def require_every_block(counted: NDArray[np.int64], blocks: Sequence[Block]) -> 
     """Refuse a sum in which a block is missing, stands twice, or isn't of the release's.
 
     Args:
-        counted: the blocks of the sum, as `BlockCounts` has them.
+        counted: the blocks of the sum, as `BlockCounts` has them; shape (blocks,).
         blocks: those that were listed before the charge.
 
     Raises:

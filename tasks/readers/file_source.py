@@ -59,6 +59,8 @@ def keys_of_chunks(
 ) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
     """Give the keys of the records that coins keep, batch by batch in the order of the chunks, each with its chunk.
 
+    Each batch has shape (words, n).
+
     Args:
         chunks: of one task.
         coders: one per column.

@@ -1,9 +1,11 @@
-"""Stages that write to the ledger: charge, reading, close. INVARIANT: no other task module writes to it."""
+"""Stages that write to the ledger: charge, reading, close. INVARIANT: no other task module writes to it.
+
+A release opens the ledger for writing once, from its charge to its close."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import date
 from decimal import Decimal
 from typing import NoReturn
@@ -14,22 +16,22 @@ from ...accounting.kernel.ledger.charge import DatasetContext, Receipt, ReleaseC
 from ...accounting.kernel.ledger.entry_types import ReleaseCharged
 from ...accounting.kernel.ledger.lookup import needs_no_secrets
 from ...accounting.kernel.ledger.violation import Violation
-from ...accounting.kernel.ledger.writer import open_writer
-from ...accounting.ledger.reader import ReleaseState, open_reader
+from ...accounting.kernel.ledger.writer import LedgerWriter, open_writer
+from ...accounting.ledger.reader import LedgerReader, ReleaseState
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
 from ...mechanisms.kernel.sampling import sample_commitment
 from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT
 from ..request import Request
 from .stage import stage
 
-__all__ = ["begin_reading", "close", "destroy_secrets", "give_up", "refuse", "reserve"]
+__all__ = ["LedgerWriter", "begin_reading", "close", "destroy_secrets", "give_up", "open_writer", "refuse", "reserve"]
 
 
 @stage("charge")
 def reserve(
     *,
-    ledger_url: str,
-    anchoring: Anchoring,
+    writer: LedgerWriter,
+    reader: LedgerReader,
     request: Request,
     release_id: str,
     folder: ReleaseFolder,
@@ -50,8 +52,8 @@ def reserve(
     charged drew nothing, so a new one takes its place.
 
     Args:
-        ledger_url: the ledger.
-        anchoring: who signs the chain's heads, and where they are copied to.
+        writer: the ledger, open for writing.
+        reader: the same ledger, open for looking.
         request: what is asked for.
         release_id: its id, locked by this process.
         folder: its folder in the private store.
@@ -83,53 +85,43 @@ def reserve(
         )
         if violation is not None:
             refuse(
-                ledger_url=ledger_url,
-                anchoring=anchoring,
-                violation=violation,
+                violation,
+                opened=lambda: nullcontext(writer),
                 release_id=release_id,
                 dataset=state.charge.dataset,
                 today=today,
             )
-        return state.receipt, state.charge, _dataset_context(ledger_url, state.receipt)
-    # INVARIANT: opening holds the ledger against its anchor. One that was set back may have forgotten that this
-    # key's sample was read, so no key is destroyed before. It also takes the writers' lock: a charge of this id whose
-    # connection was lost in the middle of its commit is in the ledger by now, or never will be.
-    with open_writer(ledger_url, anchoring=anchoring) as writer:
-        if writer.has_release(release_id):
-            raise ReleaseFailed(
-                "this release was charged meanwhile, by an attempt that lost the database.", not_done=""
-            )
+        return state.receipt, state.charge, reader.dataset_context(state.receipt)
+    # INVARIANT: this holds the ledger against its anchor: one that was set back may have forgotten that this sample was
+    # read, so no key is destroyed before. It takes the writers' lock too: a charge of this id whose connection was lost
+    # in the middle of its commit is in the ledger by now, or never will be.
+    if writer.has_release(release_id):
+        raise ReleaseFailed("this release was charged meanwhile, by an attempt that lost the database.", not_done="")
+    folder.destroy_key()
+    folder.forget_draws()
+    key = folder.key.create(randomness)
+    selection_sample_id = None
+    if request.selection_rate is not None:
+        selection_sample_id = sample_commitment(folder.selection_key.create(randomness).load())
+    day = None if request.source_day is None else request.source_day.isoformat()
+    of_delivery = {"delivery": None if delivery is None else folder.fingerprint(delivery), "source_day": day}
+    folder.remember({**binding, **of_delivery, "table_version": table_version, "copy": None})
+    charge = _charge_of(
+        request,
+        release_id=release_id,
+        sample_id=sample_commitment(key.load()),
+        selection_sample_id=selection_sample_id,
+        code_version=code_version,
+        today=today,
+        series=series,
+        epsilon_paper=epsilon_paper,
+    )
+    try:
+        receipt = writer.charge(charge)
+    except AccountantRefused:
         folder.destroy_key()
-        folder.forget_draws()
-        key = folder.key.create(randomness)
-        selection_sample_id = None
-        if request.selection_rate is not None:
-            selection_sample_id = sample_commitment(folder.selection_key.create(randomness).load())
-        day = None if request.source_day is None else request.source_day.isoformat()
-        of_delivery = {"delivery": None if delivery is None else folder.fingerprint(delivery), "source_day": day}
-        folder.remember({**binding, **of_delivery, "table_version": table_version, "copy": None})
-        charge = _charge_of(
-            request,
-            release_id=release_id,
-            sample_id=sample_commitment(key.load()),
-            selection_sample_id=selection_sample_id,
-            code_version=code_version,
-            today=today,
-            series=series,
-            epsilon_paper=epsilon_paper,
-        )
-        try:
-            receipt = writer.charge(charge)
-        except AccountantRefused:
-            folder.destroy_key()
-            raise
-        entry = writer.charged(receipt)
-    return receipt, entry, _dataset_context(ledger_url, receipt)
-
-
-def _dataset_context(ledger_url: str, receipt: Receipt) -> DatasetContext:
-    with open_reader(ledger_url) as reader:
-        return reader.dataset_context(receipt)
+        raise
+    return receipt, writer.charged(receipt), reader.dataset_context(receipt)
 
 
 def _sampler_layout(request: Request) -> str:
@@ -202,24 +194,17 @@ def _unchanged(
 
 
 @stage("reading")
-def begin_reading(*, ledger_url: str, anchoring: Anchoring, receipt: Receipt) -> None:
+def begin_reading(*, writer: LedgerWriter, receipt: Receipt) -> None:
     """Make durable that records are about to be read, in the ledger and its anchor: the cost is spent for ever."""
-    with open_writer(ledger_url, anchoring=anchoring) as writer:
-        writer.mark_reading(receipt)
+    writer.mark_reading(receipt)
 
 
 @stage("close")
 def close(
-    *,
-    ledger_url: str,
-    anchoring: Anchoring,
-    receipt: Receipt,
-    folder: ReleaseFolder,
-    hashes: tuple[tuple[str, str], ...],
+    *, writer: LedgerWriter, receipt: Receipt, folder: ReleaseFolder, hashes: tuple[tuple[str, str], ...]
 ) -> None:
     """Record that the release is published, then destroy its sampling key."""
-    with open_writer(ledger_url, anchoring=anchoring) as writer:
-        writer.mark_published(receipt, hashes)
+    writer.mark_published(receipt, hashes)
     folder.destroy_key()
 
 
@@ -242,7 +227,7 @@ def give_up(
 
 
 def destroy_secrets(
-    releases: Iterable[str], *, ledger_url: str, anchoring: Anchoring, ledger_id: str, store: PrivateStore
+    releases: Iterable[str], *, ledger_url: str, anchoring: Anchoring, reader: LedgerReader, store: PrivateStore
 ) -> None:
     """Destroy the secrets of releases that need none any more; one that a live process holds is left alone.
 
@@ -254,34 +239,43 @@ def destroy_secrets(
         releases: their ids, of each of which the private store has a secret.
         ledger_url: the ledger.
         anchoring: who signs the chain's heads, and where they are copied to.
-        ledger_id: the ledger's id.
+        reader: the same ledger, open for looking.
         store: the private store.
     """
-    for release_id in releases:
-        with (
-            suppress(Refusal),
-            store.hold(ledger_id=ledger_id, release_id=release_id) as folder,
-            open_writer(ledger_url, anchoring=anchoring) as writer,
-            open_reader(ledger_url) as reader,
-        ):
-            charged, state = writer.has_release(release_id), reader.release(release_id)
-            if charged is (state is not None) and needs_no_secrets(state):
-                folder.destroy_key()
-                if state is None or state.stage == "abandoned":
-                    folder.forget_draws()
+    ledger_id = reader.ledger_id
+    with suppress(Refusal), open_writer(ledger_url, anchoring=anchoring) as writer:
+        for release_id in releases:
+            with suppress(Refusal), store.hold(ledger_id=ledger_id, release_id=release_id) as folder:
+                charged, state = writer.has_release(release_id), reader.release(release_id)
+                if charged is (state is not None) and needs_no_secrets(state):
+                    folder.destroy_key()
+                    if state is None or state.stage == "abandoned":
+                        folder.forget_draws()
 
 
 def refuse(
-    *, ledger_url: str, anchoring: Anchoring, violation: Violation, release_id: str, dataset: str, today: date
+    violation: Violation,
+    *,
+    opened: Callable[[], AbstractContextManager[LedgerWriter]],
+    release_id: str,
+    dataset: str,
+    today: date,
 ) -> NoReturn:
     """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
+
+    Args:
+        violation: the objection.
+        opened: opens the ledger for writing.
+        release_id: the release.
+        dataset: whose budget was asked.
+        today: day of the refusal.
 
     Raises:
         AccountantRefused: always; it says so where the ledger could not be written.
     """
     refusal = violation.refusal
     try:
-        with open_writer(ledger_url, anchoring=anchoring) as writer:
+        with opened() as writer:
             writer.record_refusal(
                 release_id=release_id,
                 dataset=dataset,

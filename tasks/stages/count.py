@@ -26,9 +26,10 @@ from ..inputs.files import require_as_listed
 from ..inputs.list import SourceLayout
 from ..kernel.counting import KeySource
 from ..kernel.draws import StoredDraw, draw_once, load_draw, map_draw, store_draw
+from ..kernel.protected import ExactCounts, Protected, seal_counts
+from ..kernel.protected import protect as kernel_protect
 from ..readers.values import RecordReading
 from .stage import stage
-from .table import Publication
 
 if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
@@ -66,9 +67,8 @@ def count_stage(
     count: Callable[[], Exact],
     protect: Callable[[Exact], Any],
     draw: StoredDraw | None,
-    finish: Callable[[Any], Publication],
-) -> Publication:
-    """Count, protect the counts, and give what may be published, whatever the kind of the release.
+) -> Protected:
+    """Count, protect the counts, and return what may be published, whatever the kind of the release.
 
     PRIVACY: exact counts go from `count` to `protect` and nowhere else. Where noise is drawn its result is stored
     before it is used, and a retry takes it: it is what is published. An attempt that ends before has given nothing
@@ -80,19 +80,21 @@ def count_stage(
         count: counts the records exactly.
         protect: gives of exact counts what may be published: suppressed, or with noise.
         draw: where the noisy numbers stand; None where nothing is drawn, so that a retry gives the same.
-        finish: makes the table.
 
     Raises:
         ReleaseFailed: the records can't be read or were changed meanwhile, the workers were lost, or the draw can't be
             stored.
     """
 
-    def protected() -> Any:  # noqa: ANN401 - what the kind's `protect` gives
+    def exact() -> ExactCounts:
         counts = count()
         require_as_listed(work.layout.source.files)
-        return protect(counts)
+        return seal_counts(counts)
 
-    return finish(protected() if draw is None else draw_once(draw, protected, folder=work.folder))
+    def once(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the kind's `protect` gives
+        return make() if draw is None else draw_once(draw, make, folder=work.folder)
+
+    return kernel_protect(exact, protect, once=once)
 
 
 def exact_counts(

@@ -68,26 +68,30 @@ def test_a_ledger_behind_its_anchor_is_refused_before_a_key_is_destroyed(desk) -
 
 
 def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk) -> None:
-    """The same between the checks and the charge: opening the ledger comes before the key is destroyed."""
+    """The same between the checks and the charge: the anchor is asked before the key is destroyed."""
     from datetime import date
 
     import pytest
     from crowdblend.flows.paths import StatePaths
     from crowdblend.flows.spec import read_spec
     from crowdblend.mechanisms.kernel.errors import AccountantRefused
-    from crowdblend.tasks.stages.charge import reserve
+    from crowdblend.tasks.stages.charge import open_writer, reserve
 
     desk.add_dataset()
     backup(desk, desk.folder / "older.db")
     desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
-    restore(desk, desk.folder / "older.db")
     state_paths = StatePaths(ledger_url=desk.ledger, home=desk.home)
-    with PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
+    with (
+        PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder,
+        open_reader(desk.ledger) as reader,
+        open_writer(desk.ledger, anchoring=state_paths.anchoring) as writer,
+    ):
+        restore(desk, desk.folder / "older.db")
         folder.key.create(lambda size: b"\x05" * size)
         with pytest.raises(AccountantRefused, match="anchor"):
             reserve.fn(
-                ledger_url=desk.ledger,
-                anchoring=state_paths.anchoring,
+                writer=writer,
+                reader=reader,
                 request=read_spec(desk.write_spec(), output=None),
                 release_id="the-one",
                 folder=folder,

@@ -321,13 +321,15 @@ def cut_off(desk: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture
 def two_attempts(desk: Any, cut_off: Callable[..., None]) -> Callable[[Path], tuple[Tables, Tables]]:
     """The tables that a first attempt was about to write when it was cut off, and those that a second published."""
+    from crowdblend.tasks.kernel.protected import protected_result
     from crowdblend.tasks.stages.table import write_table
 
     def run(spec: Path) -> tuple[Tables, Tables]:
         folder = desk.folder / "first"
         folder.mkdir()
 
-        def written(*, publication: Any, **_: Any) -> None:
+        def written(*, protected: Any, finish: Callable[[Any], Any], **_: Any) -> None:
+            publication = finish(protected_result(protected))
             for stem, table in {"data": publication.table, **publication.beside}.items():
                 write_table(table, folder=folder, file_format=publication.file_format, stem=stem)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 
 import pytest
-from crowdblend.flows import prepare, spec
+from crowdblend.flows import charged_request, prepare, spec
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease
 
 RECORDED, TODAY = "epsilon-safe-release/1", "epsilon-safe-release/2"
@@ -38,7 +38,7 @@ def earlier_version(monkeypatch):
     @contextmanager
     def block():
         with monkeypatch.context() as earlier:
-            for module in (spec, prepare):
+            for module in (spec, prepare, charged_request):
                 earlier.setattr(
                     module, "read_spec", lambda path, **options: real(path, **{**options, "recorded": ANY_DRAW})
                 )

@@ -15,7 +15,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,8 @@ from crowdblend.tasks.stages.synthesize import SYNTHESIZER
 from support import truth
 from support.commands import Commands
 from support.desk import DEFAULTS, SPEC, TOWNS, CommandFolder
-from support.interruptions import ERRORS, FAULTS, OF_THE_DATABASE, run_interrupted
+from support.earlier_ledgers import PlacedLedger, fill_ledger, private_files, stored_entries
+from support.interruptions import ERRORS, FAULTS, of_database, run_interrupted
 from support.stand_in_synthesizer import written
 
 CASES = int(os.environ.get("CROWDBLEND_CAMPAIGN", "500"))
@@ -110,6 +111,7 @@ class Scenario:
         output: the folder of what it publishes.
         database: what holds the ledger.
         again: what the same command may say when it is repeated after it was done, where that is a refusal.
+        keeps: returns what the command leaves as it is, interrupted or not.
     """
 
     prepare: Prepare
@@ -118,6 +120,7 @@ class Scenario:
     output: str = "out"
     database: str = "sqlite"
     again: str = ""
+    keeps: Callable[[Steward], object] = lambda _: None
 
 
 def released(spec: str = USUAL, *, add: tuple[str, ...] = BUDGET, more: Prepare = lambda _: None) -> Prepare:
@@ -158,8 +161,18 @@ def with_votes(steward: Steward) -> None:
     pq.write_table(vector_table(votes), steward.folder / "votes.parquet")
 
 
-def with_series(steward: Steward) -> None:
-    steward.command("series", "add", "weekly", "spec.toml", "--releases", "3")
+def with_series(steward: Steward, releases: int = 3) -> None:
+    steward.command("series", "add", "weekly", "spec.toml", "--releases", str(releases))
+
+
+def of_earlier_version(ledger: str) -> Prepare:
+    """A ledger that an earlier version wrote, with its keys and its anchor."""
+    return lambda steward: fill_ledger(ledger, PlacedLedger(url=steward.ledger, home=steward.home))
+
+
+def entries_and_store(steward: Steward) -> object:
+    """Return what a migration leaves as it is: the entries with their hashes, keys and the anchor."""
+    return stored_entries(steward.ledger), private_files(steward.home)
 
 
 def begun(steward: Steward) -> None:
@@ -174,6 +187,14 @@ def begun(steward: Steward) -> None:
     assert facts_of(steward, "one").stage == "reading"
 
 
+MIGRATION = Scenario(
+    prepare=of_earlier_version("additive"), words=("ledger", "migrate"), release=None, keeps=entries_and_store
+)
+SERVED = Scenario(
+    prepare=released(more=lambda steward: with_series(steward, releases=1)),
+    words=("served", "spec.toml", "weekly", "one"),
+    output="published/one",
+)
 SCENARIOS = {
     "sample, CSV": Scenario(prepare=released()),
     "sample, Parquet, counts": Scenario(
@@ -223,6 +244,10 @@ SCENARIOS = {
     "token add": Scenario(
         prepare=released(), words=("token", "add", "ann", "--expires", "90d"), release=None, again="is in use"
     ),
+    "ledger migrate": MIGRATION,
+    "ledger migrate, PostgreSQL": replace(MIGRATION, prepare=of_earlier_version("filters"), database="postgresql"),
+    "serve": SERVED,
+    "serve, PostgreSQL": replace(SERVED, database="postgresql"),
 }
 
 
@@ -253,7 +278,8 @@ def facts_of(steward: Steward, release: str | None, *, output: str = "out") -> F
     try:
         opened = open_reader(steward.ledger)
     except InputRefused as refused:
-        if "there is no ledger here" not in refused.message:  # as before `dataset add`, and where that was interrupted
+        # As before `dataset add` or `ledger migrate`, and where they were interrupted.
+        if not re.search("there is no ledger here|crowdblend ledger migrate", refused.message):
             raise
         return Facts(entries=0, charged=0, reading=0, published=0, stage="", findings=(), **seen)
     with opened as reader:
@@ -291,7 +317,7 @@ def false_words(code: int, said: str, before: Facts, after: Facts) -> Iterator[s
     new, replaced = after.entries > before.entries, after.key != before.key and before.key is not None
     if code in (2, 3) and (new or replaced):
         yield f"exit code {code} beside a new entry or another signing key"
-    if code == 0 and not (new or replaced) and before.entries:
+    if code == 0 and not (new or replaced):
         yield "exit code 0 without a new entry or another signing key"
     if new and re.search(r"[Nn]othing was charged\b", said):
         yield "'nothing was charged' beside a new entry"
@@ -302,6 +328,8 @@ def false_words(code: int, said: str, before: Facts, after: Facts) -> Iterator[s
 def broken_promises(steward: Steward, scenario: Scenario, before: Facts, after: Facts) -> Iterator[str]:
     """What isn't as after one run, once the command has been repeated."""
     yield from after.findings
+    if not after.entries:
+        yield "no ledger that can be read"
     if scenario.release is None:
         return
     stages = (after.charged, after.reading, after.published)
@@ -316,7 +344,9 @@ def broken_promises(steward: Steward, scenario: Scenario, before: Facts, after: 
         yield "what was in view changed"
     if keys := [str(path.relative_to(steward.home)) for path in steward.home.glob("releases/**/*.key")]:
         yield f"keys are left: {keys}"
-    beside = {path.name for path in steward.folder.iterdir() if path.name.startswith((".out", "out-", "out."))}
+    out = steward.folder / scenario.output
+    begins = (f".{out.name}", f"{out.name}-", f"{out.name}.")
+    beside = {path.name for path in out.parent.iterdir() if path.name.startswith(begins)}
     if beside:
         yield f"left beside the output: {sorted(beside)}"
 
@@ -359,7 +389,7 @@ def case(
 ) -> tuple[str, list[str]]:
     """Interrupt once, perhaps kill the next attempt too, and repeat; return how it ended, and what it broke."""
     scenario, steward = place.scenario, place.lay_anew()
-    before = facts_of(steward, scenario.release, output=scenario.output)
+    before, kept = facts_of(steward, scenario.release, output=scenario.output), scenario.keeps(steward)
     code, out, err, _ = interrupted(
         steward, scenario.words, fault=fault, at=at, error=error, broken_product=broken_product
     )
@@ -375,7 +405,8 @@ def case(
         broken[-1] += f"; it said: {(out + err).strip()[-400:]!r}"
     broken += [f"half in view: {sorted(between.files)}"] * (between.in_view and "certificate.json" not in between.files)
     broken += [f"interrupted: {finding}" for finding in between.findings]
-    if second is not None and scenario.release is not None:
+    broken += ["interrupted: something else changed"] * (scenario.keeps(steward) != kept)
+    if second is not None:
         interrupted(steward, scenario.words, fault="kill", at=second, broken_product=broken_product)
         later = facts_of(steward, scenario.release, output=scenario.output)
         changed = [name for name, drawn in between.draws.items() if later.draws.get(name, drawn) != drawn]
@@ -387,10 +418,12 @@ def case(
         broken += broken_promises(
             steward, scenario, between, facts_of(steward, scenario.release, output=scenario.output)
         )
+    broken += ["repeated: something else changed"] * (scenario.keeps(steward) != kept)
     ended = "killed" if code < 0 else f"exit code {code}"
     return (f"{ended}, internal faults" if "nternal fault" in err else ended), broken
 
 
+SECOND = "second kill"
 OUTCOMES = ("exit code 0", "exit code 1", "exit code 2", "exit code 3", "killed")
 
 
@@ -399,7 +432,7 @@ def campaign(request: pytest.FixtureRequest) -> Iterator[dict[str, Counter]]:
     """The counts of each scenario, which are printed as one table when the last has run."""
     rows: dict[str, Counter] = {}
     yield rows
-    heads = ("steps", "cases", *FAULTS, *OUTCOMES, "internal faults", "findings")
+    heads = ("steps", "cases", *FAULTS, SECOND, *OUTCOMES, "internal faults", "findings")
     total = Counter[str]()
     for row in rows.values():
         total.update(row)
@@ -425,15 +458,16 @@ def test_whatever_is_interrupted_is_told_truly_and_finished_once(
         tmp_path / "case", scenario, processes=commands, server=postgresql_server, prefect=prefect_server.api_url
     )
     kinds = steps_of(place.lay_anew(), scenario.words)
-    faults = FAULTS if scenario.database == "postgresql" else FAULTS[:3]
     # A failing call must find a call of a file behind it.
-    calls = max(step for step, kind in enumerate(kinds) if kind not in OF_THE_DATABASE)
+    calls = max((step for step, kind in enumerate(kinds) if not of_database(kind)), default=None)
+    left_out = {"lost connection": scenario.database == "sqlite", "failing call": calls is None}
+    faults = [fault for fault in FAULTS if not left_out.get(fault)]
     for _ in range(-(-CASES // len(SCENARIOS))):
         fault, error = coins.choice(faults), coins.choice(ERRORS)
         at = coins.randrange(calls + 1 if fault == "failing call" else len(kinds))
-        second = coins.randrange(len(kinds)) if coins.random() < 0.25 else None
+        second = coins.randrange(len(kinds)) if scenario.release and coins.random() < 0.25 else None
         ended, broken = case(place, fault=fault, at=at, error=error, second=second)
-        row.update(("cases", fault, *ended.split(", ")))
+        row.update(("cases", fault, *ended.split(", "), *[SECOND] * (second is not None)))
         findings += [f"{fault} ({error}) before step {at} ({kinds[at]}): {what}" for what in broken]
     row.update({"steps": len(kinds), "findings": len(findings)})
     campaign[name] = row

@@ -7,7 +7,8 @@ import datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.flows.prepare import layout_of_source, metadata_remarks
+from crowdblend.flows.metadata_remarks import metadata_remarks
+from crowdblend.flows.prepare import layout_of_source
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kernel.errors import InputRefused
 

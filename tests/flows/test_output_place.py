@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from crowdblend.flows.prepare import require_apart
+from crowdblend.flows.output_place import require_apart
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.request import output_at
 

@@ -76,22 +76,35 @@ def load_ledger(name: str, *, place: Path, server: str | None, folder: Path = RE
         server: URL of a PostgreSQL server's maintenance database; None for an SQLite file.
         folder: where the ledgers are stored.
     """
-    home = place / "home"
-    put_keys(name, home, folder=folder)
+    url = f"sqlite:///{place / 'ledger.db'}"
+    if server is not None:
+        url = new_database(server, hashlib.sha256(str(place).encode()).hexdigest()[:16])
+    placed = PlacedLedger(url=url, home=place / "home")
+    fill_ledger(name, placed, folder=folder)
+    return placed
+
+
+def fill_ledger(name: str, placed: PlacedLedger, *, folder: Path = REVISION_0003) -> None:
+    """Put a stored ledger, its keys and its anchor where there is nothing yet.
+
+    Args:
+        name: of the ledger.
+        placed: an SQLite file that isn't there or an empty database, and a private store that isn't there.
+        folder: where the ledgers are stored.
+    """
+    put_keys(name, placed.home, folder=folder)
     stored = _stored_files(folder)
     anchor = stored[f"{name}/anchor.jsonl"]
-    kept = home / "anchors" / f"{json.loads(anchor.splitlines()[0])['ledger_id']}.jsonl"
+    kept = placed.home / "anchors" / f"{json.loads(anchor.splitlines()[0])['ledger_id']}.jsonl"
     kept.parent.mkdir(mode=0o700)
     kept.write_bytes(anchor)
     kept.chmod(0o600)
-    if server is not None:
-        url = new_database(server, hashlib.sha256(str(place).encode()).hexdigest()[:16])
-        _load_dump(url, stored[f"{name}/ledger.sql"])
-        return PlacedLedger(url=url, home=home)
-    file = place / "ledger.db"
+    if not placed.url.startswith("sqlite"):
+        _load_dump(placed.url, stored[f"{name}/ledger.sql"])
+        return
+    file = Path(str(make_url(placed.url).database))
     file.write_bytes(stored[f"{name}/ledger.db"])
     file.chmod(0o600)
-    return PlacedLedger(url=f"sqlite:///{file}", home=home)
 
 
 @cache
@@ -135,6 +148,17 @@ def _load_dump(url: str, dump: bytes) -> None:
     address = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute(dump)
+
+
+def stored_entries(url: str) -> list[tuple[Any, ...]]:
+    """Return what every revision stores of a ledger's entries.
+
+    Args:
+        url: of the ledger.
+    """
+    with create_engine(url, poolclass=NullPool).connect() as connection:
+        found = connection.execute(text("SELECT position, previous, hash, body FROM entry ORDER BY position"))
+        return [tuple(row) for row in found]
 
 
 def database_content(url: str) -> dict[str, Any]:

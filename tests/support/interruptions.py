@@ -18,7 +18,7 @@ from support.steps import Steps
 
 FAULTS = ("kill", "full disk", "failing call", "lost connection")
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE)
-OF_THE_DATABASE = ("INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "commit")
+ON_THE_PATH = Path(__file__).with_name("interrupted_release")
 
 AS_COMMAND = f"""
 import sys
@@ -26,6 +26,11 @@ sys.path.append({str(Path(__file__).parents[1])!r})
 from support.interruptions import be_interrupted
 be_interrupted()
 """
+
+
+def of_database(kind: str) -> bool:
+    """Return whether a step is a statement or a commit, and no call of a file."""
+    return kind.isupper() or kind == "commit"
 
 
 def run_interrupted(
@@ -55,7 +60,7 @@ def run_interrupted(
         Its exit code, what it said on standard output and standard error, and the kinds of its steps.
     """
     notes = folder.with_name(f"{folder.name}-steps.jsonl")
-    notes.unlink(missing_ok=True)
+    notes.write_bytes(b"")
     told = {
         "folder": str(folder),
         "notes": str(notes),
@@ -74,18 +79,15 @@ def run_interrupted(
 def be_interrupted() -> None:
     """Run the command of this process's arguments, and interrupt it as its environment says."""
     job = json.loads(os.environ.pop("TEST_INTERRUPTION"))
-    notes = os.open(job["notes"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    write = os.write  # before it is watched
-
-    def tell(step: list) -> None:
-        with suppress(OSError):  # on a disk that is full; what fails then is the command's own
-            write(notes, json.dumps(step).encode() + b"\n")
-
     BROKEN.get(job["broken"], lambda: None)()
     LAID_BEFORE.get(sys.argv[1], lambda *_: None)(*sys.argv[2:])
-    steps = Steps(Path(job["folder"]), at=job["at"], act=lambda _: None, tell=tell)
-    steps.act = acts(job, steps)
-    steps.watch()
+    if sys.argv[1] == "served":  # the steps are those of its release, which has a process of its own
+        os.environ["TEST_INTERRUPTION"] = json.dumps(
+            job | {"with_parent": job["at"] is not None and job["at"] % 2 == 0}
+        )
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(ON_THE_PATH), os.environ.get("PYTHONPATH", "")])
+    else:
+        watch_steps(job)
     if sys.argv[1] in OTHER_CALLERS:
         OTHER_CALLERS[sys.argv[1]](*sys.argv[2:])
     else:
@@ -94,10 +96,26 @@ def be_interrupted() -> None:
         cli.main(sys.argv[1:])
 
 
+def watch_steps(job: dict[str, Any]) -> None:
+    """Note the steps of this process from now on, and interrupt it as the job says."""
+    notes = os.open(job["notes"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    write = os.write  # before it is watched
+
+    def tell(step: list) -> None:
+        with suppress(OSError):  # on a disk that is full; what fails then is the command's own
+            write(notes, json.dumps(step).encode() + b"\n")
+
+    steps = Steps(Path(job["folder"]), at=job["at"], act=lambda _: None, tell=tell)
+    steps.act = acts(job, steps)
+    steps.watch()
+
+
 def acts(job: dict[str, Any], steps: Steps) -> Callable[[str], None]:
     """Return what is done before the step."""
 
     def kill(_: str) -> None:
+        if job.get("with_parent"):
+            os.kill(os.getppid(), signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
     def fill_disk(_: str) -> None:
@@ -105,7 +123,7 @@ def acts(job: dict[str, Any], steps: Steps) -> Callable[[str], None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
     def fail_call(kind: str) -> None:
-        if kind in OF_THE_DATABASE:  # a statement is no call of a file: the next one that is fails
+        if of_database(kind):  # a statement is no call of a file: the next one that is fails
             steps.at = steps.done
             return
         raise OSError(job["error"], os.strerror(job["error"]))
@@ -201,5 +219,36 @@ def be_submitted(spec: str, release_id: str) -> None:
     sys.exit(code)
 
 
+def be_served(spec: str, series: str, release_id: str) -> None:
+    """Serve a series of one release, which comes due at once, and leave with 0 where that is published.
+
+    Every other kill ends `serve` and its release together, the others its release alone. Where the release failed
+    and isn't charged, `serve` would wait for the next one; it is stopped then.
+    """
+    from crowdblend.deploy import cli
+    from crowdblend.deploy.serving import loop
+    from crowdblend.deploy.serving.cron import EXHAUSTED
+
+    deployed, waits = loop.deployed, iter([loop.ScheduleLoop._await_due])
+
+    def with_one_due(**deployment: Any) -> loop.PrefectRuns:
+        runs = deployed(**deployment)
+        runs.create(release_id)
+        return runs
+
+    def await_once(self: loop.ScheduleLoop) -> object:
+        for wait in waits:
+            return wait(self)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return signal.pause()
+
+    loop.deployed, loop.ScheduleLoop._await_due = with_one_due, await_once
+    words = ["serve", spec, "--series", series, "--cron", "0 3 1 1 *", "--output", "published", "--retry-for", "5s"]
+    try:
+        cli.main(words)
+    except SystemExit as left:
+        sys.exit({EXHAUSTED: 0, 0: 1}.get(left.code, left.code))
+
+
 LAID_BEFORE = {"job": lay_job}
-OTHER_CALLERS = {"scheduled": be_scheduled, "python": be_called, "job": be_submitted}
+OTHER_CALLERS = {"scheduled": be_scheduled, "python": be_called, "job": be_submitted, "served": be_served}

@@ -19,7 +19,16 @@ import sqlalchemy
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 ROOMS_OF_EVENTS = ("os", "shutil", "fcntl")
-LOOKS_ONLY = {"os.listdir", "os.scandir", "os.walk", "os.fwalk", "os.getxattr", "os.listxattr", "os.chdir"}
+LOOKS_ONLY = {
+    "os.listdir",
+    "os.scandir",
+    "os.walk",
+    "os.fwalk",
+    "os.getxattr",
+    "os.listxattr",
+    "os.chdir",
+    "fcntl.ioctl",
+}
 ASKS_ONLY = {"SELECT", "PRAGMA", "SET", "SHOW", "BEGIN", "LOCK"}
 
 

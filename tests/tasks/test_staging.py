@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
-from crowdblend.tasks.stages.publish import Staged, bring_into_view, staging_folder, write_staged
+from crowdblend.tasks.kernel.publication import Staged, bring_into_view, staging_folder, write_staged
 
 DAY = date(2026, 3, 1)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from ....mechanisms.kernel.errors import InputRefused, Refusal
 
-__all__ = ["open_given", "private_folder", "read_given", "replace_private", "sync_folder", "try_lock"]
+__all__ = ["open_given", "output_files", "private_folder", "read_given", "replace_private", "sync_folder", "try_lock"]
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -235,3 +235,15 @@ def sweep(home: Path) -> None:
             with open_handle(path, os.O_NOFOLLOW | (os.O_RDONLY if is_folder else os.O_RDWR)) as handle:
                 if try_lock(handle):
                     shutil.rmtree(path, ignore_errors=True) if is_folder else destroy_draft(path)
+
+
+def output_files(folder: Path) -> dict[str, Path]:
+    """Return the files of a release's folder by their names, those in a folder of it as FOLDER/NAME, sorted by name.
+
+    A link, an empty folder and a folder in a folder stand there themselves, so that they are told from files.
+    """
+    found: dict[str, Path] = {}
+    for path in folder.iterdir():
+        inside = list(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
+        found |= {f"{path.name}/{one.name}": one for one in inside} or {path.name: path}
+    return dict(sorted(found.items()))

@@ -199,11 +199,14 @@ class Store:
 def keep_write_ahead_log(store: Store) -> None:
     """Switch an SQLite file to write-ahead logging, for good; it can't be done inside a transaction.
 
+    An empty file gets SQLite's largest pages as well: each charge reads all entries and writes the whole snapshot.
+
     Raises:
         ReleaseFailed: the file is not a database, or can't be written.
     """
     try:
         with closing(store.engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA page_size = 65536")
             connection.cursor().execute("PRAGMA journal_mode = WAL")
     except (DatabaseError, sqlite3.DatabaseError) as error:
         raise ReleaseFailed(f"not a writable SQLite file ({type(error).__name__}).", not_done="") from None

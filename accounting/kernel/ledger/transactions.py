@@ -5,13 +5,14 @@ Both begin with the state at the head, as its snapshot says and its signature co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Self
+from itertools import repeat
+from typing import Any, Self
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Row, insert, select, update
 
 from ....mechanisms.kernel.errors import ReleaseFailed
 from ..keys.anchor import AnchoredHead, Anchoring
@@ -23,7 +24,7 @@ from .entry_types import Entry, LedgerCreated, ReleaseCharged, ReleasePublished
 from .ledger_state import LedgerState, Place, Release
 from .lookup import ReleaseState
 from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state
-from .tables import STREAMED, UNIQUE_OF_CHARGE, as_stored, entry, snapshot
+from .tables import UNIQUE_OF_CHARGE, as_stored, entry, snapshot
 
 __all__ = [
     "ENTRY_COLUMNS",
@@ -39,12 +40,14 @@ __all__ = [
     "looking_anchored",
     "require_continued",
     "require_sound_entries",
+    "stored_rows",
     "stored_state",
     "writing",
 ]
 
 ENTRY_COLUMNS = ("position", "previous", "hash", "body", *UNIQUE_OF_CHARGE)
 NO_CHARGE = (None,) * len(UNIQUE_OF_CHARGE)
+ROWS_AT_ONCE = 256  # so few that Python's garbage collector isn't called for them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -240,23 +243,42 @@ def require_sound_entries(connection: Connection, state: LedgerState) -> None:
         ForgedState: an entry was changed, removed, inserted or moved, or what a charge took for itself was.
     """
     taken = {one.position: (one.release_id, one.sample, one.selection_sample) for one in state.releases.values()}
-    columns = [as_stored(entry.c[name]) for name in ENTRY_COLUMNS]
-    chain = select(*columns).order_by(entry.c.position)
-    expected, before, digest = 0, GENESIS, bytes.fromhex(GENESIS)
-    with connection.execute(chain, execution_options=STREAMED) as rows:
-        for part in rows.partitions():  # row by row takes twice the time
-            for position, previous, own, body, release_id, sample, other in part:
-                content = body.encode("utf-8", "replace") if type(body) is str else b""
-                # As `link_hash` does, written out: this is most of a charge's time in a large ledger.
-                digest = sha256(LINK_DOMAIN + digest + expected.to_bytes(8, "big") + content).digest()
-                place = type(position) is int and position == expected  # SQLite may keep an equal fraction
-                if not place or previous != before or own != (before := digest.hex()):
-                    raise ForgedState(f"entry {expected} is not the one that the signed head binds")
-                if (release_id, sample, other) != taken.get(expected, NO_CHARGE):
-                    raise ForgedState(f"what entry {expected} takes for itself alone differs from what its columns say")
-                expected += 1
+    expected, before, digest, domain = 0, GENESIS, bytes.fromhex(GENESIS), sha256(LINK_DOMAIN)
+    for part in stored_rows(connection, ENTRY_COLUMNS):
+        positions, previous, own, bodies, *cells = zip(*part, strict=True)
+        hashes = [before]
+        for position, body in enumerate(bodies, expected):
+            content = body.encode("utf-8", "replace") if type(body) is str else b""
+            # As `link_hash` does, written out: this is much of a charge's time in a large ledger.
+            link = domain.copy()
+            link.update(digest + position.to_bytes(8, "big") + content)
+            digest = link.digest()
+            hashes.append(digest.hex())
+        places = range(expected, expected + len(part))
+        # Whole columns are compared, which is faster than cell by cell. SQLite may keep a fraction that equals a place.
+        right = [tuple(places), tuple(hashes[:-1]), tuple(hashes[1:])]
+        if [positions, previous, own] != right or set(map(type, positions)) != {int}:
+            found = zip(map(type, positions), positions, previous, own, strict=True)
+            place = _first_difference(places, found, zip(repeat(int), *right, strict=False))
+            raise ForgedState(f"entry {place} is not the one that the signed head binds")
+        charged = [taken.get(place, NO_CHARGE) for place in places]
+        if (found_cells := list(zip(*cells, strict=True))) != charged:
+            place = _first_difference(places, found_cells, charged)
+            raise ForgedState(f"what entry {place} takes for itself alone differs from what its columns say")
+        expected, before = places.stop, hashes[-1]
     if (expected - 1, before) != (state.head.position, state.head.hash):
         raise ForgedState(f"the chain ends at entry {expected - 1}, and the signed head is {state.head.position}")
+
+
+def _first_difference(places: range, found: Iterable[object], right: Iterable[object]) -> int:
+    return next(place for place, one, other in zip(places, found, right, strict=False) if one != other)
+
+
+def stored_rows(connection: Connection, columns: tuple[str, ...]) -> Iterator[Sequence[Row[Any]]]:
+    """Give all entries' cells in the order of their places, whatever is in them, some hundreds of rows at a time."""
+    chain = select(*(as_stored(entry.c[name]) for name in columns)).order_by(entry.c.position)
+    with connection.execute(chain, execution_options={"stream_results": True}) as rows:
+        yield from rows.partitions(ROWS_AT_ONCE)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from support.earlier_ledgers import (
     ledger_names,
     load_ledger,
     private_files,
+    stored_entries,
 )
 from support.guards import past_guards
 
@@ -43,7 +44,6 @@ REFUSED = {
     "strangers-key": "entry, 12, is signed by the key 9ebdc850b1afad78, which isn't of this private store",
 }
 """Ledgers whose entries don't hold → why they are not migrated."""
-ENTRIES = "SELECT position, previous, hash, body FROM entry ORDER BY position"
 VERIFICATIONS = ("ledger verify", "ledger verify, without an anchor")
 
 
@@ -52,11 +52,6 @@ def load(request, tmp_path) -> Callable[[str], PlacedLedger]:
     """Puts a stored ledger into either database."""
     server = request.getfixturevalue("postgresql_server") if request.param == "postgresql" else None
     return lambda name: load_ledger(name, place=tmp_path, server=server)
-
-
-def rows(url: str, query: str = ENTRIES) -> list[Any]:
-    with create_engine(url, poolclass=NullPool).connect() as connection:
-        return [tuple(row) for row in connection.execute(text(query))]
 
 
 def change_past_guards(url: str, *statements: str, guarded: bool = False) -> None:
@@ -81,11 +76,11 @@ def expected(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [name for name in ledger_names() if name not in REFUSED])
 def test_a_migrated_ledger_is_answered_about_as_by_its_own_version(load, name) -> None:
     placed = load(name)
-    entries, files = rows(placed.url), private_files(placed.home)
+    entries, files = stored_entries(placed.url), private_files(placed.home)
     done = Migrated(before="0003", after=SCHEMA_REVISION, entries=len(entries), mended=False)
     assert migrate_ledger(placed.url, anchoring=placed.anchoring) == done
     assert answers(placed.url, placed.home) == expected(name)
-    assert rows(placed.url) == entries
+    assert stored_entries(placed.url) == entries
     assert private_files(placed.home) == files  # an anchor that is behind stays so until the next write
     dialect = "sqlite" if placed.url.startswith("sqlite") else "postgresql"
     migrated = database_content(placed.url)
@@ -98,7 +93,7 @@ def test_a_migrated_ledger_is_answered_about_as_by_its_own_version(load, name) -
 @pytest.mark.parametrize("name", ["first-entry", "filters", "anchor-behind", "anchor-begun"])
 def test_a_migrated_ledger_goes_on(load, name) -> None:
     placed = load(name)
-    entries = rows(placed.url)
+    entries = stored_entries(placed.url)
     migrate_ledger(placed.url, anchoring=placed.anchoring)
     with open_writer(placed.url, anchoring=placed.anchoring) as writer:
         added = {
@@ -109,7 +104,7 @@ def test_a_migrated_ledger_goes_on(load, name) -> None:
             "day": date(2026, 3, 4),
         }
         writer.add_dataset(name="one more", epsilon=Decimal(1), delta=Decimal(0), **added)
-    assert rows(placed.url)[:-1] == entries
+    assert stored_entries(placed.url)[:-1] == entries
     with open_reader(placed.url) as reader:
         assert reader.verify() == ()
         last = placed.anchoring.last_of(reader.ledger_id)

@@ -6,9 +6,12 @@ What it makes of each ledger that an earlier version wrote is in `test_earlier_l
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -29,6 +32,7 @@ from sqlalchemy import Engine, create_engine, event, text
 from sqlalchemy.pool import NullPool
 from support.earlier_ledgers import PlacedLedger, database_content, load_ledger, private_files
 from support.interruptions import run_interrupted
+from support.system_calls import Work, system_calls
 
 DONE = Migrated(before="0003", after=SCHEMA_REVISION, entries=13, mended=False)
 TAKEN_BACK = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "LOCK TABLE signed_state IN EXCLUSIVE MODE"}
@@ -36,18 +40,22 @@ TAKEN_BACK = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "LOCK TABLE signed_stat
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def earlier(request, tmp_path) -> PlacedLedger:
-    """A ledger of the earlier revision, in either database; its anchor is behind."""
+def load_earlier(request, tmp_path_factory) -> Callable[[], PlacedLedger]:
+    """Puts a ledger of the earlier revision into a new database; its anchor is behind."""
     server = request.getfixturevalue("postgresql_server") if request.param == "postgresql" else None
-    return load_ledger("anchor-behind", place=tmp_path, server=server)
+    return lambda: load_ledger("anchor-behind", place=tmp_path_factory.mktemp("earlier"), server=server)
 
 
 @pytest.fixture
-def migrated(earlier, tmp_path_factory, request) -> dict[str, Any]:
+def earlier(load_earlier) -> PlacedLedger:
+    """A ledger of the earlier revision, in either database."""
+    return load_earlier()
+
+
+@pytest.fixture
+def migrated(load_earlier) -> dict[str, Any]:
     """What a migration that nothing disturbs makes of the same ledger."""
-    sqlite = earlier.url.startswith("sqlite")
-    server = None if sqlite else request.getfixturevalue("postgresql_server")
-    other = load_ledger("anchor-behind", place=tmp_path_factory.mktemp("other"), server=server)
+    other = load_earlier()
     migrate_ledger(other.url, anchoring=other.anchoring)
     return database_content(other.url)
 
@@ -105,6 +113,42 @@ def test_a_migration_that_is_interrupted_can_be_repeated(earlier, migrated, comm
     assert codes == ({0, -9} if fault == "kill" else {0, 1})
     assert "from schema revision 0003 to 0004" in out
     assert (database_content(earlier.url), private_files(earlier.home)) == (migrated, files)
+
+
+@pytest.mark.parametrize("every", [pytest.param(24, id="some"), pytest.param(1, id="all", marks=pytest.mark.long)])
+def test_killed_before_any_system_call_a_migration_is_done_or_not(earlier, migrated, load_earlier, every) -> None:
+    """The calls are not listed here: a migration that nobody kills ends before the last of them."""
+    before, files = database_content(earlier.url), private_files(earlier.home)
+    seen, ledger = Counter[str](), earlier
+    for place in count(step=every):
+        calls = system_calls(partial(migrating, ledger), kill_before=place)
+        wait_for_the_server(ledger.url)
+        content = database_content(ledger.url)
+        assert content in (before, migrated), place
+        assert private_files(ledger.home) == files, place
+        seen["migrated" if content == migrated else "as before"] += 1
+        if calls <= place:  # it has ended before
+            break
+        if content == migrated:
+            ledger = load_earlier()
+    print(f"{calls} calls: {dict(seen)}")
+    assert content == migrated
+    assert seen["as before"] * every > calls // 2
+    assert seen["migrated"] > 1 or every > 1
+
+
+def migrating(ledger: PlacedLedger) -> Work:
+    return lambda: migrate_ledger(ledger.url, anchoring=ledger.anchoring) and None
+
+
+def wait_for_the_server(url: str) -> None:
+    """Wait until PostgreSQL has ended what it does for a process that was killed."""
+    engine = create_engine(url, poolclass=NullPool)
+    others = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with engine.connect() as connection:
+        while engine.dialect.name == "postgresql" and connection.execute(text(others)).scalar():
+            connection.rollback()  # what is asked for is the same throughout a transaction
+            time.sleep(0.005)
 
 
 @pytest.mark.slow

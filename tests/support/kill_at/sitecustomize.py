@@ -21,7 +21,8 @@ STEPS = {
     "charged": ("crowdblend.accounting.kernel.ledger.writer", "LedgerWriter", "mark_reading"),
     "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
-    "publish": ("crowdblend.tasks.stages.publish", "", "bring_into_view"),
+    "publish": ("crowdblend.tasks.kernel.publication", "", "bring_into_view"),
+    "closed": ("crowdblend.accounting.kernel.keys.private_store", "ReleaseFolder", "destroy_key"),
     "close": (
         "crowdblend.accounting.kernel.ledger.writer",
         "LedgerWriter",

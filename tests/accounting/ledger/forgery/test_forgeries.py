@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -39,6 +40,7 @@ from support.guards import past_guards
 FORGER = SigningKey(seed=b"\x07" * 32)
 OTHER = "e" * 64
 UNIQUE = ENTRY_COLUMNS[4:]
+PAGE = Path(__file__).parents[4] / "docs" / "operations" / "forgeries.md"
 Row = dict[str, Any]
 
 
@@ -880,6 +882,32 @@ def cases() -> Iterator[Any]:
             if forgery.only in ("", dialect):
                 marks = pytest.mark.slow if alike else ()
                 yield pytest.param(dialect, name, id=f"{dialect}-{name}", marks=marks)
+
+
+def page() -> Iterator[str]:
+    """The lines of the table that a reader looks at."""
+    yield "# What a forger without a key can do, and how it is met\n"
+    yield (
+        f"{len(FORGERIES)} forgeries, each done past the guards to a copy of a ledger with every kind of entry, by "
+        "`tests/accounting/ledger/forgery/test_forgeries.py`. It checks what the two columns on the right say: that "
+        "the next charge is refused and nothing is written, and what finds the forgery. Where the database was changed "
+        "and what the ledger holds was not, a charge is as sound as before. Why it is so is in "
+        "[decision 26](../decisions/0026-ledger-is-a-fold.md).\n"
+    )
+    yield "| forgery | on | next charge | found by |"
+    yield "|---|---|---|---|"
+    for name, forgery in FORGERIES.items():
+        where = {"": "both", "sqlite": "SQLite", "postgresql": "PostgreSQL"}[forgery.only]
+        met = "sound" if forgery.charged else "refused"
+        yield f"| {name} | {where} | {met} | {'`ledger verify`' if forgery.inside else 'its anchor'} |"
+
+
+def test_the_table_is_written_down() -> None:
+    """With CROWDBLEND_WRITE_FORGERIES=1 this writes it anew."""
+    text = "\n".join(page()) + "\n"
+    if os.environ.get("CROWDBLEND_WRITE_FORGERIES"):
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize(("original", "name"), list(cases()), indirect=["original"])

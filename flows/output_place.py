@@ -1,0 +1,121 @@
+"""Where a release may be published: a free place, apart from its records, that can be written."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+
+from ..accounting.kernel.keys.signing import SigningKeys
+from ..mechanisms.kernel.errors import InputRefused
+from ..tasks.inputs.files import is_url
+from ..tasks.kernel.publication import try_staging
+from ..tasks.request import ObjectPrefix, Output, Request
+from ..tasks.stages.object_store import INSIDE_RELEASE, require_free
+
+__all__ = ["check_output", "output_name", "require_apart", "require_plain_name"]
+
+TABLES = ("data.csv", "data.parquet", "margins.csv", "margins.parquet")
+MARKS = "*?["
+
+
+def require_apart(request: Request) -> None:
+    """Refuse an output among the records, or records inside of the output.
+
+    PRIVACY: a table that lies among the records is read as records by the next release, and a folder of a release that
+    has private records in it gives them away. Nothing is opened: the names alone decide.
+
+    Args:
+        request: the release.
+
+    Raises:
+        InputRefused: they are not apart.
+    """
+    output, source = request.output, str(request.source)
+    if isinstance(output, ObjectPrefix):
+        inside = is_url(source) and _below(output.url, _fixed(source))
+        around = is_url(source) and _below(_fixed(source), output.url)
+    elif is_url(source):
+        return
+    else:
+        whole = (request.base / source).absolute()
+        records, place = Path(_fixed(str(whole))).resolve(), output.resolve()
+        recursive = not any(mark in source for mark in MARKS) or "**" in source
+        inside = recursive and records in (place, *place.parents)
+        inside = inside or any(PurePath(output / name).match(str(whole)) for name in TABLES)
+        around = place in (records, *records.parents) and records != Path(records.anchor)
+    if inside:
+        raise InputRefused(
+            "the output lies among the records, so that the next release would read it as records.",
+            where=str(output),
+            remedy="Name a folder elsewhere.",
+        )
+    if around:
+        raise InputRefused(
+            "the records lie inside of the output, whose folder holds what is published and nothing else.",
+            where=str(output),
+            remedy="Name a folder elsewhere.",
+        )
+
+
+def _fixed(source: str) -> str:
+    """What comes before the first folder or name with a wildcard."""
+    parts = source.split("/")
+    wild = next((place for place, part in enumerate(parts) if any(mark in part for mark in MARKS)), len(parts))
+    return "/".join(parts[:wild]) or "/"
+
+
+def _below(inner: str, outer: str) -> bool:
+    return f"{inner.rstrip('/')}/".startswith(f"{outer.rstrip('/')}/")
+
+
+def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
+    """Refuse an output that exists, unless it is the complete one of the release `own`, cut off before its close.
+
+    Whatever could keep a charged release from ever being published is looked for here: the name, the store, and the
+    very folder that the output is staged in, which is made and removed.
+
+    Raises:
+        InputRefused: something else lies there, or nothing can be written there.
+    """
+    require_plain_name(output)
+    if isinstance(output, ObjectPrefix):
+        if own is None:
+            require_free(output)
+        return  # what a resumed release finds there is compared when it is published
+    from ..accounting.certificate.verify import check_certificate, read_certificate
+
+    certificate = output / "certificate.json"
+    if own is not None and certificate.is_file() and read_certificate(certificate).get("release_id") == own:
+        if not check_certificate(certificate, trusted=keys.public_keys()):
+            return
+        raise InputRefused("the output is this release's, but it has been changed.", where=str(output))
+    if output.exists() or output.is_symlink():
+        raise InputRefused("the output exists already.", where=str(output), remedy="Name a folder that doesn't exist.")
+    above = {*output.parents, *output.resolve().parents}
+    if any((folder / "certificate.json").exists() for folder in above):
+        raise InputRefused(INSIDE_RELEASE, where=str(output), remedy="Name a folder elsewhere.")
+    if keys.home.resolve() in (output.resolve(), *output.resolve().parents):
+        raise InputRefused(
+            "the output lies inside of the private store, which nobody but its owner may look into.",
+            where=str(output),
+            remedy="Name a folder elsewhere.",
+        )
+    try:
+        try_staging(output)
+    except OSError as error:
+        raise InputRefused(f"the output can't be written ({error.strerror}).", where=str(output)) from None
+
+
+def require_plain_name(output: Output) -> None:
+    """Refuse a name that a certificate, a record or a terminal can't hold."""
+    name = str(output)
+    try:
+        plain = "\0" not in name and bool(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        plain = False
+    if not plain:
+        raise InputRefused("the output's name is not UTF-8 text.", where=ascii(name), remedy="Name another folder.")
+
+
+def output_name(output: Output) -> str:
+    """An output's one name, by which its place is held."""
+    return output.url if isinstance(output, ObjectPrefix) else str(output.resolve())

@@ -1,0 +1,95 @@
+"""Exact counts, which have no way out but their protection, and protected results, which alone are published.
+
+Both are sealed: what they hold lies in this module, under objects that this module alone makes. A copy, a pickled or
+subclassed one, or one that was made past its constructor holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, Self, SupportsIndex
+from weakref import WeakKeyDictionary
+
+from ...mechanisms.kernel.errors import ReleaseFailed
+
+__all__ = ["ExactCounts", "Protected", "protect", "protected_result", "seal_counts"]
+
+
+class _Sealed:
+    """An object that stands for a content and has none."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ != __name__:
+            raise TypeError("what is sealed has no other kinds")
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Refuse: this module makes them past their constructor.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(f"{cls.__name__} are made by the kernel alone")
+
+    def __reduce_ex__(self, _: SupportsIndex) -> NoReturn:
+        raise TypeError("what is sealed is neither copied nor stored")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class ExactCounts(_Sealed):
+    """Exact counts of a release's records."""
+
+    __slots__ = ()
+
+
+class Protected(_Sealed):
+    """A result that may be published: exact counts after the protection that was paid for."""
+
+    __slots__ = ()
+
+
+_CONTENTS: WeakKeyDictionary[_Sealed, Any] = WeakKeyDictionary()
+
+
+def _sealed(kind: type[_Sealed], content: Any) -> Any:  # noqa: ANN401 - counts and results of any kind
+    made = object.__new__(kind)
+    _CONTENTS[made] = content
+    return made
+
+
+def _opened(sealed: object, kind: type[_Sealed]) -> Any:  # noqa: ANN401 - as above
+    if type(sealed) is not kind or sealed not in _CONTENTS:
+        raise ReleaseFailed(f"these are no {kind.__name__} that the kernel made.")
+    return _CONTENTS[sealed]
+
+
+def seal_counts(counts: Any) -> ExactCounts:  # noqa: ANN401 - as above
+    """Return exact counts, sealed."""
+    sealed: ExactCounts = _sealed(ExactCounts, counts)
+    return sealed
+
+
+def protect(
+    exact: Callable[[], ExactCounts], by: Callable[[Any], Any], *, once: Callable[[Callable[[], Any]], Any]
+) -> Protected:
+    """Return the protected result of exact counts.
+
+    Args:
+        exact: counts; not called where a stored draw is taken.
+        by: the protection that was charged.
+        once: makes the draw, stores it and gives it; or gives the stored one.
+    """
+    sealed: Protected = _sealed(Protected, once(lambda: by(_opened(exact(), ExactCounts))))
+    return sealed
+
+
+def protected_result(protected: Protected) -> Any:  # noqa: ANN401 - as above
+    """Return what may be published.
+
+    Raises:
+        ReleaseFailed: it is no protected result that the kernel made.
+    """
+    return _opened(protected, Protected)
