@@ -11,9 +11,9 @@ What is named here stays, or changes with a note in the changelog; everything el
 from __future__ import annotations
 
 from ..accounting.certificate.verify import CertificateCheck
-from ..accounting.kernel.ledger.lookup import DatasetState, SeriesState
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import paper_price, price
+from ..accounting.ledger.lookup import DatasetState, SeriesState
 from ..accounting.theory.planning.planner import Plan
 from ..flows.paths import StatePaths, resolve_paths
 from ..flows.prepare import PreparedRelease

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..accounting.kernel.ledger.charge import RECORDS
-from ..accounting.kernel.ledger.writer import open_writer
+from ..accounting.keys.signing_upkeep import create_where_none, pem_of
 from ..accounting.ledger.creation import create_ledger
+from ..accounting.ledger.ledger_writer import open_writer
 from ..flows.paths import StatePaths
 from ..mechanisms.kernel.amounts import amount_shown
 from .terminal.tables import FactTable
@@ -71,13 +72,13 @@ def lay_out(folder: Path) -> tuple[Path, Path]:
 def open_demonstration_ledger(state_paths: StatePaths) -> None:
     """Create the demonstration's signing key and ledger, with a budget for its one data set.
 
-    The public key is written beside the private store, as `public-key.pem`.
+    The public key is written beside the private store, as `public-pem_of(key)`.
 
     Raises:
         OSError: it can't be written.
     """
-    public = state_paths.anchoring.keys.create_where_none(secrets.token_bytes)
-    (state_paths.home.parent / "public-key.pem").write_bytes(public.pem)
+    public = create_where_none(state_paths.anchoring.keys, secrets.token_bytes)
+    (state_paths.home.parent / "public-key.pem").write_bytes(pem_of(public))
     create_ledger(state_paths.ledger_url, anchoring=state_paths.anchoring)
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         writer.add_dataset(
@@ -132,7 +133,7 @@ and the demonstration's ledger and keys beside it. What to run next:
 {_shell_setup(folder)}
   crowdblend ledger show --ledger sqlite:///ledger.db
   crowdblend ledger verify --ledger sqlite:///ledger.db
-  crowdblend verify release/certificate.json --public-key public-key.pem
+  crowdblend verify release/certificate.json --public-key public-pem_of(key)
   crowdblend plan --k 20 --sampling-rate 0.1 --delta 1e-6 --releases 12
 Then copy census2000.toml and make it yours; the README shows the way."""
     )

@@ -12,8 +12,8 @@ import click
 from ..accounting.kernel.ledger.charge import charged_price
 from ..accounting.kernel.ledger.entry_codec import sorted_fields
 from ..accounting.kernel.ledger.entry_types import ChargedPrice, FilterCharge
-from ..accounting.kernel.ledger.lookup import DatasetState
 from ..accounting.kernel.prices.registry import mechanism_record
+from ..accounting.ledger.lookup import DatasetState
 from ..accounting.ledger.reader import open_reader
 from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
@@ -215,7 +215,7 @@ def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
     except Refusal as refusal:
         facts["problem"] = _sentences(refusal)
         return facts
-    facts["problem"] = None if violation is None else _sentences(violation.refusal)
+    facts["problem"] = None if violation is None else _sentences(violation)
     return facts
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.certificate.verify import CertificateCheck, read_certificate, verify_certificate
+from ..accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate, verify_certificate
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 
 if TYPE_CHECKING:
@@ -52,10 +52,9 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
 
 def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, Any]], folder: Path) -> Iterator[str]:
-    from ..accounting.kernel.prices.registry import mechanism_of_record
     from ..flows.releases.kind import kind_of_mechanism  # with it comes what reads specifications
 
-    figures = kind_of_mechanism(mechanism_of_record(certificate["mechanism"])).figures
+    figures = kind_of_mechanism(certified_mechanism(certificate)).figures
     if figures is None:
         return
     carried = {

@@ -17,7 +17,7 @@ from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal,
 
 if TYPE_CHECKING:
     from ..accounting.kernel.ledger.ledger_state import Stage
-    from ..accounting.kernel.ledger.lookup import ReleaseState
+    from ..accounting.ledger.lookup import ReleaseState
     from ..flows.paths import StatePaths
     from ..flows.prepare import PreparedRelease
     from .schemas.outputs import ListedRelease
@@ -143,7 +143,7 @@ def _told(
 
 def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | None, str]:
     """As `cost_so_far`, after every other writer has ended, such as a lost connection's commit."""
-    from ..accounting.kernel.ledger.writer import open_writer
+    from ..accounting.ledger.ledger_writer import open_writer
     from ..flows.unfinished import cost_so_far
 
     try:
@@ -185,7 +185,7 @@ PREFECT_ABSENT = "Failed to reach API"
 
 
 def _unwritable(home: Path) -> InputRefused | None:
-    from ..accounting.kernel.keys.private_store import require_writable
+    from ..accounting.keys.store_upkeep import require_writable
 
     try:
         require_writable(home)
@@ -243,7 +243,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
         ledger_id: the ledger's id.
     """
     from ..accounting.certificate.verify import read_certificate
-    from ..accounting.ledger.private_store_inspection import remembered_facts
+    from ..accounting.keys.store_upkeep import remembered_facts
     from ..tasks.inputs.files import is_url
     from .terminal.tables import release_rows
 

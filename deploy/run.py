@@ -238,7 +238,7 @@ def _payment(prepared: PreparedRelease) -> Payment:
             in_series["part"] = prepared.request.part
         shown["series"] = in_series
     if (budget := paid.filter_budget) is not None and (taken := paid.filter_charge) is not None:
-        from ..accounting.kernel.ledger.filter_budget import share_of  # numerics, for a filter budget alone
+        from ..accounting.ledger.filter_accounting import share_of  # numerics, for a filter budget alone
 
         shown["filter_charge"] = {
             "order": float(taken.order),

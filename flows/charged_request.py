@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..accounting.kernel.ledger.entry_types import FreeSeriesRegistered
-from ..accounting.kernel.prices.registry import mechanism_of_record, not_covered
+from ..accounting.kernel.prices.registry import not_covered
 from ..accounting.ledger.reader import ReleaseState, SeriesState
 from ..mechanisms.kernel.amounts import amount_exact
 from ..mechanisms.kernel.errors import InputRefused
@@ -33,7 +33,7 @@ def as_charged(request: Request, state: ReleaseState | None, *, spec: Path, outp
     """
     if state is None or not isinstance(request.recoding, MapChoice):
         return request
-    recorded = mechanism_of_record(dict(state.charge.mechanism))
+    recorded = state.charge.decoded_mechanism
     if pays_for_any_draw(recorded):
         with suppress(InputRefused):  # it is another specification's, as its digest will tell
             return read_spec(spec, output=output, rehearse=request.rehearsal, recorded=recorded)
@@ -83,8 +83,8 @@ def request_of_series(
             remedy=f"Write --series {series.registered.series}.",
         )
     reserved = series.registered.price
-    registered = mechanism_of_record(dict(series.registered.mechanism))
-    recorded = registered if state is None else mechanism_of_record(dict(state.charge.mechanism))
+    registered = series.registered.decoded_mechanism
+    recorded = registered if state is None else state.charge.decoded_mechanism
     request = read_spec(spec, output=output, releases=reserved.releases, recorded=recorded)
     if isinstance(series.registered, FreeSeriesRegistered):
         request = dataclasses.replace(request, registered=registered)

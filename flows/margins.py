@@ -15,7 +15,8 @@ from ..accounting.theory.planning.margin_prices import price_parts
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
 from ..mechanisms.kinds.deletion import CalibratedDeletion, deletion_variance
-from ..mechanisms.kinds.margins import Margin, Raked, coarser_margins, margin_sizes, rake_weights
+from ..mechanisms.kinds.margins import Margin, margin_sizes
+from ..mechanisms.raking import Raked, coarser_margins, rake_weights
 from ..mechanisms.recoding import GeneralizationMap
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable
@@ -103,7 +104,7 @@ def raked_weights(
         weights,
         np.concatenate([stage.counts for stage in stages]),
         [np.concatenate(codes) for codes in coarse],
-        generalization=last,
+        layout=last,
         margins=margins,
         noisy=coarser_margins(noisy, finer=maps[0], coarser=last, margins=margins),
     )

@@ -23,22 +23,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..accounting.kernel.keys.private_store import (
-    PrivateStore,
-    ReleaseFolder,
+from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
+from ..accounting.kernel.ledger.charge import charged_price
+from ..accounting.kernel.ledger.entry_types import ChargedPrice
+from ..accounting.keys.store_upkeep import (
+    open_private_store,
     other_names_of_source,
     releases_with_secrets,
     require_not_held,
     require_output_not_held,
-    require_private,
 )
-from ..accounting.kernel.ledger.charge import charged_price
-from ..accounting.kernel.ledger.entry_types import ChargedPrice
-from ..accounting.kernel.ledger.lookup import DatasetState, needs_no_secrets
-from ..accounting.kernel.ledger.violation import Violation
+from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
-from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..tasks.request import Output, Request
 from .charged_request import as_charged, request_of_series, series_and_part
 from .columns import pays_for_any_draw
@@ -231,7 +229,7 @@ def prepare(
 def _private_store(home: Path, *, dry: bool) -> PrivateStore | None:
     """Open the private store, made where there is none; a dry run only sees that nobody else can look into it."""
     if not dry:
-        return PrivateStore(home)
+        return open_private_store(home)
     if os.path.exists(home):
         require_private(home)
     return None
@@ -264,7 +262,7 @@ def _of_its_day(
     dated = request.on_day(today)
     if dated is request or state is None:
         return dated
-    from ..accounting.ledger.private_store_inspection import remembered_facts  # of dated sources alone
+    from ..accounting.keys.store_upkeep import remembered_facts  # of dated sources alone
 
     charged = remembered_facts(home, ledger_id=reader.ledger_id, release_id=state.release_id).get("source_day")
     return dated if charged is None else request.on_day(date.fromisoformat(charged))
@@ -278,7 +276,7 @@ def _require_new_delivery(
     PRIVACY: that a release is missing is seen in public, so this follows from what was delivered when and from no
     record (docs/decisions/0025-deliveries.md).
     """
-    from ..accounting.ledger.private_store_inspection import remembered_facts  # of schedules alone
+    from ..accounting.keys.store_upkeep import remembered_facts  # of schedules alone
     from ..tasks.inputs.list import delivery_bytes
 
     delivery, last = delivery_bytes(layout.source), reader.last_published_of_series(series)
@@ -393,7 +391,7 @@ def layout_of_copy(request: Request, copy: Path) -> SourceLayout:
 
 def release_violation(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
-) -> Violation | None:
+) -> Refusal | None:
     """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
     if state is not None:
         return _resume_violation(state, request, series=series)
@@ -418,42 +416,39 @@ def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, s
     return request.dataset if series is None else reader.series(series).registered.dataset
 
 
-def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Violation | None:
+def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Refusal | None:
     """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
-        return Violation(
+        return AccountantRefused(
+            f"release id '{state.release_id}' was abandoned.",
             cause="release-abandoned",
-            what=f"release id '{state.release_id}' was abandoned.",
-            where="",
             remedy="Run again with another release id.",
         )
     paid_by = None if state.charge.series is None else state.charge.series.name
     if paid_by != series:
-        return Violation(
-            cause="other-series",
-            what=f"release id '{state.release_id}' belongs to "
+        return AccountantRefused(
+            f"release id '{state.release_id}' belongs to "
             + ("no series." if paid_by is None else f"the series '{paid_by}'."),
-            where="",
+            cause="other-series",
             remedy="Run it as it was charged, or run with another release id.",
         )
     if state.charge.spec_digest != request.digest:
-        return Violation(
+        return AccountantRefused(
+            f"release id '{state.release_id}' belongs to another specification.",
             cause="other-specification",
-            what=f"release id '{state.release_id}' belongs to another specification.",
-            where="",
             remedy="Restore that specification, or run with another release id.",
         )
     return None
 
 
-def _refuse(violation: Violation, *, state_paths: StatePaths, release_id: str, dataset: str | None) -> NoReturn:
+def _refuse(refusal: Refusal, *, state_paths: StatePaths, release_id: str, dataset: str | None) -> NoReturn:
     """Refuse, with a record of it where it is known whose budget was asked."""
     if dataset is None:
-        raise violation.refusal
+        raise refusal
     from ..tasks.stages.charge import open_writer, refuse  # what writes to the ledger is loaded where it writes
 
     refuse(
-        violation,
+        refusal,
         opened=partial(open_writer, state_paths.ledger_url, anchoring=state_paths.anchoring),
         release_id=release_id,
         dataset=dataset,
@@ -477,7 +472,7 @@ def _layout_as_charged(
         return layout_of_source(request)
     if folder is not None:
         return layout_of_source(request, charged=folder.remembered(), copy=folder.copy)
-    from ..accounting.ledger.private_store_inspection import copy_of_release, remembered_facts
+    from ..accounting.keys.store_upkeep import copy_of_release, remembered_facts
 
     known = {"ledger_id": reader.ledger_id, "release_id": state.release_id}
     return layout_of_source(request, charged=remembered_facts(home, **known), copy=copy_of_release(home, **known))
@@ -493,6 +488,6 @@ def _other_names(
     if folder is not None:
         own = folder.fingerprint(metadata)
         return other_names_of_source(home, fingerprint=own, ledger_id=reader.ledger_id, dataset=dataset)
-    from ..accounting.ledger.private_store_inspection import known_names_of_source
+    from ..accounting.keys.store_upkeep import known_names_of_source
 
     return tuple(name for name in known_names_of_source(home, metadata) if name != f"'{dataset}'")

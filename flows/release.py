@@ -14,6 +14,7 @@ import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task,
 from prefect import flow
 
 from .. import accounting, mechanisms, tasks
+from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
@@ -26,7 +27,7 @@ from ..tasks.stages.charge import LedgerWriter, begin_reading, close, open_write
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
 from .prepare import PreparedRelease, layout_of_copy
-from .releases.kind import Observer, release_kind
+from .releases.kind import Observer, drawn_levels, release_kind
 
 __all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
 
@@ -57,6 +58,7 @@ def run_flow(
     layout = prepared.layout
     if layout is None:
         raise ReleaseFailed("a release that is published already is not run again.")
+    folder = prepared.folder  # which a dry run hasn't
     if prepared.request.query is not None and isinstance(executor, DaskCluster):
         raise InputRefused(
             "a database's records are copied onto this machine, where no cluster's workers read them.",
@@ -78,7 +80,9 @@ def run_flow(
     )
     def release() -> None:
         """Charge, count, publish and close one release."""
-        published.append(_stages(prepared, layout, writer, executor=executor, randomness=randomness, observer=observer))
+        published.append(
+            _stages(prepared, layout, folder, writer, executor=executor, randomness=randomness, observer=observer)
+        )
 
     # PRIVACY: outside of the flow, since Prefect records the texts of what is raised in it.
     with open_writer(prepared.state_paths.ledger_url, anchoring=prepared.state_paths.anchoring) as writer:
@@ -89,6 +93,7 @@ def run_flow(
 def _stages(
     prepared: PreparedRelease,
     layout: SourceLayout,
+    folder: ReleaseFolder,
     writer: LedgerWriter,
     *,
     executor: Executor,
@@ -96,7 +101,7 @@ def _stages(
     observer: Observer,
 ) -> StagedRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
-    request, folder = prepared.request, prepared.folder
+    request = prepared.request
     sources = code_sources()  # before the charge: where they can't be read nothing is spent
     paper = request.paper_price
     with observer.stage("charge"):
@@ -158,14 +163,14 @@ def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tu
     """The map that the records were read with, and what may be published."""
     kind = release_kind(request.kind)
     generalization = kind.count_columns(request, work, observer)
-    draw = None
-    if kind.draws is not None:
-        draw = noise_draw(request, fits=partial(kind.draws, request), sample_id=work.receipt.sample_id)
+    protection, draw = kind.protection(request, drawn_levels(request, work)), None
+    if protection.drawn:
+        draw = noise_draw(request, fits=protection.fits, sample_id=work.receipt.sample_id)
     with observer.stage("count"):
         return generalization, count_stage(
             work=work,
             count=partial(kind.count, request, work, generalization),
-            protect=partial(kind.protect, request, work),
+            protection=protection,
             draw=draw,
         )
 

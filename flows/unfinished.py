@@ -12,9 +12,10 @@ from typing import Literal, assert_never
 
 from sqlalchemy import make_url
 
-from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_not_held
+from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..accounting.kernel.ledger.ledger_state import Stage
-from ..accounting.kernel.ledger.lookup import ReleaseState
+from ..accounting.keys.store_upkeep import open_private_store, require_not_held
+from ..accounting.ledger.lookup import ReleaseState
 from ..accounting.ledger.reader import LedgerReader, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
@@ -173,7 +174,9 @@ def _ways_of(
             "It was begun with another private store (CROWDBLEND_HOME): finish it with that one, at no new charge, by "
             "its release id.",
         )
-    folder = PrivateStore(state_paths.home).release_folder(ledger_id=reader.ledger_id, release_id=state.release_id)
+    folder = open_private_store(state_paths.home).release_folder(
+        ledger_id=reader.ledger_id, release_id=state.release_id
+    )
     place = folder.remembered().get("output")
     usual = output is None and place == str(request.output)
     ledger = None if resolve_paths().ledger_url == state_paths.ledger_url else state_paths.ledger_url
@@ -224,7 +227,7 @@ def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) ->
     """
     reader = open_reader(state_paths.ledger_url)
     ledger_id = reader.ledger_id
-    with PrivateStore(state_paths.home).hold(ledger_id=ledger_id, release_id=release_id) as folder:
+    with open_private_store(state_paths.home).hold(ledger_id=ledger_id, release_id=release_id) as folder:
         state = reader.release(release_id)
         place = folder.remembered().get("output")
         staging = None

@@ -26,8 +26,8 @@ from .kernel.publication import Hashes
 from .readers.values import RecordReading
 
 if TYPE_CHECKING:
+    from ..mechanisms.inclusion import InclusionColumn
     from ..mechanisms.kernel.contributions import ContributionLimit
-    from ..mechanisms.kinds.biased_sampling import InclusionColumn
     from .inputs.database_query import DatabaseQuery
 
 __all__ = [

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.mechanism import Mechanism
 from ..descriptions.description_registry import has_parts
 from ..kernel.keys.private_files import output_files, read_given
 from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
@@ -27,7 +28,14 @@ from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered
 from . import write as written
 from .write import ACCOUNTING_AMOUNTS, FORMAT
 
-__all__ = ["CertificateCheck", "check_certificate", "map_findings", "read_certificate", "verify_certificate"]
+__all__ = [
+    "CertificateCheck",
+    "certified_mechanism",
+    "check_certificate",
+    "map_findings",
+    "read_certificate",
+    "verify_certificate",
+]
 
 FIELDS = frozenset({"code_sources", "code_version", "dataset", "day", "files", "format", "guarantee", "ledger", "map"})
 FIELDS |= {"mechanism", "name", "private_looks", "published", "release_id", "sample_id", "sampler_layout", "series"}
@@ -69,6 +77,11 @@ def read_certificate(path: Path) -> Mapping[str, Any]:
         return _parsed(_content(path))
     except ValueError as error:
         raise InputRefused(f"{error}.", where=str(path)) from None
+
+
+def certified_mechanism(certificate: Mapping[str, Any]) -> Mechanism:
+    """Return the mechanism that a certificate names; InputRefused where its record can't be read."""
+    return mechanism_of_record(certificate["mechanism"])
 
 
 def check_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None = None) -> tuple[str, ...]:
@@ -276,12 +289,8 @@ def _filter_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     """What does not hold of what a certificate says of a filter budget, with every figure computed again."""
     if "filter_budget" not in certificate:
         return ()
-    from ..kernel.ledger.filter_budget import (  # numerics, for filters alone
-        FilterBudget,
-        accounting_faults,
-        charge_faults,
-        share_of,
-    )
+    from ..kernel.ledger.filter_budget import FilterBudget, accounting_faults, charge_faults
+    from ..ledger.filter_accounting import share_of
 
     stated, guarantee = certificate["filter_budget"], certificate["guarantee"]
     charge = stated["charge"]
@@ -314,7 +323,7 @@ def _filter_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
 @_finding_if_unreadable("its map can't be read")
 def map_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     """What does not hold of a certificate's map: nothing here needs the ledger."""
-    stated, mechanism = certificate["map"], mechanism_of_record(certificate["mechanism"])
+    stated, mechanism = certificate["map"], certified_mechanism(certificate)
     for number, column in enumerate(stated["columns"], start=1):
         if column.keys() != COLUMN_FIELDS:
             yield f"column {number} of its map has other fields than its format"
@@ -412,7 +421,7 @@ def _inclusion_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     if stated is None:
         return ()
     rates = [Decimal(text) for text in stated["rates"]]
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = certified_mechanism(certificate)
     priced = kind_of(mechanism).sampling_rate(mechanism)
     ascend = rates[0] > 0 and all(low < high for low, high in pairwise(rates))
     if stated.keys() != {"column", "rates"} or not isinstance(stated["column"], str) or not ascend:

@@ -16,13 +16,14 @@ from ...mechanisms.recoding import GeneralizationMap
 from ..descriptions.description_registry import description_of, description_of_record, has_parts
 from ..kernel.keys.private_files import open_given, output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..kernel.ledger.charge import DatasetContext, enforced_unit
+from ..kernel.ledger.charge import enforced_unit
 from ..kernel.ledger.entry_types import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..kernel.ledger.entry_values import amount_text
 from ..kernel.prices.registry import kind_of, mechanism_of_record
+from ..ledger.lookup import DatasetContext
 
 if TYPE_CHECKING:
-    from ...mechanisms.kinds.biased_sampling import InclusionColumn
+    from ...mechanisms.inclusion import InclusionColumn
 
 __all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
 __all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "pays_for"]
@@ -137,7 +138,7 @@ def _filtered(context: DatasetContext) -> tuple[FilterDatasetAdded, FilterCharge
     added, taken = context.filter_budget, context.filter_charge
     if added is None or taken is None:
         return None
-    from ..kernel.ledger.filter_budget import share_of  # numerics that other certificates do without
+    from ..ledger.filter_accounting import share_of  # numerics that other certificates do without
 
     return added, taken, share_of(taken, added.accounting)
 
@@ -202,7 +203,7 @@ def map_fields(
     fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": list(_columns(generalization))}
     if choice is None:
         return fields
-    mechanism = mechanism_of_record(dict(charge.mechanism))
+    mechanism = charge.decoded_mechanism
     priced = priced_choice(mechanism)
     if priced is None:
         raise ValueError("the charge has paid for no choice of the map")
@@ -334,7 +335,7 @@ def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
         unit = "any one person's record" if charge.series is None else "any one person's records"
     else:
         unit = f"all of any one person's records, at most {count}{each},"
-    mechanism = mechanism_of_record(dict(charge.mechanism))
+    mechanism = charge.decoded_mechanism
     described = description_of(mechanism)
     done, rates = described.done(mechanism), OWN_RATES if has_own_rates(charge.sampler_layout) else ""
     if charge.series is not None:

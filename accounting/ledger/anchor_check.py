@@ -15,9 +15,10 @@ from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
 from ..kernel.keys.anchor import LONGEST_LINE, head_of_line
 from ..kernel.keys.private_files import open_given
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.chain import Head
-from ..kernel.ledger.tables import STREAMED, entry
+from ..kernel.ledger.database import STREAMED, entry
+from ..kernel.ledger.entry_codec import Head
 from ..kernel.ledger.transactions import last_place, ledger_id_of, stored_state
+from .schema import typed
 
 __all__ = ["AnchorCheck", "check_anchor"]
 
@@ -84,7 +85,7 @@ class _Comparison:
             ledger_id = ledger_id_of(connection)
         except ReleaseFailed:
             self.damaged.append("the ledger's first entry is damaged, so that no anchor can be known to be its own")
-        stored = select(entry.c.position, entry.c.hash).order_by(entry.c.position)
+        stored = select(typed(entry.c.position), typed(entry.c.hash)).order_by(entry.c.position)
         with connection.execute(stored, execution_options=STREAMED) as links:
             link = links.fetchone()
             for head in heads:

@@ -15,26 +15,10 @@ from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Release
 from ..kernel.keys.anchor import AnchorFile, Anchoring
 from ..kernel.keys.private_files import sync_folder
 from ..kernel.keys.signing import PublicKey, read_statement
-from ..kernel.ledger.chain import Head
-from ..kernel.ledger.database import (
-    keep_write_ahead_log,
-    locate,
-    open_database,
-    open_store,
-    remedy_for_unknown,
-    revision_of,
-)
+from ..kernel.ledger.database import UNIQUE_OF_CHARGE, entry, snapshot
+from ..kernel.ledger.entry_codec import Head
 from ..kernel.ledger.entry_types import LedgerCreated
 from ..kernel.ledger.snapshot import ForgedState, bytes_of_state, signed_state
-from ..kernel.ledger.tables import (
-    EARLIER_REVISIONS,
-    SCHEMA_REVISION,
-    UNIQUE_OF_CHARGE,
-    VERSION_TABLE,
-    as_stored,
-    entry,
-    snapshot,
-)
 from ..kernel.ledger.transactions import (
     ENTRY_COLUMNS,
     head_in,
@@ -44,6 +28,17 @@ from ..kernel.ledger.transactions import (
     require_sound_entries,
     stored_state,
     writing,
+)
+from .opening import (
+    EARLIER_REVISIONS,
+    SCHEMA_REVISION,
+    VERSION_TABLE,
+    keep_write_ahead_log,
+    locate,
+    open_at,
+    open_store,
+    remedy_for_unknown,
+    revision_of,
 )
 
 __all__ = [
@@ -109,7 +104,7 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
             hold.
         ReleaseFailed: the database fails.
     """
-    with closing(open_database(url, read_only=False)) as store:
+    with closing(open_at(url, read_only=False)) as store:
         found = revision_of(store)
         if found != SCHEMA_REVISION and found not in EARLIER_REVISIONS:
             raise InputRefused(
@@ -146,7 +141,7 @@ def _revision_alone(connection: Connection) -> str:
 
 def _bring_over(connection: Connection, anchoring: Anchoring, shown: str) -> None:
     """Check an earlier revision's ledger, bring it over, and check that no entry was changed by it."""
-    from ..kernel.ledger.tables import schema_differences
+    from .schema import schema_differences
     from .verification import Fold  # with it come all prices' modules, which creating a ledger does without
 
     fold = Fold.of(connection, EARLIER_COLUMNS)
@@ -197,7 +192,7 @@ def _mend_snapshot(connection: Connection, shown: str) -> bool:
         fold = Fold.of(connection)
         _require_none(fold.findings, "this ledger does not hold", shown)
         content = bytes_of_state(fold.state).decode("ascii")
-        statement = connection.execute(select(as_stored(snapshot.c.statement))).scalar()
+        statement = connection.execute(select(snapshot.c.statement)).scalar()
         signed_state(statement, content, last=fold.state.head)
         connection.execute(update(snapshot).values(state=content))
         return True
@@ -229,7 +224,7 @@ def create_ledger(url: str, *, anchoring: Anchoring) -> str:
     if parsed.get_backend_name() == "sqlite":
         _create_file(Path(str(parsed.database)), shown)
     whole = False
-    with closing(open_database(url, read_only=False, creating=True)) as store:
+    with closing(open_at(url, read_only=False, creating=True)) as store:
         try:
             if store.dialect == "sqlite":
                 keep_write_ahead_log(store)
@@ -291,7 +286,7 @@ def ledger_exists(url: str) -> bool:
     if parsed.get_backend_name() == "sqlite" and not os.path.isfile(str(parsed.database)):
         return False
     try:
-        with closing(open_database(url, read_only=True)) as store, store.reading() as connection:
+        with closing(open_at(url, read_only=True)) as store, store.reading() as connection:
             return inspect(connection).has_table(entry.name)
     except ReleaseFailed as failure:
         raise InputRefused(failure.what, where=shown, remedy="Check the address and the permissions.") from None

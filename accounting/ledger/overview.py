@@ -12,9 +12,9 @@ from ...mechanisms.kernel.errors import InputRefused
 from ..kernel.ledger.entry_types import Fields, SeriesRegistered
 from ..kernel.ledger.entry_values import Account
 from ..kernel.ledger.ledger_state import Place, Release, Stage
-from ..kernel.ledger.lookup import DatasetState, ReleaseState, SeriesState
 from ..kernel.ledger.transactions import Look
 from ..kernel.prices.arithmetic import decimal_up, float_down
+from .lookup import DatasetState, ReleaseState, SeriesState, release_states
 
 if TYPE_CHECKING:
     from ..kinds.composition.composed import Part
@@ -129,7 +129,7 @@ def overview_of(ledger: Look, *, latest: int | None) -> Overview:
         datasets=tuple(_with_estimates(ledger, most=None if latest is None else MOST_WORK_AT_A_GLANCE)),
         series=tuple(map(SeriesState.of, list(state.series.values())[some_series])),
         series_count=len(state.series),
-        releases=ledger.releases(list(state.releases.values())[some]),
+        releases=release_states(ledger, list(state.releases.values())[some]),
         release_counts={stage: counts[stage] for stage in STAGES},
         head=state.head,
     )
@@ -152,7 +152,7 @@ def _with_estimates(ledger: Look, *, most: int | None) -> Iterator[DatasetOvervi
             continue
         if left is not None and counts[name] > left:
             break  # those that follow have as many
-        charged = Counter(one.charge.mechanism for one in ledger.releases(paid[name]))
+        charged = Counter(one.charge.mechanism for one in release_states(ledger, paid[name]))
         for whole in registered[name]:
             charged[whole.mechanism] += whole.price.releases
         work = len(charged) * charged.total()

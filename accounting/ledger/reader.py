@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from sqlalchemy import select
 
-from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
 from ..kernel.keys.anchor import Anchoring
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.chain import Finding
-from ..kernel.ledger.charge import DatasetContext, Receipt, charged_price
-from ..kernel.ledger.database import open_store
+from ..kernel.ledger.charge import Receipt, charged_price
+from ..kernel.ledger.database import STREAMED
+from ..kernel.ledger.database import entry as entry_table
 from ..kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
 from ..kernel.ledger.entry_types import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
 from ..kernel.ledger.ledger_state import LedgerState, Place, Token
-from ..kernel.ledger.lookup import DatasetState, RecordedLook, ReleaseState, SeriesState
-from ..kernel.ledger.rules import budget_violations, unit_violations
-from ..kernel.ledger.series_rules import all_releases_taken, other_specification
-from ..kernel.ledger.tables import STREAMED
-from ..kernel.ledger.tables import entry as entry_table
+from ..kernel.ledger.rules import (
+    all_releases_taken,
+    budget_violations,
+    known_by_name,
+    other_specification,
+    unit_violations,
+    unknown,
+)
 from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking, looking_anchored
-from ..kernel.ledger.violation import Violation, known_by_name, unknown
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
 from .anchor_check import AnchorCheck, check_anchor
+from .lookup import DatasetContext, DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
+from .opening import open_store
 from .overview import Overview, overview_of
+from .refusals import refusal_of, worded
+from .schema import typed
 
 if TYPE_CHECKING:
     from .checkpoint import Policy
+    from .verification import Finding
     from .witnessed import WitnessCheck
+
+Known = TypeVar("Known")
 
 __all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
 
@@ -55,6 +64,12 @@ class RecordedEntry:
     previous: str
     hash: str
     entry: Entry
+
+
+@worded()
+def _known_by_name(of: Literal["dataset", "series"], name: str, known: Mapping[str, Known]) -> Known:
+    """Return what the ledger has under a name; where it has nothing that is refused, as the caller's mistake."""
+    return known_by_name(of, name, known)
 
 
 def open_reader(url: str) -> LedgerReader:
@@ -93,13 +108,13 @@ class LedgerReader(OpenedLedger):
 
     def dataset(self, name: str) -> DatasetState:
         """Return a data set with its account."""
-        return DatasetState.of(known_by_name("dataset", name, self._state().datasets))
+        return DatasetState.of(_known_by_name("dataset", name, self._state().datasets))
 
     def datasets(self) -> tuple[DatasetState, ...]:
         """Return all data sets with their accounts, by name."""
         return tuple(DatasetState.of(known) for _, known in sorted(self._state().datasets.items()))
 
-    def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price, unit: DatasetUnit) -> Violation | None:
+    def check_charge(self, *, dataset: str, mechanism: Mechanism, price: Price, unit: DatasetUnit) -> Refusal | None:
         """Return what speaks against charging a price now, None where nothing does; nothing is reserved or recorded.
 
         Args:
@@ -109,10 +124,11 @@ class LedgerReader(OpenedLedger):
             unit: whose presence would be hidden.
         """
         state = self._state()
-        known = known_by_name("dataset", dataset, state.datasets)
+        known = _known_by_name("dataset", dataset, state.datasets)
         record, rows = sorted_fields(mechanism_record(mechanism)), price.rows_per_person
         rules = budget_violations(charged_price(price), mechanism=record, rows_per_person=rows, known=known)
-        return next(chain(unit_violations(dataset, unit, state), rules), None)
+        violation = next(chain(unit_violations(dataset, unit, state), rules), None)
+        return None if violation is None else refusal_of(violation)
 
     def dataset_context(self, receipt: Receipt) -> DatasetContext:
         """Return what the ledger said of a release's data set when it was charged, whatever was recorded since."""
@@ -120,9 +136,9 @@ class LedgerReader(OpenedLedger):
             state = ledger.state
             charged, known = state.releases.get(receipt.release_id), state.datasets.get(receipt.dataset)
             if charged is None or known is None:
-                raise unknown("dataset", receipt.dataset).refusal
+                raise refusal_of(unknown("dataset", receipt.dataset))
             series = None if charged.series is None else state.series[charged.series].registered
-            payer = series or ledger.releases([charged])[0].charge
+            payer = series or release_states(ledger, [charged])[0].charge
         looks = (look for position, look in state.looks if position < receipt.position)
         return DatasetContext(
             rows_per_person=known.added.rows_per_person,
@@ -143,7 +159,7 @@ class LedgerReader(OpenedLedger):
 
     def series(self, name: str) -> SeriesState:
         """Return a series as the ledger knows it."""
-        return SeriesState.of(known_by_name("series", name, self._state().series))
+        return SeriesState.of(_known_by_name("series", name, self._state().series))
 
     def all_series(self) -> tuple[SeriesState, ...]:
         """Return all series, in the order of their registration."""
@@ -163,7 +179,7 @@ class LedgerReader(OpenedLedger):
         mechanism: Mechanism,
         unit: DatasetUnit,
         part: int | None = None,
-    ) -> Violation | None:
+    ) -> Refusal | None:
         """Return what speaks against one more release that a series pays for; nothing is reserved or recorded.
 
         Args:
@@ -175,26 +191,26 @@ class LedgerReader(OpenedLedger):
             part: that it would be of, where the series' mechanisms differ.
         """
         state = self._state()
-        known = known_by_name("series", name, state.series)
+        known = _known_by_name("series", name, state.series)
         registered, number, record = known.registered, known.places(part)[0], sorted_fields(mechanism_record(mechanism))
         of_unit = unit_violations(dataset, unit, state) if dataset == registered.dataset else ()
         other = next(iter(of_unit), None) or other_specification(
             registered, dataset=dataset, spec_digest=spec_digest, mechanism=record, number=number
         )
         if other is None and known.free_number(part) is None:
-            return all_releases_taken(registered, number=number)
-        return other
+            other = all_releases_taken(registered, number=number)
+        return None if other is None else refusal_of(other)
 
     def release(self, release_id: str) -> ReleaseState | None:
         """Return a release as the ledger knows it, None where it has none of this id."""
         with self._looking() as ledger:
             known = ledger.state.releases.get(release_id)
-            return None if known is None else ledger.releases([known])[0]
+            return None if known is None else release_states(ledger, [known])[0]
 
     def releases(self) -> tuple[ReleaseState, ...]:
         """Return all releases, in the order of their charges."""
         with self._looking() as ledger:
-            return ledger.releases(ledger.state.releases.values())
+            return release_states(ledger, ledger.state.releases.values())
 
     def open_releases(self, *, dataset: str | None = None, series: str | None = None) -> tuple[ReleaseState, ...]:
         """Return releases that are neither published nor abandoned, in the order of their charges.
@@ -209,7 +225,7 @@ class LedgerReader(OpenedLedger):
                 for one in ledger.state.releases.values()
                 if one.open and dataset in (None, one.dataset) and series in (None, one.series)
             ]
-            return ledger.releases(known if series is None else sorted(known, key=lambda one: one.number or 0))
+            return release_states(ledger, known if series is None else sorted(known, key=lambda one: one.number or 0))
 
     def tokens(self) -> tuple[Token, ...]:
         """Return all tokens of the auditors' pages, in the order of their addition."""
@@ -247,7 +263,8 @@ class LedgerReader(OpenedLedger):
             ReleaseFailed: an entry of a kind that this version does not know, or a damaged one.
         """
         with self._store.reading() as connection:
-            chain = select(entry_table).order_by(entry_table.c.position)
+            columns = [typed(entry_table.c[name]) for name in ("position", "previous", "hash", "body")]
+            chain = select(*columns).order_by(entry_table.c.position)
             with connection.execute(chain, execution_options=STREAMED) as rows:
                 for row in rows:
                     try:

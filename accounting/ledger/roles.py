@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from ...mechanisms.kernel.errors import InputRefused
-from ..kernel.ledger.database import Store, open_store
+from ..kernel.ledger.database import Store, entry, snapshot
 from ..kernel.ledger.entry_values import require_name
-from ..kernel.ledger.tables import VERSION_TABLE, entry, snapshot
+from .opening import VERSION_TABLE, open_store
 
 __all__ = ["Roles", "grant_roles"]
 

@@ -2,21 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain
 
 from sqlalchemy import Connection
 
 from ...mechanisms.kernel.errors import Refusal
-from ..kernel.ledger.chain import Finding, Link, check_links, own_hash
-from ..kernel.ledger.entry_codec import entry_of_bytes
+from ..kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
 from ..kernel.ledger.ledger_state import LedgerState
 from ..kernel.ledger.rules import violations
 from ..kernel.ledger.snapshot import bytes_of_state
-from ..kernel.ledger.tables import schema_differences
 from ..kernel.ledger.transactions import ENTRY_COLUMNS, columns_of, stored_rows, stored_state
+from .schema import schema_differences
 
-__all__ = ["Fold", "verify_ledger"]
+__all__ = ["Finding", "Fold", "Link", "check_links", "own_hash", "verify_ledger"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Something that does not hold in a ledger.
+
+    Args:
+        position: the entry that it concerns, None where it concerns no single entry.
+        what: the fault in one sentence.
+    """
+
+    position: int | None
+    what: str
+
+    def __str__(self) -> str:
+        """The finding as one line."""
+        return self.what if self.position is None else f"entry {self.position}: {self.what}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """One entry as stored.
+
+    Args:
+        position: its place, from 0.
+        previous: hash of the entry before it, 64 hexadecimal digits; `GENESIS` for the first.
+        hash: its own hash.
+        body: its canonical bytes.
+    """
+
+    position: int
+    previous: str
+    hash: str
+    body: bytes
+
+
+def check_links(links: Iterable[Link], *, position: int = 0, previous: str = GENESIS) -> Iterator[Finding]:
+    """Check places, previous hashes and own hashes of entries in the order of their places.
+
+    What was cut off at the end can't be seen here: it needs a copy of the head kept elsewhere. One fault is one
+    finding: what follows after it is held against the link as it is stored, and as it should be.
+
+    Args:
+        links: the entries.
+        position: place of the first.
+        previous: hash of the entry before it.
+    """
+    expected_position, expected_previous = position, {previous}
+    for link in links:
+        own = own_hash(link)
+        if link.position != expected_position:
+            yield Finding(
+                position=link.position,
+                what=f"entry {expected_position} is missing: the next entry has position {link.position}",
+            )
+        elif link.previous not in expected_previous:
+            yield Finding(position=link.position, what="the entry does not continue the chain before it")
+        elif own != link.hash:
+            yield Finding(position=link.position, what="the entry's content differs from its hash")
+        expected_position, expected_previous = link.position + 1, {link.hash, own or link.hash}
+
+
+def own_hash(link: Link) -> str | None:
+    """The hash that the link should have, None where its previous hash or place has no valid form."""
+    try:
+        return link_hash(previous=link.previous, position=link.position, body=link.body)
+    except (ValueError, OverflowError):
+        return None
 
 
 class Fold:

@@ -19,13 +19,13 @@ from sqlalchemy import Connection, Row, select
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..kernel.keys.private_files import read_given, replace_private
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.chain import GENESIS, link_hash
-from ..kernel.ledger.database import Store, open_store
-from ..kernel.ledger.entry_codec import entry_of_bytes
+from ..kernel.ledger.database import STREAMED, Store, entry
+from ..kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
 from ..kernel.ledger.entry_types import Entry, ReleaseCharged
-from ..kernel.ledger.tables import STREAMED, entry
 from ..kernel.ledger.transactions import ledger_id_of, looking_anchored
 from . import checkpoint as tlog
+from .opening import open_store
+from .schema import typed
 
 if TYPE_CHECKING:
     import httpx
@@ -106,7 +106,8 @@ def _tree(connection: Connection) -> tuple[tlog.MerkleTree, str]:
 
     INVARIANT: a leaf is an entry's hash as it follows from the bytes of all entries up to it, not as it is stored.
     """
-    chain, leaves, previous = select(entry.c.position, entry.c.body).order_by(entry.c.position), [], GENESIS
+    chain = select(typed(entry.c.position), typed(entry.c.body)).order_by(entry.c.position)
+    leaves, previous = [], GENESIS
     with connection.execute(chain, execution_options=STREAMED) as rows:
         for expected, (position, body) in enumerate(rows):
             if position != expected or not body.isascii():
@@ -434,7 +435,7 @@ def _ledger_of_head(
     latest = _required(head)
     with closing(open_store(url, read_only=True)) as store, store.reading() as connection:
         tree, _ = _tree(connection)
-        asked = select(entry.c.previous, entry.c.body).where(entry.c.position == min(position, tree.size))
+        asked = select(typed(entry.c.previous), typed(entry.c.body)).where(entry.c.position == min(position, tree.size))
         row = connection.execute(asked).one_or_none()
     _require_part(tree, latest, head)
     return tree, latest, row

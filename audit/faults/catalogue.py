@@ -80,7 +80,7 @@ FAULTS = (
     Fault(
         name="chain-hash-skipped",
         what="an entry's hash doesn't cover the hash before it",
-        file="accounting/kernel/ledger/chain.py",
+        file="accounting/kernel/ledger/entry_codec.py",
         old="hashlib.sha256(LINK_DOMAIN + bytes.fromhex(previous) + position",
         new="hashlib.sha256(LINK_DOMAIN + bytes(32) + position",
         detectors=("pytest tests/accounting/ledger/test_ledger_chain.py",),
@@ -113,11 +113,11 @@ FAULTS = (
     Fault(
         name="dropped-records-counted",
         what="the number of dropped records is added to a published count",
-        file="flows/releases/microdata.py",
-        old="    return suppress(counts.keys, counts.counts, request.mechanism.k)\n",
-        new="    kept = suppress(counts.keys, counts.counts, request.mechanism.k)\n"
-        "    kept.counts[:1] += counts.counts.sum() - kept.counts.sum()\n"
-        "    return kept\n",
+        file="mechanisms/kinds/microdata.py",
+        old="        return suppress(exact.keys, exact.counts, self.mechanism.k)\n",
+        new="        kept = suppress(exact.keys, exact.counts, self.mechanism.k)\n"
+        "        kept.counts[:1] += exact.counts.sum() - kept.counts.sum()\n"
+        "        return kept\n",
         detectors=(FILES,),
     ),
     Fault(
@@ -132,7 +132,7 @@ FAULTS = (
     Fault(
         name="times-of-the-end",
         what="files bear the time at which they were written",
-        file="tasks/stages/publish.py",
+        file="tasks/kernel/publication.py",
         old="        os.utime(path, (seconds, seconds))\n        _sync(path)",
         new="        _sync(path)",
         detectors=(FILES, "pytest tests/tasks/test_staging.py"),
@@ -156,7 +156,7 @@ FAULTS = (
     Fault(
         name="tasks-named-alike",
         what="two releases' counts have the same task names, so that Dask computes one sample for both",
-        file="tasks/counting/group_counts.py",
+        file="tasks/kernel/counting.py",
         old='return ("crowdblend-count", self.release_id, self.token)',
         new='return ("crowdblend-count", "", "")',
         detectors=("pytest tests/tasks/test_count.py", "pytest tests/tasks/test_sample_identity.py"),
@@ -393,9 +393,9 @@ FAULTS = (
     Fault(
         name="deletion-drawn-again",
         what="what a deletion left is not stored, so that a retry draws anew",
-        file="flows/releases/deletion.py",
-        old="    draws=_can_be_published,\n",
-        new="    draws=None,\n",
+        file="mechanisms/kinds/deletion_protection.py",
+        old="    drawn: ClassVar[bool] = True\n",
+        new="    drawn: ClassVar[bool] = False\n",
         detectors=("pytest tests/flows/test_deletion.py -k retry",),
     ),
     Fault(

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.writer import open_writer
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy import cli
 from crowdblend.flows.paths import StatePaths
@@ -95,7 +96,7 @@ def plain_desk(folder: Path) -> Desk:
     """A desk with one funded data set and records."""
     desk = Desk(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    SigningKeys(home=desk.home).create_where_none(lambda size: b"\x2a" * size)
+    create_where_none(SigningKeys(home=desk.home), lambda size: b"\x2a" * size)
     create_ledger(desk.url, anchoring=desk.anchoring)
     with open_writer(desk.url, anchoring=desk.anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}

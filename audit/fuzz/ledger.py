@@ -14,11 +14,12 @@ from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.anchor import DOMAIN as ANCHOR_DOMAIN
-from crowdblend.accounting.kernel.keys.signing import canonical_bytes, read_public_keys
-from crowdblend.accounting.kernel.ledger.chain import link_hash
-from crowdblend.accounting.kernel.ledger.charge import DatasetContext, ReleaseCharge
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
+from crowdblend.accounting.kernel.keys.signing import canonical_bytes
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
+from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes, link_hash
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.keys.signing_upkeep import pem_of, read_public_keys
+from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.flows.prepare import prepare
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
@@ -214,7 +215,7 @@ def certificate(folder: Path) -> Run:
     sound = sound_certificate(desk)
     path = folder / "release" / "certificate.json"
     key = folder / "key.pem"
-    key.write_bytes(desk.anchoring.keys.current().public.pem)
+    key.write_bytes(pem_of(desk.anchoring.keys.current().public))
 
     def run(content: bytes) -> None:
         signed = content[:1] == b"S"

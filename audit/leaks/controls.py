@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["BROKEN", "BROKEN_DELETIONS"]
 
 COUNTED = """
-import crowdblend.flows.releases.microdata as kind
+import crowdblend.mechanisms.kinds.microdata as kind
 suppress = kind.suppress
 def telling(keys, counts, k):
     tell(counts, counts >= k)
@@ -68,7 +68,7 @@ os.utime = lambda path, *rest, **named: utime(path, ns=(0, 10**18 + os.path.gets
 
 BROKEN_DELETIONS = {
     "how many records are deleted is logged": """
-import crowdblend.flows.releases.deletion as kind
+import crowdblend.mechanisms.kinds.deletion_protection as kind
 draw_deletions = kind.draw_deletions
 def telling(*given, **named):
     drawn = draw_deletions(*given, **named)
@@ -77,7 +77,7 @@ def telling(*given, **named):
 kind.draw_deletions = telling
 """,
     "counts before the deletion are logged": """
-import crowdblend.flows.releases.deletion as kind
+import crowdblend.mechanisms.kinds.deletion_protection as kind
 delete_records = kind.delete_records
 def telling(counts, **named):
     print(counts.tolist(), file=sys.stderr)

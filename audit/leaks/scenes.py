@@ -22,7 +22,7 @@ from decimal import Decimal
 from functools import cache
 from pathlib import Path
 
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore
+from crowdblend.accounting.keys.store_upkeep import open_private_store
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.deploy.prefect.environment import template_in
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
@@ -328,7 +328,7 @@ class Stand:
         words = ["dataset", "add", "people", "--epsilon", "9", "--delta", "1e-3"]
         command = [sys.executable, "-m", "crowdblend.deploy", *words]
         subprocess.run(command, cwd=self.desk, env=self.environment, check=True, capture_output=True)
-        store = PrivateStore(self.desk / "home")
+        store = open_private_store(self.desk / "home")
         shutil.rmtree(store.release_folder(ledger_id="0" * 64, release_id="none").path.parents[1])  # its key stays
         if self.template is not None:
             place = template_in(self.desk / "home")

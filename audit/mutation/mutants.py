@@ -43,7 +43,6 @@ DECISIVE = frozenset(
         "mechanisms/kinds/microdata.py",
         "accounting/kernel/ledger/charge.py",
         "accounting/kernel/ledger/entry_values.py",
-        "accounting/kernel/ledger/series_rules.py",
         "accounting/kernel/ledger/rules.py",
         "accounting/kernel/ledger/ledger_state.py",
         "accounting/kinds/deletion_prices.py",

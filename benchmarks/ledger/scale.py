@@ -23,12 +23,13 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.chain import Head
-from crowdblend.accounting.kernel.ledger.database import open_store
-from crowdblend.accounting.kernel.ledger.tables import STREAMED, entry
+from crowdblend.accounting.kernel.ledger.database import STREAMED, entry
+from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.kernel.ledger.transactions import last_place
-from crowdblend.accounting.kernel.ledger.writer import open_writer
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import open_reader
 from sqlalchemy import select
 
@@ -89,7 +90,7 @@ def measure(url: str, *, home: Path, sizes: Sequence[int]) -> Iterator[Scale]:
     Raises:
         ValueError: the ledger does not hold.
     """
-    SigningKeys(home=home).create_where_none(os.urandom)
+    create_where_none(SigningKeys(home=home), os.urandom)
     anchoring = Anchoring(home=home, file=None)
     ledger_id = create_ledger(url, anchoring=anchoring)
     anchor = anchoring.anchor_of(ledger_id).path

@@ -156,7 +156,9 @@ def _left_by_others(
         if stage + 1 == len(maps) or not counts.size:
             break
         drawn = draw_deletions(mechanism.noise, counts.size, randomness=coins.bytes)
-        above, parents = coarsened(keys, finer=recoding, coarser=maps[stage + 1])
+        above, parents = coarsened(
+            keys, finer=recoding, coarser=maps[stage + 1], tables=recoding.tables_to(maps[stage + 1])
+        )
         shown = stage_counts(counts, drawn, k=mechanism.k)
         keys, counts = above, residual_counts(counts, shown, parents, groups=above.shape[1])
     return [*found, *[0] * (len(maps) - len(found))]

@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from crowdblend.accounting.theory.planning.planner import least_k
 from crowdblend.deploy.api import add_dataset, release
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.kinds.margins import rake_weights
+from crowdblend.mechanisms.raking import rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap
 from numpy.typing import NDArray
 
@@ -294,7 +294,7 @@ def raked_weights(
         np.ones(len(rows)),
         np.ones(len(rows), dtype=np.int64),
         codes_of,
-        generalization=generalization,
+        layout=generalization,
         margins=[(place,) for place in range(len(codes_of))],
         noisy=noisy,
     ).weights

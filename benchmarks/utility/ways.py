@@ -264,7 +264,7 @@ def deleted(
     stages = [counted(table, records, levels[0])]
     parents: list[Codes] = []
     for finer, coarser in itertools.pairwise(maps):
-        keys, places = coarsened(stages[-1].keys, finer=finer, coarser=coarser)
+        keys, places = coarsened(stages[-1].keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
         parents.append(places)
         stages.append(GroupCounts(keys, np.zeros(keys.shape[1], dtype=np.int64)))
     drawn = [draw_deletions(mechanism.noise, one.keys.shape[1], randomness=coins.bytes) for one in stages]
@@ -279,10 +279,8 @@ def deleted(
     told: tuple[Sequence[Amounts], float] | None = None
     if isinstance(mechanism, CalibratedDeletion):
         places_of = [(place,) for place in range(len(table.names))]
-        noisy = noisy_margins(
-            stages[0], generalization=maps[0], margins=places_of, release=mechanism, randomness=coins.bytes
-        )
-        cells = split_margins(noisy, generalization=maps[0], margins=places_of)
+        noisy = noisy_margins(stages[0], layout=maps[0], margins=places_of, release=mechanism, randomness=coins.bytes)
+        cells = split_margins(noisy, layout=maps[0], margins=places_of)
         weights = raked_weights(weights, published, maps=maps, margins=places_of, noisy=cells).weights
         counts = [own[codes].astype(float) for own, codes in zip(cells, table.label_codes(levels[0]), strict=True)]
         told = list(counts), math.sqrt(deletion_variance(mechanism.margin_noise))

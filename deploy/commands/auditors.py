@@ -62,7 +62,7 @@ def dashboard(
         raise InputRefused("a public key checks an anchor, and none is given.", where="--public-key")
     from ...accounting.dashboard.server.access import Options, is_loopback
     from ...accounting.dashboard.server.app import serve, to_standard_error
-    from ...accounting.kernel.keys.signing import read_public_keys
+    from ...accounting.keys.signing_upkeep import read_public_keys
 
     options = Options(
         ledger_url=resolve_paths(ledger_url=ledger_url).ledger_url,
@@ -117,7 +117,7 @@ def token() -> None:
 @AS_JSON
 def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) -> None:
     """Let somebody look; prints the token once, and the ledger keeps its digest alone."""
-    from ...accounting.kernel.ledger.writer import open_writer
+    from ...accounting.ledger.ledger_writer import open_writer
 
     state_paths, today = resolve_paths(ledger_url=ledger_url), _today()
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
@@ -169,7 +169,7 @@ def list_tokens(ledger_url: str | None, as_json: bool) -> None:
 @LEDGER
 def revoke(name: str, ledger_url: str | None) -> None:
     """Revoke a token by its NAME or id; it opens nothing from the next request on."""
-    from ...accounting.kernel.ledger.writer import open_writer
+    from ...accounting.ledger.ledger_writer import open_writer
 
     state_paths = resolve_paths(ledger_url=ledger_url)
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
@@ -214,7 +214,9 @@ def show(as_json: bool) -> None:
 @key.command("rotate")
 def rotate() -> None:
     """Let a fresh key sign from now on; the public keys of earlier ones stay listed."""
-    public = resolve_paths().anchoring.keys.rotate(secrets.token_bytes)
+    from ...accounting.keys.signing_upkeep import rotate_key
+
+    public = rotate_key(resolve_paths().anchoring.keys, secrets.token_bytes)
     click.echo(f"The key {public.key_id} signs from now on. Publish it: crowdblend key export FILE")
 
 
@@ -223,12 +225,14 @@ def rotate() -> None:
 @click.option("--all", "with_earlier", is_flag=True, help="The earlier public keys too, after the one that signs now.")
 def export(file: Path, with_earlier: bool) -> None:
     """Write the public key to FILE, in PEM, for those who verify certificates and anchors."""
+    from ...accounting.keys.signing_upkeep import pem_of
+
     keys = resolve_paths().anchoring.keys
     keys.current()
     public_keys = keys.public_keys() if with_earlier else keys.public_keys()[:1]
     try:
         with file.open("xb") as made:
-            made.write(b"".join(public.pem for public in public_keys))
+            made.write(b"".join(pem_of(public) for public in public_keys))
     except OSError as error:
         raise InputRefused(f"the file can't be written ({error.strerror}).", where=str(file)) from None
     click.echo(f"Wrote {', '.join(public.key_id for public in public_keys)} to {file}.")

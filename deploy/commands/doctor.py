@@ -156,7 +156,7 @@ def _keys(places: StatePaths) -> Check:
 
 def _leftovers(places: StatePaths) -> Check:
     """What processes that were killed have left: secrets, and what a secret may be in."""
-    from ...accounting.ledger.private_store_inspection import core_files, left_by_the_dead
+    from ...accounting.keys.store_upkeep import core_files, left_by_the_dead
 
     cleared = [*_keys_without_use(places), *map(str, left_by_the_dead(places.home))]
     cores = list(map(str, core_files(places.home, Path.cwd())))
@@ -175,9 +175,8 @@ def _leftovers(places: StatePaths) -> Check:
 
 def _keys_without_use(places: StatePaths) -> Iterator[str]:
     """The releases that are closed or were never charged, and whose keys or copies of records are still there."""
-    from ...accounting.kernel.keys.private_store import releases_with_secrets
-    from ...accounting.kernel.ledger.lookup import needs_no_secrets
-    from ...accounting.ledger.private_store_inspection import is_held
+    from ...accounting.keys.store_upkeep import is_held, releases_with_secrets
+    from ...accounting.ledger.lookup import needs_no_secrets
     from ...accounting.ledger.reader import open_reader
 
     try:

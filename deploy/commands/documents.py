@@ -69,7 +69,7 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     """
     from ...accounting.certificate.registry_entry import StewardsTexts, registry_text
     from ...accounting.certificate.verify import read_certificate, verify_certificate
-    from ...accounting.kernel.keys.signing import read_public_keys
+    from ...accounting.keys.signing_upkeep import read_public_keys
 
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(certificate, trusted=trusted)

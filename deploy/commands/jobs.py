@@ -476,7 +476,7 @@ def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:
 
 def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
     """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
-    from ...accounting.ledger.private_store_inspection import is_held
+    from ...accounting.keys.store_upkeep import is_held
     from ...accounting.ledger.reader import open_reader
     from ...flows.unfinished import commands_for, cost_so_far
 

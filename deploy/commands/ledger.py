@@ -200,10 +200,11 @@ def ledger() -> None:
 @LEDGER
 def init(ledger_url: str | None) -> None:
     """Create an empty ledger, and the signing key where there is none."""
+    from ...accounting.keys.signing_upkeep import create_where_none
     from ...accounting.ledger.creation import create_ledger
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    state_paths.anchoring.keys.create_where_none(secrets.token_bytes)
+    create_where_none(state_paths.anchoring.keys, secrets.token_bytes)
     create_ledger(state_paths.ledger_url, anchoring=state_paths.anchoring)
     click.echo("The ledger is ready. Give a data set its budget with: crowdblend dataset add")
 
@@ -312,8 +313,8 @@ def prove(
 def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
     from ...accounting.kernel.keys.private_files import read_given
-    from ...accounting.kernel.keys.signing import read_public_keys
     from ...accounting.kernel.ledger.entry_codec import bytes_of_entry
+    from ...accounting.keys.signing_upkeep import read_public_keys
     from ...accounting.ledger.witnessed import check_proof, policy_of_file
 
     if since is not None and certificate is not None:
@@ -425,7 +426,7 @@ def verify(
     as_json: bool,
 ) -> int:
     """Check the chain, every price, the single use of samples, the accounts; anchor and witnesses where there are."""
-    from ...accounting.kernel.keys.signing import read_public_keys
+    from ...accounting.keys.signing_upkeep import read_public_keys
     from ...accounting.ledger.reader import open_reader
     from ...mechanisms.kernel.amounts import counted
 
@@ -562,7 +563,7 @@ def _witnessed(
         if checkpoint is not None:
             raise InputRefused("a checkpoint is checked by its witnesses, and none are named.", where="--checkpoint")
         return None
-    from ...accounting.kernel.keys.signing import read_public_keys
+    from ...accounting.keys.signing_upkeep import read_public_keys
     from ...accounting.ledger.witnessed import policy_of_file
 
     file = witnesses or beside
@@ -593,7 +594,7 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
 
 def _warn_of_second_ledger(state_paths: StatePaths) -> None:
     """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
-    from ...accounting.kernel.ledger.database import locate
+    from ...accounting.ledger.opening import locate
 
     _, shown = locate(state_paths.ledger_url)
     click.echo(

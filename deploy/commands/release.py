@@ -217,7 +217,7 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
         return 0
     if certificate is None:
         raise click.UsageError("Missing argument 'RELEASE'.")
-    from ...accounting.kernel.keys.signing import read_public_keys
+    from ...accounting.keys.signing_upkeep import read_public_keys
     from ...mechanisms.kernel.amounts import counted
     from ...mechanisms.kernel.errors import one_line
     from ..release_check import verify_release

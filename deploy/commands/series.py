@@ -224,7 +224,7 @@ def _serve(
         violation = release_violation(reader, request, state=None, series=series)
         unfinished = reader.open_releases(series=series)
     if violation is not None and violation.cause != "series-finished":
-        raise violation.refusal
+        raise violation
     if violation is not None and not unfinished:
         say(exhausted_sentence(state))
         return EXHAUSTED

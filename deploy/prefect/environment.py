@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ...accounting.kernel.keys.private_files import PREFECT, try_lock
+from ...accounting.kernel.keys.private_files import try_lock
+from ...accounting.keys.store_upkeep import PREFECT
 from ...mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 from pydantic import Field
 
-from ...accounting.kernel.keys.private_store import PrivateStore
+from ...accounting.keys.store_upkeep import open_private_store
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.prepare import Scheduled
@@ -88,7 +88,9 @@ class ScheduledPlace:
         with open_reader(places.ledger_url) as reader:
             if reader.release(self.release_id) is None:
                 return usual
-            folder = PrivateStore(places.home).release_folder(ledger_id=reader.ledger_id, release_id=self.release_id)
+            folder = open_private_store(places.home).release_folder(
+                ledger_id=reader.ledger_id, release_id=self.release_id
+            )
         return str(folder.remembered().get("output", usual))
 
 

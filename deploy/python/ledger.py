@@ -17,10 +17,10 @@ from rich.table import Table
 
 from ...accounting.kernel.ledger.charge import SeriesRegistration
 from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, FilterAccounting
-from ...accounting.kernel.ledger.lookup import DatasetState, SeriesState
-from ...accounting.kernel.ledger.writer import open_writer
 from ...accounting.kernel.prices.registry import kind_of
 from ...accounting.ledger.creation import create_ledger, ledger_exists
+from ...accounting.ledger.ledger_writer import open_writer
+from ...accounting.ledger.lookup import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.unfinished import abandon_release
@@ -136,6 +136,8 @@ def add_dataset(
     Raises:
         InputRefused: the name exists, a value is out of range, or what is expected doesn't fit.
     """
+    from ...accounting.keys.signing_upkeep import create_where_none
+
     places = resolve_paths(ledger_url=ledger_url, home=home)
     budget = _budget(epsilon, delta)
     sampled = relation == ADD_REMOVE and rows_per_person == 1
@@ -145,7 +147,7 @@ def add_dataset(
     fixed_unit = _unit(unit)
     rate = None if survey_rate is None else exact_number("survey_rate", survey_rate)
     created = not ledger_exists(places.ledger_url)
-    places.anchoring.keys.create_where_none(secrets.token_bytes)
+    create_where_none(places.anchoring.keys, secrets.token_bytes)
     if created:
         create_ledger(places.ledger_url, anchoring=places.anchoring)
     with (
@@ -420,7 +422,7 @@ def _accounting(
             where="--accounting",
             remedy="Leave --accounting out.",
         )
-    from ...accounting.kernel.ledger.filter_budget import propose_accounting  # numerics that other budgets do without
+    from ...accounting.ledger.filter_accounting import propose_accounting  # numerics that other budgets do without
     from ...accounting.theory.planning.filter_terms import EXPECTED
 
     expected = tuple(_expected(expect))

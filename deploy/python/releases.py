@@ -20,9 +20,8 @@ from typing import Any
 import pyarrow as pa
 from rich.table import Table
 
-from ...accounting.certificate.verify import CertificateCheck, read_certificate
-from ...accounting.kernel.keys.signing import read_public_keys
-from ...accounting.kernel.prices.registry import mechanism_of_record
+from ...accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate
+from ...accounting.keys.signing_upkeep import read_public_keys
 from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.planning.planner import plan as plan_of
 from ...flows.paths import resolve_paths
@@ -201,7 +200,7 @@ class PublishedRelease:
         Raises:
             InputRefused: there is no table of groups, or it can't be read.
         """
-        kind = kind_of_mechanism(mechanism_of_record(self.certificate["mechanism"]))
+        kind = kind_of_mechanism(certified_mechanism(self.certificate))
         return read_released_table(self.folder, figures=kind.figures or ())
 
     def findings(self, *, public_key: Path | None = None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from zoneinfo import available_timezones
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 
 if TYPE_CHECKING:
-    from ...accounting.kernel.ledger.lookup import SeriesState
+    from ...accounting.ledger.lookup import SeriesState
 
 __all__ = [
     "EXHAUSTED",

@@ -38,9 +38,9 @@ from prefect.schedules import Cron
 from prefect.states import Completed, Crashed
 from prefect.types.entrypoint import EntrypointType
 
-from ...accounting.kernel.keys.private_store import PrivateStore
-from ...accounting.kernel.ledger.database import LEDGER_AWAY
 from ...accounting.kernel.ledger.ledger_state import Stage
+from ...accounting.keys.store_upkeep import open_private_store
+from ...accounting.ledger.opening import LEDGER_AWAY
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
 from ...flows.prepare import destroy_what_is_left
@@ -166,7 +166,7 @@ class ScheduleLoop:
         deadline = time.monotonic() + 10
         while True:
             try:
-                with PrivateStore(self.state_paths.home).hold(ledger_id=ledger_id, release_id=release_id):
+                with open_private_store(self.state_paths.home).hold(ledger_id=ledger_id, release_id=release_id):
                     return False
             except AccountantRefused:
                 if time.monotonic() > deadline:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from ...accounting.kernel.ledger.database import LEDGER_AWAY
+from ...accounting.ledger.opening import LEDGER_AWAY
 from ...mechanisms.kernel.errors import Refusal
 from ..terminal.stages import Stages
 

@@ -23,8 +23,9 @@ from typing import Any
 from anyio import to_thread
 
 from ...accounting.kernel.keys.private_files import private_folder, replace_private
-from ...accounting.kernel.keys.private_store import PrivateStore
 from ...accounting.kernel.keys.signing import SigningKey, SigningKeys
+from ...accounting.keys.signing_upkeep import create_where_none
+from ...accounting.keys.store_upkeep import open_private_store
 from ...accounting.ledger.checkpoint import (
     LONGEST_REQUEST,
     TIMED,
@@ -76,7 +77,7 @@ def witness_key(home: Path, name: str, randomness: Callable[[int], bytes]) -> No
     Raises:
         InputRefused: the folder can't be used, or the name has another form.
     """
-    public = SigningKeys(home=home).create_where_none(randomness)
+    public = create_where_none(SigningKeys(home=home), randomness)
     try:
         return NoteKey(name=name, kind=TIMED, public=public)
     except ValueError as error:
@@ -298,7 +299,7 @@ def _held(home: Path) -> Iterator[None]:
     Raises:
         InputRefused: it can't be used, or another process has it.
     """
-    PrivateStore(home)
+    open_private_store(home)
     try:
         private_folder(home / "checkpoints")
         handle = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

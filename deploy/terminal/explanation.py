@@ -20,8 +20,8 @@ from ...tasks.request import Request
 from .printing import console as own_console
 
 if TYPE_CHECKING:
+    from ...mechanisms.inclusion import InclusionColumn
     from ...mechanisms.kernel.contributions import ContributionLimit
-    from ...mechanisms.kinds.biased_sampling import InclusionColumn
     from ..schemas.outputs import ExplainedColumn, ExplainedLevel, Included, Limit
 
 __all__ = ["explanation", "inclusion_facts", "limit_facts", "limit_in_words", "print_explanation"]

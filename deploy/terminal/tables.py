@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.table import Table
 
 from ...accounting.kernel.ledger.entry_types import RECORD, BudgetRaised, FreeSeriesRegistered
-from ...accounting.kernel.ledger.lookup import RecordedLook
+from ...accounting.ledger.lookup import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, double_left, share_shown
 from ...mechanisms.kernel.errors import one_line

@@ -10,27 +10,25 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ...accounting.kernel.prices.registry import price
-from ...mechanisms.hierarchies.declare import BUCKET_CODE, IntervalHierarchy
+from ...mechanisms.hierarchies.declare import IntervalHierarchy
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kernel.mechanism import ADD_REMOVE, Randomness, Relation
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, Relation
 from ...mechanisms.kinds.answers import (
     Answer,
+    AnswerProtection,
     CountAnswer,
     MeanAnswer,
+    RehearsalProtection,
     SumAnswer,
-    Tally,
-    answered,
     estimates,
     half_width,
     noise_of,
     standard_errors,
-    tallied,
 )
+from ...mechanisms.map_selection.choice import Levels
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.request import Output, Request, output_at
 from ..columns import declared_map, require_cells
@@ -48,16 +46,13 @@ from .kind import (
 )
 
 if TYPE_CHECKING:
-    from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "AnswerRequest", "AnswerTable", "rehearsal_of"]
 
 FIGURES = ("answer", "interval_low", "interval_high", "standard_error")
-FIRST_CODE = 2  # after the bucket's and the one of smaller numbers, as `IntervalHierarchy` has them
 REHEARSAL_LABELS = ("column", "values")
 LONGEST_LABEL = 90
-_COINS_AT_ONCE = 1 << 18
 _DROWNED = 4.0
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
@@ -291,65 +286,16 @@ def _missing(given: GivenSpec, mechanism: Answer) -> int:
             assert_never(mechanism)
 
 
-def tally_of(counts: GroupCounts, request: AnswerRequest) -> Tally:
-    """Records and clamped sums of each group, from how many records have which codes.
-
-    Args:
-        counts: of `request.recoding`.
-        request: what is asked for.
-    """
-    answer = request.mechanism
-    codes = request.recoding.decode(counts.keys)
-    groups = np.zeros(counts.counts.size, dtype=np.int64)
-    if request.groups is not None:
-        groups = request.groups.keys(codes[: len(request.groups.columns)])[0]
-    match answer:
-        case CountAnswer():
-            values = None
-        case SumAnswer(lower=lower, upper=upper) | MeanAnswer(lower=lower, upper=upper):
-            values = _values(codes[-1], lower=lower, upper=upper, missing=request.missing)
-        case _:
-            assert_never(answer)
-    return tallied(answer, groups=groups, values=values, times=counts.counts)
-
-
-def _values(codes: NDArray[np.int64], *, lower: int, upper: int, missing: int) -> NDArray[np.int64]:
-    """The number that each code stands for: the bound for one beyond it, `missing` for what is no number."""
-    values = np.clip(codes - FIRST_CODE + lower, lower, upper)
-    values[codes == BUCKET_CODE] = missing
-    return values
-
-
-def rehearsal_tally(counts: GroupCounts, request: AnswerRequest, *, randomness: Randomness) -> Tally:
-    """Count each record for one column, as declared or as `*` there: groups 2i and 2i + 1 of the column number i.
-
-    PRIVACY: which column a record is counted for depends on its own coin alone, so one record more is one more in one
-    group, whatever the coins of the others are (docs/proofs/answers.md). The coins are kept nowhere.
-
-    Args:
-        counts: of `request.recoding`.
-        request: a rehearsal.
-        randomness: the source of secret random bytes.
-    """
-    columns = len(request.recoding.columns)
-    starred = np.stack([codes == BUCKET_CODE for codes in request.recoding.decode(counts.keys)])
-    patterns, of = np.unique(starred, axis=1, return_inverse=True)
-    records = np.zeros(patterns.shape[1], dtype=np.int64)
-    np.add.at(records, of.reshape(-1), counts.counts)
-    groups = np.zeros(2 * columns, dtype=np.int64)
-    for pattern, many in zip(patterns.T, records.tolist(), strict=True):
-        for first in range(0, many, _COINS_AT_ONCE):
-            coins = np.frombuffer(randomness(8 * min(_COINS_AT_ONCE, many - first)), dtype="<u8")
-            chosen = (coins % np.uint64(columns)).astype(np.int64)
-            groups += np.bincount(2 * chosen + pattern[chosen], minlength=2 * columns)
-    return Tally(records=groups, sums=np.zeros(2 * columns, dtype=np.int64))
-
-
-def _protected(request: AnswerRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
+def _protection(request: AnswerRequest, levels: Levels | None) -> AnswerProtection:
     """The noisy numbers, in steps of the answer."""
-    if request.rehearsal:
-        return answered(request.mechanism, rehearsal_tally(counts, request, randomness=work.randomness))
-    return answered(request.mechanism, tally_of(counts, request))
+    del levels
+    protection = RehearsalProtection if request.rehearsal else AnswerProtection
+    return protection(
+        mechanism=request.mechanism,
+        layout=request.recoding.layout,
+        groups=None if request.groups is None else request.groups.layout,
+        missing=request.missing,
+    )
 
 
 def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[str, Any]]:
@@ -360,7 +306,7 @@ def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[st
 
     Args:
         request: a rehearsal.
-        steps: its noisy counts, as `rehearsal_tally` orders them.
+        steps: its noisy counts, as `RehearsalProtection` orders them.
     """
     deviation, quantile = noise_of(request.mechanism).variance ** 0.5, NormalDist().inv_cdf(0.975)
     found = []
@@ -459,8 +405,7 @@ KIND = ReleaseKind(
     layout=record_layout,
     count_columns=fixed_columns,
     count=count_records,
-    protect=_protected,
-    draws=lambda request, numbers: len(numbers) == int(request.mechanism.groups),
+    protection=_protection,
     finish=_publication,
     explain=_explained,
     meanings={

@@ -6,7 +6,7 @@ the released columns are published beside the rows, and the rows' weights fit th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
@@ -21,9 +21,8 @@ from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
 from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
-from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kernel.recoding import coarsened
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion import (
     LARGEST_DELETION,
     CalibratedDeletion,
@@ -34,19 +33,13 @@ from ...mechanisms.kinds.deletion import (
     GeometricDeletion,
     OptimalDeletion,
     SelectedDeletion,
-    delete_records,
-    draw_deletions,
     expected_deletion,
     largest_deletion,
     record_weights,
 )
-from ...mechanisms.kinds.margins import (
-    Margin,
-    margin_sizes,
-    noisy_margins,
-    split_margins,
-)
-from ...mechanisms.map_selection.choice import MapChoice
+from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
+from ...mechanisms.kinds.margins import Margin
+from ...mechanisms.map_selection.choice import Levels, MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_chain, declared_choice, exponential_draws
@@ -64,7 +57,6 @@ from .kind import (
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
-    from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication, PublishedTable
 
 __all__ = ["KIND", "DeletionRequest", "DeletionTable"]
@@ -77,7 +69,6 @@ PARAMETERS: Mapping[Shape, tuple[str, ...]] = {
     "gaussian": ("scale", "width"),
 }
 FIGURES = ("stage", "weight", "count")
-_GROUPS_AT_ONCE = 1 << 18
 
 
 class DeletionTable(SpecTable):
@@ -322,126 +313,38 @@ def _layout(request: DeletionRequest) -> SourceLayout:
     return layout
 
 
-def _drawn_levels(request: DeletionRequest, work: ReleaseWork) -> tuple[int, ...]:
-    """The levels that were drawn, as they are stored; none where they are fixed.
-
-    Raises:
-        ReleaseFailed: they are not stored, or are damaged.
-    """
-    from ...tasks.kernel.draws import load_draw, map_draw
-
-    if not isinstance(request.recoding, MapChoice):
-        return ()
-    levels = load_draw(map_draw(request.recoding, sample_id=work.receipt.sample_id), folder=work.folder)
-    if levels is None:
-        raise ReleaseFailed("the levels of this release have not been drawn.")
-    return tuple(levels)
-
-
-def _maps_of(request: DeletionRequest, levels: Sequence[int]) -> tuple[GeneralizationMap, ...]:
+def _maps_of(request: DeletionRequest, levels: Levels | None) -> tuple[GeneralizationMap, ...]:
     """The map of each stage: the fixed ones, or those of levels that were drawn.
 
     Raises:
         ValueError: no candidate has these levels.
     """
-    return request.recoding.lattice.chain_of(levels) if isinstance(request.recoding, MapChoice) else request.maps
+    choice = request.recoding
+    return choice.lattice.chain_of(levels or ()) if isinstance(choice, MapChoice) else request.maps
 
 
-def _protected(request: DeletionRequest, work: ReleaseWork, counts: GroupCounts) -> NDArray[np.int64]:
-    """What each stage publishes, as `_published` reads it.
-
-    PRIVACY: Z is drawn once for each group of each stage, here and nowhere else. What is stored is what is published
-    after it, never Z by itself, which would tell how many records a published group has.
-    """
-    keys: list[NDArray[np.int64]] = [counts.keys]
-    parents: list[NDArray[np.int64]] = []
-    levels = _drawn_levels(request, work)
-    for finer, coarser in pairwise(_maps_of(request, levels)):
-        above, places = coarsened(keys[-1], finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
-        keys.append(above)
-        parents.append(places)
-    noise = request.mechanism.noise
-    deletions = [draw_deletions(noise, groups.shape[1], randomness=work.randomness) for groups in keys]
-    kept = delete_records(counts.counts, release=request.mechanism, parents=parents, deletions=deletions)
-    del deletions, parents
-    noisy = np.empty(0, dtype=np.int64)
-    if isinstance(request.mechanism, CalibratedDeletion):
-        noisy = noisy_margins(
-            counts,
-            generalization=request.maps[0],
-            margins=request.margins,
-            release=request.mechanism,
-            randomness=work.randomness,
-        )
-    sizes = [int(np.count_nonzero(records)) for records in kept]
-    heights = [groups.shape[0] + 1 for groups in keys]
-    numbers = np.empty(len(levels) + sum(1 + n * m for n, m in zip(sizes, heights, strict=True)) + noisy.size, np.int64)
-    numbers[: len(levels)], end = levels, len(levels)
-    for groups, records, size, height in zip(keys, kept, sizes, heights, strict=True):
-        numbers[end], begin, end = size, end + 1, end + 1 + size * height
-        _put_published(groups, records, into=numbers[begin:end].reshape(height, size))
-    numbers[end:] = noisy
-    return numbers
+def _protection(request: DeletionRequest, levels: Levels | None) -> DeletionProtection:
+    maps = _maps_of(request, levels)
+    return DeletionProtection(
+        mechanism=request.mechanism,
+        layouts=tuple(one.layout for one in maps),
+        tables=tuple(finer.tables_to(coarser) for finer, coarser in pairwise(maps)),
+        levels=levels or (),
+        margins=request.margins,
+    )
 
 
-def _put_published(keys: NDArray[np.int64], records: NDArray[np.int64], *, into: NDArray[np.int64]) -> None:
-    """The keys of groups with records, word by word, and the records; shape (words + 1, groups with records)."""
-    end = 0
-    for first in range(0, records.size, _GROUPS_AT_ONCE):
-        block = slice(first, first + _GROUPS_AT_ONCE)
-        there = np.flatnonzero(records[block])
-        begin, end = end, end + there.size
-        into[:-1, begin:end] = keys[:, block][:, there]
-        into[-1, begin:end] = records[block][there]
-
-
-def _published(
-    request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]
-) -> tuple[tuple[GeneralizationMap, ...], list[GroupCounts], list[NDArray[np.int64]]]:
-    """The map of each stage, what it publishes, and the noisy cells of each margin.
-
-    The numbers are the drawn levels, where they are drawn, and for each stage the number of its groups, their keys word
-    by word, and their records; then all cells.
-
-    Raises:
-        ValueError: the numbers are nothing that this release can publish.
-        OverflowError: one has more than 64 bits.
-    """
-    left = np.asarray(numbers, dtype=np.int64)
-    drawn = request.mechanism.stages * len(request.recoding.columns) if isinstance(request.recoding, MapChoice) else 0
-    maps, left = _maps_of(request, tuple(left[:drawn].tolist())), left[drawn:]
-    stages = []
-    for generalization in maps:
-        height = generalization.key_words + 1
-        if not left.size or not 0 <= int(left[0]) * height < left.size:
-            raise ValueError("groups are missing")
-        end = 1 + int(left[0]) * height
-        rows, left = left[1:end].reshape(height, -1), left[end:]
-        if rows.size and int(rows[-1].min()) < request.mechanism.k:
-            raise ValueError("a group is below k")
-        if not generalization.holds(rows[:-1]):
-            raise ValueError("a key is of no group")
-        stages.append(GroupCounts(rows[:-1], rows[-1]))
-    if left.size != sum(margin_sizes(maps[0], request.margins)):
-        raise ValueError("there are more numbers than groups and cells, or fewer")
-    return maps, stages, split_margins(left, generalization=maps[0], margins=request.margins)
-
-
-def _can_be_published(request: DeletionRequest, numbers: Sequence[int] | NDArray[np.int64]) -> bool:
-    try:
-        _published(request, numbers)
-    except (ValueError, OverflowError):
-        return False
-    return True
-
-
-def _publication(
-    request: DeletionRequest, _: GeneralizationMap, numbers: Sequence[int] | NDArray[np.int64]
-) -> Publication:
+def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Numbers) -> Publication:
     """Stage after stage, in each the groups in the order of their keys; and the margins in a table of their own."""
     from ...tasks.stages.table import Publication, PublishedTable, figure_column, label_columns, stacked_columns
 
-    (maps, stages, noisy), mechanism = _published(request, numbers), request.mechanism
+    mechanism, choice = request.mechanism, request.recoding
+    drawn = mechanism.stages * len(choice.columns) if isinstance(choice, MapChoice) else 0
+    levels = tuple(int(level) for level in numbers[:drawn])
+    maps = _maps_of(request, levels)
+    stages, noisy = published_stages(
+        numbers, k=mechanism.k, layouts=[one.layout for one in maps], levels=levels, margins=request.margins
+    )
     counts = _below_one_another([stage.counts for stage in stages])
     weights = _below_one_another(
         [record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)]
@@ -556,8 +459,7 @@ KIND = ReleaseKind(
     layout=_layout,
     count_columns=chosen_map,
     count=count_records,
-    protect=_protected,
-    draws=_can_be_published,
+    protection=_protection,
     finish=_publication,
     explain=_explained,
     meanings={

@@ -8,28 +8,24 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ...accounting.kernel.prices.mechanism_kind import no_price_for_surveyed_group
+from ...mechanisms.inclusion import InclusionColumn, stated_rates
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kernel.mechanism import Randomness
 from ...mechanisms.kinds.biased_sampling import (
     BiasedSampleCounts,
-    InclusionColumn,
+    SurveyProtection,
     UnequalRatesHistogram,
-    stated_rates,
-    thinned_counts,
+    UnequalRatesProtection,
 )
 from ...mechanisms.kinds.histogram import (
+    HistogramProtection,
     NoisyHistogram,
     OutlierPrivateHistogram,
     SuppressedHistogram,
-    noisy_counts,
-    outlier_private_counts,
-    suppressed_counts,
 )
+from ...mechanisms.map_selection.choice import Levels
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
@@ -50,7 +46,6 @@ from .kind import (
 )
 
 if TYPE_CHECKING:
-    from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "HistogramRequest", "HistogramTable"]
@@ -206,53 +201,29 @@ def _inclusion_column(given: GivenSpec) -> InclusionColumn | None:
     return found
 
 
-def counts_of_cells(counts: GroupCounts, request: HistogramRequest, *, randomness: Randomness) -> NDArray[np.int64]:
-    """How many records of each cell count, from how many have which codes.
-
-    Args:
-        counts: of `request.recoding`.
-        request: what is asked for.
-        randomness: n to n secret bytes, for coins at unequal rates.
-
-    Returns:
-        Shape (cells,).
+def _protection(
+    request: HistogramRequest, levels: Levels | None
+) -> HistogramProtection | SurveyProtection | UnequalRatesProtection:
+    """The protection, which reads the column of rates after those of the partition.
 
     Raises:
         ReleaseFailed: rates that the mechanism has no use for.
     """
-    codes = request.recoding.decode(counts.keys)
-    kept = counts.counts
-    if request.inclusion is not None:
-        match request.mechanism:
-            case BiasedSampleCounts():
-                kept = np.where(request.inclusion.counted(codes[-1]), kept, 0)
-            case UnequalRatesHistogram(sampling_rate=highest):
-                rates = request.inclusion.rates_of(codes[-1])
-                kept = thinned_counts(kept, rates, highest=highest, randomness=randomness)
-            case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+    del levels
+    mechanism, inclusion, layout = request.mechanism, request.inclusion, request.recoding.layout
+    match mechanism:
+        case BiasedSampleCounts():
+            counted = None if inclusion is None else inclusion.counted_codes
+            return SurveyProtection(mechanism=mechanism, layout=layout, counted=counted)
+        case UnequalRatesHistogram():
+            rates = () if inclusion is None else inclusion.rates_of_codes
+            return UnequalRatesProtection(mechanism=mechanism, layout=layout, rates=rates)
+        case SuppressedHistogram() | NoisyHistogram() | OutlierPrivateHistogram():
+            if inclusion is not None:
                 raise ReleaseFailed("inclusion rates were named for a mechanism that has none.")
-            case _:
-                assert_never(request.mechanism)
-    cells = np.zeros(request.partition.cells, dtype=np.int64)
-    np.add.at(cells, request.partition.keys(codes[: len(request.partition.columns)])[0], kept)
-    return cells
-
-
-def _protected(request: HistogramRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
-    """The published count of every cell."""
-    cells, histogram = counts_of_cells(counts, request, randomness=work.randomness), request.mechanism
-    match histogram:
-        case SuppressedHistogram():
-            published = suppressed_counts(cells, histogram)
-        case NoisyHistogram():
-            published = noisy_counts(cells, histogram)
-        case OutlierPrivateHistogram():
-            published = outlier_private_counts(cells, histogram)
-        case BiasedSampleCounts(k=k) | UnequalRatesHistogram(k=k):
-            published = suppressed_counts(cells, SuppressedHistogram(k=k, sampling_rate=None))
+            return HistogramProtection(mechanism=mechanism, layout=layout)
         case _:
-            assert_never(histogram)
-    return [int(count) for count in published.tolist()]
+            assert_never(mechanism)
 
 
 def _publication(request: HistogramRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
@@ -319,8 +290,7 @@ KIND = ReleaseKind(
     layout=record_layout,
     count_columns=fixed_columns,
     count=count_records,
-    protect=_protected,
-    draws=lambda request, numbers: len(numbers) == int(request.partition.cells),
+    protection=_protection,
     finish=_publication,
     explain=_explained,
     meanings={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -19,7 +19,7 @@ from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
 from ...mechanisms.kinds.histogram import SuppressedHistogram
 from ...mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
-from ...mechanisms.map_selection.choice import MapChoice
+from ...mechanisms.map_selection.choice import Levels, MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import AlsoFormat, FileFormat, MetadataTexts, Output, Request, output_at
@@ -27,9 +27,10 @@ from ..columns import contribution_limit, read_query, record_reading, require_st
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
 if TYPE_CHECKING:
+    from ...mechanisms.inclusion import InclusionColumn
     from ...mechanisms.kernel.contributions import ContributionLimit
     from ...mechanisms.kernel.group_counts import GroupCounts
-    from ...mechanisms.kinds.biased_sampling import InclusionColumn
+    from ...mechanisms.kernel.protection import Protection
     from ...mechanisms.kinds.deletion import DeletionRelease
     from ...tasks.inputs.database_query import DatabaseQuery
     from ...tasks.inputs.list import SourceLayout
@@ -52,6 +53,7 @@ __all__ = [
     "TableReading",
     "chosen_map",
     "count_records",
+    "drawn_levels",
     "fixed_columns",
     "kind_of_mechanism",
     "record_layout",
@@ -205,10 +207,7 @@ class GivenSpec:
         table = self.tables.sampling
         if table is None or table.column is None or table.rates is None:
             return None
-        from ...mechanisms.kinds.biased_sampling import (  # of releases with such a column alone
-            drawn_rates,
-            require_rates,
-        )
+        from ...mechanisms.inclusion import drawn_rates, require_rates  # of releases with such a column alone
 
         try:
             require_rates(table.rates)
@@ -365,10 +364,9 @@ class ReleaseKind:
         layout: the source's files by their metadata; refuses a source that isn't what is asked for.
         count_columns: the map that the records are counted with, chosen first where it isn't fixed.
         count: counts exactly, on the workers.
-        protect: gives of exact counts what may be published, its random draws included.
-        draws: whether numbers can be what `protect` gave, which are stored before they are used; None where nothing in
-            it is drawn.
-        finish: makes the publication of what `protect` gave.
+        protection: makes of exact counts what may be published; of the levels that were drawn, None where they are
+            fixed.
+        finish: makes the publication of what the protection gave.
         explain: what `explain` tells of a request besides price and columns; how many "cells" there are, where all
             that are declared are published.
         meanings: field of its mechanisms' records → what it means, for those that `explain` shows.
@@ -390,8 +388,7 @@ class ReleaseKind:
     layout: Callable[[Any], SourceLayout]
     count_columns: Callable[[Any, ReleaseWork, Observer], GeneralizationMap]
     count: Callable[[Any, ReleaseWork, GeneralizationMap], Any]
-    protect: Callable[[Any, ReleaseWork, Any], Any]
-    draws: Callable[[Any, Sequence[int]], bool] | None
+    protection: Callable[[Any, Levels | None], Protection[Any, Any]]
     finish: Callable[[Any, GeneralizationMap, Any], Publication]
     explain: Callable[[Any], dict[str, Any]]
     meanings: Mapping[str, str]
@@ -482,6 +479,22 @@ def chosen_map(request: Request, work: ReleaseWork, observer: Observer) -> Gener
         )[0]
 
 
+def drawn_levels(request: Request, work: ReleaseWork) -> Levels | None:
+    """The levels that were drawn, of all stages, as they are stored; None where they are fixed.
+
+    Raises:
+        ReleaseFailed: they are not stored, or are damaged.
+    """
+    from ...tasks.kernel.draws import load_draw, map_draw
+
+    if not isinstance(request.recoding, MapChoice):
+        return None
+    levels = load_draw(map_draw(request.recoding, sample_id=work.receipt.sample_id), folder=work.folder)
+    if levels is None:
+        raise ReleaseFailed("the levels of this release have not been drawn.")
+    return tuple(levels)
+
+
 def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> GroupCounts:
     """Count the records of each group exactly, on the workers; sampled ones at the rate that each names."""
     from ...tasks.stages.count import exact_counts
@@ -501,6 +514,7 @@ def count_records(request: Request, work: ReleaseWork, generalization: Generaliz
     )
     if thinning is None:
         return counts
-    from ...mechanisms.kinds.biased_sampling import thinned_groups  # of releases with such a column alone
+    from ...mechanisms.kinds.biased_sampling import Thinning, inclusion_coins  # of releases with such a column alone
 
-    return thinned_groups(counts, published=generalization, inclusion=thinning, secret=work.folder.key.load())
+    coins = inclusion_coins(work.folder.key.load())
+    return Thinning(layout=counted.layout, rates=thinning.rates_of_codes).thinned(counts, randomness=coins)

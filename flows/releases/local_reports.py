@@ -15,22 +15,21 @@ from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
-from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.kinds.local_reports import ReportsProtection, Totals, reports_added_up
 from ...mechanisms.kinds.sketch import CountMeanSketch
 from ...mechanisms.local_reports.design import (
     QuestionDesign,
     ReportDesign,
     SketchDesign,
-    Totals,
     answer_labels,
     design_of_table,
     design_record,
     estimated,
     largest_standard_error,
-    reports_added_up,
 )
-from ...mechanisms.map_selection.choice import LatticeColumn
+from ...mechanisms.map_selection.choice import LatticeColumn, Levels
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import Request
@@ -103,7 +102,7 @@ class ReportsRequest(Request):
     @property
     def least_reports(self) -> int:
         """How many reports there must be at least."""
-        return self.mechanism.least_people if isinstance(self.mechanism, OutcomeCounts) else 1
+        return _protection(self, None).least_reports
 
 
 def _request(given: GivenSpec) -> ReportsRequest:
@@ -231,23 +230,9 @@ def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) ->
     return outcome_totals(tasks, mechanism=design.mechanism, executor=work.executor, on_progress=work.on_progress)
 
 
-def _enough(request: ReportsRequest, work: ReleaseWork, totals: Totals) -> Totals:
-    """The totals as they are: devices have protected them. Nothing is drawn, so that a retry gives the same.
-
-    PRIVACY: the number of reports is public under replacement, the relation of every price of reports. Whether an
-    honest device's report can be read doesn't depend on what its person answered, so neither does success.
-
-    Raises:
-        ReleaseFailed: there are too few for the price.
-    """
-    del work
-    reports = reports_added_up(totals)
-    if reports < request.least_reports:
-        raise ReleaseFailed(
-            f"{reports} reports could be read, and the release needs {request.least_reports}.",
-            remedy="Were the reports made with these parameters? The release can be abandoned; its cost stays spent.",
-        )
-    return totals
+def _protection(request: ReportsRequest, levels: Levels | None) -> ReportsProtection:
+    del levels
+    return ReportsProtection(mechanism=request.mechanism)
 
 
 def _publication(request: ReportsRequest, _: GeneralizationMap, totals: Totals) -> Publication:
@@ -305,8 +290,7 @@ KIND = ReleaseKind(
     layout=_layout,
     count_columns=fixed_columns,
     count=_totals,
-    protect=_enough,
-    draws=None,
+    protection=_protection,
     finish=_publication,
     explain=_explained,
     meanings={

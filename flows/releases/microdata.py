@@ -19,9 +19,9 @@ from ...mechanisms.kinds.microdata import (
     ExponentialSafeRelease,
     Microdata,
     StronglySafeRelease,
-    suppress,
+    Suppression,
 )
-from ...mechanisms.map_selection.choice import MapChoice, group_threshold
+from ...mechanisms.map_selection.choice import Levels, MapChoice, group_threshold
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map, exponential_draws
@@ -37,7 +37,6 @@ from .kind import (
 )
 
 if TYPE_CHECKING:
-    from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "MicrodataRequest"]
@@ -177,10 +176,11 @@ def _mechanism(given: GivenSpec) -> Microdata:
     )
 
 
-def _surviving(request: MicrodataRequest, work: ReleaseWork, counts: GroupCounts) -> GroupCounts:
-    """The groups of at least k sampled records."""
-    del work
-    return suppress(counts.keys, counts.counts, request.mechanism.k)
+def _protection(request: MicrodataRequest, levels: Levels | None) -> Suppression:
+    recoding = request.recoding
+    if isinstance(recoding, MapChoice):
+        recoding = recoding.lattice.map_of(levels or ())
+    return Suppression(mechanism=request.mechanism, layout=recoding.layout)
 
 
 def _publication(request: MicrodataRequest, generalization: GeneralizationMap, surviving: GroupCounts) -> Publication:
@@ -245,8 +245,7 @@ KIND = ReleaseKind(
     layout=record_layout,
     count_columns=chosen_map,
     count=count_records,
-    protect=_surviving,
-    draws=None,
+    protection=_protection,
     finish=_publication,
     explain=_explained,
     meanings={},

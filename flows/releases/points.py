@@ -13,17 +13,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
+from ...mechanisms.kinds.histogram import NoisyHistogram
 from ...mechanisms.kinds.microdata import StronglySafeRelease
-from ...mechanisms.kinds.points import (
-    PointAxis,
-    SyntheticPoints,
-    axis_steps,
-    cells_of_codes,
-    centres,
-    stated_moved_share,
-)
+from ...mechanisms.kinds.points import PointsProtection, SyntheticPoints, stated_moved_share
+from ...mechanisms.map_selection.choice import Levels
+from ...mechanisms.point_axes import PointAxis, axis_steps, centres, sides_of_codes
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.request import Request
 from ..columns import require_cells
@@ -41,7 +35,6 @@ from .kind import (
 )
 
 if TYPE_CHECKING:
-    from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "PointsRequest", "PointsTable"]
@@ -171,24 +164,11 @@ def _mechanism(given: GivenSpec, *, dimensions: int) -> SyntheticPoints:
         raise InputRefused(f"{error}.", where=where) from None
 
 
-def counts_of_grid(counts: GroupCounts, request: PointsRequest) -> NDArray[np.int64]:
-    """The count of every cell of the grid, from how many records have which codes; shape (cells,)."""
+def _protection(request: PointsRequest, levels: Levels | None) -> PointsProtection:
+    del levels
     grid = request.mechanism
-    cells = cells_of_codes(request.axes, request.recoding.decode(counts.keys), cells=grid.cells_per_side)
-    totals = np.zeros(grid.cells, dtype=np.int64)
-    np.add.at(totals, cells, counts.counts)
-    return totals
-
-
-def _protected(request: PointsRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
-    """The count of every cell that the points are a function of."""
-    del work
-    exact, released = counts_of_grid(counts, request), request.mechanism.counts
-    if isinstance(released, NoisyHistogram):
-        published = noisy_counts(exact, released)
-    else:
-        published = suppressed_counts(exact, SuppressedHistogram(k=released.k, sampling_rate=released.sampling_rate))
-    return [int(count) for count in published.tolist()]
+    sides = tuple(sides_of_codes(axis, cells=grid.cells_per_side) for axis in request.axes)
+    return PointsProtection(mechanism=grid, layout=request.recoding.layout, sides=sides)
 
 
 def _publication(request: PointsRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
@@ -255,8 +235,7 @@ KIND = ReleaseKind(
     layout=record_layout,
     count_columns=fixed_columns,
     count=count_records,
-    protect=_protected,
-    draws=lambda request, numbers: len(numbers) == int(request.mechanism.cells),
+    protection=_protection,
     finish=_publication,
     explain=_explained,
     meanings={

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...accounting.theory.planning.synthetic import largest_rho
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kinds.synthetic_table import METHODS, SyntheticTable, counted_cells
+from ...mechanisms.kernel.protection import Numbers
+from ...mechanisms.kinds.synthetic_table import METHODS, SyntheticProtection, SyntheticTable, counted_cells
+from ...mechanisms.map_selection.choice import Levels
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
@@ -21,13 +20,11 @@ from .kind import GivenSpec, NoDocument, ReleaseKind, TableReading, count_record
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
-    from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "SyntheticRequest", "SyntheticSpecTable"]
 
 MOST_CELLS = 1 << 26
-_VERSION_NUMBERS = 6
 
 
 class SyntheticSpecTable(SpecTable):
@@ -60,7 +57,7 @@ class SyntheticRequest(Request):
         """Draw once from made-up records."""
         from ...tasks.stages.synthesize import rehearse
 
-        rehearse(generalization=self.recoding, mechanism=self.mechanism)
+        rehearse(layout=self.recoding.layout, mechanism=self.mechanism)
 
 
 def _request(given: GivenSpec) -> SyntheticRequest:
@@ -120,56 +117,21 @@ def _layout(request: SyntheticRequest) -> SourceLayout:
     return layout
 
 
-def _protected(request: SyntheticRequest, work: ReleaseWork, counts: GroupCounts) -> NDArray[np.int64]:
-    """What is published, as `_published` reads it.
-
-    PRIVACY: the draw is made here and nowhere else. One that ends before it is stored has given nothing away.
-    """
+def _protection(request: SyntheticRequest, levels: Levels | None) -> SyntheticProtection:
+    """The synthetic rows, drawn by the library in a process of its own."""
     from ...tasks.stages.synthesize import synthetic_rows
 
-    del work
-    used, rows = synthetic_rows(counts, generalization=request.recoding, mechanism=request.mechanism)
-    return np.concatenate([np.array(used, dtype=np.int64), rows.keys.reshape(-1), rows.counts])
+    del levels
+    mechanism, layout = request.mechanism, request.recoding.layout
+    draw = partial(synthetic_rows, layout=layout, mechanism=mechanism)
+    return SyntheticProtection(mechanism=mechanism, layout=layout, draw=draw)
 
 
-def _published(
-    request: SyntheticRequest, numbers: Sequence[int] | NDArray[np.int64]
-) -> tuple[tuple[str, str], GroupCounts]:
-    """The versions of opendp and mbi that made the rows, and the rows.
-
-    The numbers are those of the versions, three each; the rows' keys word by word; and how often each row is there.
-
-    Raises:
-        ValueError: the numbers are nothing that this release can publish.
-        OverflowError: one has more than 64 bits.
-    """
-    every = np.asarray(numbers, dtype=np.int64)
-    used, left = every[:_VERSION_NUMBERS].tolist(), every[_VERSION_NUMBERS:]
-    height = request.recoding.key_words + 1
-    if len(used) < _VERSION_NUMBERS or min(used) < 0 or left.size == 0 or left.size % height:
-        raise ValueError("numbers are missing")
-    rows = left.reshape(height, -1)
-    if not request.recoding.holds(rows[:-1]) or int(rows[-1].min()) < 1:
-        raise ValueError("a key is of no group, or a row is there less than once")
-    opendp, mbi = (".".join(map(str, one)) for one in (used[:3], used[3:]))
-    return (opendp, mbi), GroupCounts(rows[:-1], rows[-1])
-
-
-def _can_be_published(request: SyntheticRequest, numbers: Sequence[int] | NDArray[np.int64]) -> bool:
-    try:
-        _published(request, numbers)
-    except (OverflowError, ValueError):
-        return False
-    return True
-
-
-def _publication(
-    request: SyntheticRequest, _: GeneralizationMap, numbers: Sequence[int] | NDArray[np.int64]
-) -> Publication:
+def _publication(request: SyntheticRequest, _: GeneralizationMap, numbers: Numbers) -> Publication:
     """Every synthetic row as often as it was drawn."""
     from ...tasks.stages.table import Publication, count_table
 
-    (opendp, mbi), rows = _published(request, numbers)
+    (opendp, mbi), rows = _protection(request, None).rows(numbers)
     return Publication(
         table=count_table(rows.keys, rows.counts, generalization=request.recoding, form="microdata"),
         file_format=request.file_format,
@@ -198,8 +160,7 @@ KIND = ReleaseKind(
     layout=_layout,
     count_columns=fixed_columns,
     count=count_records,
-    protect=_protected,
-    draws=_can_be_published,
+    protection=_protection,
     finish=_publication,
     explain=_explained,
     meanings={

@@ -17,6 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernel.recoding import BUCKET_CODE
+
 __all__ = [
     "BUCKET_CODE",
     "BUCKET_LABEL",
@@ -101,7 +103,6 @@ class IntegerIndex:
         return np.where(self.numbers[places] == values, self.codes[places], 0)
 
 
-BUCKET_CODE = 0
 BUCKET_LABEL = "*"
 
 _FORBIDDEN = "\0\r\n"

@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from .errors import ReleaseFailed
 
-__all__ = ["CodeTable", "KeyLayout", "Placement", "coarsened"]
+__all__ = ["BUCKET_CODE", "CodeTable", "KeyLayout", "Placement", "coarsened"]
 
 CodeTable = NDArray[np.integer]
 """Code of a column → its code at a coarser level; shape (codes of the column,)."""
+
+BUCKET_CODE = 0
+"""Of every column the code of `*`, for what is missing or was not declared."""
 
 _WORD_CELLS = 1 << 63
 _RECODED_AT_ONCE = 1 << 18

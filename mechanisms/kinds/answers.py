@@ -7,19 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.mechanism import REPLACEMENT, Mechanism, Relation
+from ..kernel.group_counts import GroupCounts
+from ..kernel.mechanism import REPLACEMENT, Mechanism, Randomness, Relation
 from ..kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
+from ..kernel.protection import Numbers
+from ..kernel.recoding import BUCKET_CODE, KeyLayout
 
 __all__ = [
     "MEAN_STEPS",
     "Answer",
+    "AnswerProtection",
     "CountAnswer",
     "MeanAnswer",
+    "RehearsalProtection",
     "SumAnswer",
     "Tally",
     "answered",
@@ -36,6 +41,8 @@ MEAN_STEPS = 1 << 20
 """A mean is published on a grid of its sensitivity divided by this number."""
 
 _LARGEST_BOUND = 1 << 53
+_FIRST_CODE = 2  # after that of no number and that of smaller ones
+_COINS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,6 +246,90 @@ def answered(answer: Answer, tally: Tally) -> list[int]:
         case _:
             assert_never(answer)
     return add_two_sided_geometric(exact, noise_of(answer))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerProtection:
+    """The noisy answer of each group, in steps.
+
+    Args:
+        mechanism: what is asked.
+        layout: of the groups' columns, then the one that is added up, or one whose codes decide nothing.
+        groups: layout of the groups' columns alone; None where the answer is about all records.
+        missing: what code 0 of the column that is added up, of what is no number, counts as; each later code counts as
+            a number one higher, the third as the lower bound, and none as more or less than the bounds.
+
+    Raises:
+        ValueError: groups that aren't those that are priced or that come first.
+    """
+
+    mechanism: Answer
+    layout: KeyLayout
+    groups: KeyLayout | None
+    missing: int
+    drawn: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        cells, sizes = (1, ()) if self.groups is None else (self.groups.cells, self.groups.sizes)
+        if cells != self.mechanism.groups or sizes != self.layout.sizes[: len(sizes)]:
+            raise ValueError(f"{self.mechanism.groups} groups are priced, and they are those of the first columns")
+
+    def tally(self, exact: GroupCounts, *, randomness: Randomness) -> Tally:
+        """Return the records and clamped sums of each group."""
+        del randomness
+        codes, answer = self.layout.decode(exact.keys), self.mechanism
+        groups = np.zeros(exact.counts.size, dtype=np.int64)
+        if self.groups is not None:
+            groups = self.groups.keys(codes[: len(self.groups.sizes)])[0]
+        values = None
+        if not isinstance(answer, CountAnswer):
+            values = np.clip(codes[-1] - _FIRST_CODE + answer.lower, answer.lower, answer.upper)
+            values[codes[-1] == BUCKET_CODE] = self.missing
+        return tallied(answer, groups=groups, values=values, times=exact.counts)
+
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
+        """Return the noisy answers, in steps; OpenDP draws the noise by itself."""
+        return answered(self.mechanism, self.tally(exact, randomness=randomness))
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Return whether there is a number for every group."""
+        return len(numbers) == self.mechanism.groups
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RehearsalProtection(AnswerProtection):
+    """The noisy numbers of records with a label and with `*`, of each column; each record counts for one of them.
+
+    Args:
+        groups: None; the groups are those of columns.
+
+    Raises:
+        ValueError: anything but a count in two groups a column is priced.
+    """
+
+    def __post_init__(self) -> None:
+        count = isinstance(self.mechanism, CountAnswer) and self.groups is None
+        if not count or self.mechanism.groups != 2 * len(self.layout.sizes):
+            raise ValueError("a rehearsal is a count in two groups a column")
+
+    def tally(self, exact: GroupCounts, *, randomness: Randomness) -> Tally:
+        """Count each record for one column, as declared or as `*` there: groups 2i and 2i + 1 of the column number i.
+
+        PRIVACY: which column a record is counted for depends on its own coin alone, so one record more is one more in
+        one group, whatever the coins of the others are (docs/proofs/answers.md). The coins are kept nowhere.
+        """
+        columns = len(self.layout.sizes)
+        starred = np.stack([codes == BUCKET_CODE for codes in self.layout.decode(exact.keys)])
+        patterns, of = np.unique(starred, axis=1, return_inverse=True)
+        records = np.zeros(patterns.shape[1], dtype=np.int64)
+        np.add.at(records, of.reshape(-1), exact.counts)
+        groups = np.zeros(2 * columns, dtype=np.int64)
+        for pattern, many in zip(patterns.T, records.tolist(), strict=True):
+            for first in range(0, many, _COINS_AT_ONCE):
+                coins = np.frombuffer(randomness(8 * min(_COINS_AT_ONCE, many - first)), dtype="<u8")
+                chosen = (coins % np.uint64(columns)).astype(np.int64)
+                groups += np.bincount(2 * chosen + pattern[chosen], minlength=2 * columns)
+        return Tally(records=groups, sums=np.zeros(2 * columns, dtype=np.int64))
 
 
 def estimates(answer: Answer, published: Sequence[int]) -> list[Fraction]:

@@ -1,4 +1,4 @@
-"""Counts of records included with unequal rates, by a survey that is over or by own coins, and their column."""
+"""Counts of records included with unequal rates, by a survey that is over or by own coins."""
 
 from __future__ import annotations
 
@@ -8,31 +8,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
-from math import inf, nextafter
+from typing import ClassVar
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
-from ..hierarchies.decimals import NumberSteps
-from ..hierarchies.declare import BUCKET_CODE
 from ..kernel.group_counts import GroupCounts, sum_counts
 from ..kernel.mechanism import Mechanism, Randomness
+from ..kernel.protection import Numbers
+from ..kernel.recoding import KeyLayout
 from ..kernel.sampling import threshold
-from ..recoding import GeneralizationMap, MappedColumn
+from .histogram import HistogramProtection, SuppressedHistogram
 from .krandomization import WORD, biased_coins, word_threshold_up
 
 __all__ = [
+    "INCLUSION_LAYOUT",
     "BiasedSampleCounts",
-    "InclusionColumn",
+    "SurveyProtection",
+    "Thinning",
     "UnequalRatesHistogram",
-    "drawn_rates",
+    "UnequalRatesProtection",
     "inclusion_coins",
-    "require_rates",
-    "stated_rates",
     "thinned_counts",
-    "thinned_groups",
 ]
 
 INCLUSION_LAYOUT = "chacha20-inclusion/1"
@@ -115,16 +113,6 @@ class UnequalRatesHistogram(Mechanism):
         )
 
 
-def require_rates(rates: Sequence[Decimal]) -> None:
-    """Whether declared rates can be drawn.
-
-    Raises:
-        ValueError: none, rates that don't ascend, or one outside (0, 1).
-    """
-    if not rates or not all(0 < rate < 1 for rate in rates) or any(a >= b for a, b in pairwise(rates)):
-        raise ValueError("rates must ascend and lie strictly between 0 and 1")
-
-
 def thinned_counts(
     counts: NDArray[np.int64], rates: Sequence[Decimal], *, highest: Decimal, randomness: Randomness
 ) -> NDArray[np.int64]:
@@ -177,97 +165,130 @@ def inclusion_coins(secret: bytes) -> Randomness:
     return lambda size: stream.update(bytes(size))
 
 
-_WITHIN = 2
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thinning:
+    """Second coins for sampled records, each of which names its rate: so many groups fewer, or smaller ones.
+
+    Args:
+        layout: of the groups' columns and, last, of the column of rates.
+        rates: the rate of each code of that column, of which the greatest is that of the first coins.
+
+    Raises:
+        ValueError: another number of rates than the column has codes, or no other column.
+    """
+
+    layout: KeyLayout
+    rates: tuple[Decimal, ...]
+
+    def __post_init__(self) -> None:
+        _ = self.kept
+        _require_each(self.rates, self.layout)
+
+    @property
+    def kept(self) -> KeyLayout:
+        """Layout of the groups' columns alone."""
+        return KeyLayout(sizes=self.layout.sizes[:-1])
+
+    def thinned(self, counts: GroupCounts, *, randomness: Randomness) -> GroupCounts:
+        """Return the groups without the column of rates, each record kept by a coin at the rate that it names.
+
+        PRIVACY: of a release that draws nothing else the coins are `inclusion_coins`, which follow from its key; so
+        nothing is drawn anew by a retry. Of others the result is stored before anything depends on it.
+
+        Args:
+            counts: records sampled at the highest rate, by the layout.
+            randomness: n to n secret bytes.
+        """
+        *codes, named = self.layout.decode(counts.keys)
+        rates = [self.rates[code] for code in named.tolist()]
+        kept = thinned_counts(counts.counts, rates, highest=max(self.rates), randomness=randomness)
+        some = np.flatnonzero(kept)
+        return sum_counts(self.kept.keys([column[some] for column in codes]), kept[some])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class InclusionColumn:
-    """A column of inclusion rates, read beside the columns of the cells and never published.
+class UnequalRatesProtection:
+    """The published count of every cell, of sampled records that second coins keep at the rates that they name.
 
     Args:
-        column: the column, cut into steps.
-        rates: where the rates are drawn with, the declared ones, ascending; None where a survey was drawn with them.
-    """
-
-    column: MappedColumn
-    rates: tuple[Decimal, ...] | None
-
-    def counted(self, codes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which records of a survey count: those whose stated rate lies within the declared bounds."""
-        return np.equal(codes, _WITHIN)
-
-    def rates_of(self, codes: NDArray[np.int64]) -> Sequence[Decimal]:
-        """The rate that each code is drawn with: the greatest declared one that isn't above what the record says.
-
-        A record that says less than the lowest, or nothing that is a number, has the lowest.
-
-        Raises:
-            ValueError: a survey's column, which nothing is drawn with.
-        """
-        rates = self.declared
-        return [rates[0 if code == BUCKET_CODE else code - 1] for code in codes.tolist()]
-
-    @property
-    def declared(self) -> tuple[Decimal, ...]:
-        """The rates that are drawn with, ascending.
-
-        Raises:
-            ValueError: a survey's column, which nothing is drawn with.
-        """
-        if self.rates is None:
-            raise ValueError("nothing is drawn with the rates of a survey that is over")
-        return self.rates
-
-    @property
-    def layout(self) -> str:
-        """Names the rule of the second coins, in ledger and certificate."""
-        return INCLUSION_LAYOUT
-
-
-def drawn_rates(name: str, rates: Sequence[Decimal]) -> InclusionColumn:
-    """A column whose rates the release draws with.
-
-    Args:
-        name: the column's name.
-        rates: the declared rates, ascending.
-    """
-    steps = NumberSteps(cuts=tuple(float(rate) for rate in rates[1:]))
-    return InclusionColumn(column=MappedColumn(name=name, hierarchy=steps, level=0), rates=tuple(rates))
-
-
-def stated_rates(name: str, *, lowest: Decimal, highest: Decimal) -> InclusionColumn:
-    """A column of rates that a survey was drawn with, and the bounds within which a record counts.
-
-    PRIVACY: a record beyond the bounds is left out, as if its rate were 0; a refusal would tell of it.
-
-    Args:
-        name: the column's name.
-        lowest: the least rate with which a record counts.
-        highest: the greatest.
-    """
-    steps = NumberSteps(cuts=(float(lowest), nextafter(float(highest), inf)))
-    return InclusionColumn(column=MappedColumn(name=name, hierarchy=steps, level=0), rates=None)
-
-
-def thinned_groups(
-    counts: GroupCounts, *, published: GeneralizationMap, inclusion: InclusionColumn, secret: bytes
-) -> GroupCounts:
-    """The groups of a map, each record kept by a second coin at the rate that it names.
-
-    PRIVACY: the coins follow from the release's key, which is stored before a record is read; nothing is drawn anew.
-
-    Args:
-        counts: records sampled at the highest rate, by the map's columns and, last, the column of rates.
-        published: the map.
-        inclusion: the column of rates.
-        secret: the release's key.
+        mechanism: the release.
+        layout: of the cells' columns and, last, of the column of rates.
+        rates: the rate of each code of that column.
 
     Raises:
-        ValueError: a survey's column, which nothing is drawn with.
+        ValueError: another number of rates than the column has codes, or one that isn't priced.
     """
-    rates = inclusion.declared
-    *codes, named = GeneralizationMap(columns=(*published.columns, inclusion.column)).decode(counts.keys)
-    coins = inclusion_coins(secret)
-    kept = thinned_counts(counts.counts, inclusion.rates_of(named), highest=rates[-1], randomness=coins)
-    some = np.flatnonzero(kept)
-    return sum_counts(published.keys([column[some] for column in codes]), kept[some])
+
+    mechanism: UnequalRatesHistogram
+    layout: KeyLayout
+    rates: tuple[Decimal, ...]
+    drawn: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        lowest, highest = self.mechanism.lowest_rate, self.mechanism.sampling_rate
+        if not lowest <= min(self.rates) <= max(self.rates) == highest:
+            raise ValueError(f"the rates that are priced lie in {lowest} … {highest}, and the highest is one of them")
+        _ = self._cells
+
+    @property
+    def _thinning(self) -> Thinning:
+        return Thinning(layout=self.layout, rates=self.rates)
+
+    @property
+    def _cells(self) -> HistogramProtection:
+        suppressed = SuppressedHistogram(k=self.mechanism.k, sampling_rate=None)
+        return HistogramProtection(mechanism=suppressed, layout=self._thinning.kept)
+
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
+        """Return the published count of every cell, by their keys."""
+        return self._cells.protect(self._thinning.thinned(exact, randomness=randomness), randomness=randomness)
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Return whether there is a number for every cell."""
+        return self._cells.fits(numbers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SurveyProtection:
+    """The published count of every cell, of the records that count: those whose stated rate lies within the bounds.
+
+    Args:
+        mechanism: the release.
+        layout: of the cells' columns and, where records state their rates, last of the column of rates.
+        counted: whether a record with each code of that column counts; None where records don't state their rates.
+
+    Raises:
+        ValueError: another number of codes than the column has.
+    """
+
+    mechanism: BiasedSampleCounts
+    layout: KeyLayout
+    counted: NDArray[np.bool_] | None
+    drawn: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.counted is not None:
+            _require_each(self.counted.tolist(), self.layout)
+
+    @property
+    def _cells(self) -> HistogramProtection:
+        sizes = self.layout.sizes if self.counted is None else self.layout.sizes[:-1]
+        suppressed = SuppressedHistogram(k=self.mechanism.k, sampling_rate=None)
+        return HistogramProtection(mechanism=suppressed, layout=KeyLayout(sizes=sizes))
+
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
+        """Return the published count of every cell, by their keys; nothing of it is drawn."""
+        cells = self._cells
+        if self.counted is not None:
+            *codes, stated = self.layout.decode(exact.keys)
+            exact = GroupCounts(cells.layout.keys(codes), np.where(self.counted[stated], exact.counts, 0))
+        return cells.protect(exact, randomness=randomness)
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Return whether there is a number for every cell."""
+        return self._cells.fits(numbers)
+
+
+def _require_each(table: Sequence[object], layout: KeyLayout) -> None:
+    if len(table) != layout.sizes[-1]:
+        raise ValueError(f"a table of {len(table)} codes is not one of a column of {layout.sizes[-1]}")

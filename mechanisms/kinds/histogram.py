@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import ClassVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.mechanism import Mechanism
+from ..kernel.group_counts import GroupCounts
+from ..kernel.mechanism import Mechanism, Randomness
 from ..kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
+from ..kernel.protection import Numbers, counts_of_groups
+from ..kernel.recoding import KeyLayout
 
 __all__ = [
+    "HistogramProtection",
     "NoisyHistogram",
     "OutlierPrivateHistogram",
     "SuppressedHistogram",
@@ -152,6 +157,39 @@ def outlier_private_counts(counts: NDArray[np.int64], mechanism: OutlierPrivateH
         cells = np.flatnonzero(level == count)
         published[cells] = add_two_sided_geometric(counts[cells].tolist(), mechanism.noise(count))
     return published
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HistogramProtection:
+    """The published count of every cell of a declared partition.
+
+    Args:
+        mechanism: the release.
+        layout: of the partition's columns, whose groups are the cells.
+    """
+
+    mechanism: SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram
+    layout: KeyLayout
+    drawn: ClassVar[bool] = True
+
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
+        """Return the published count of every cell, by their keys; OpenDP draws the noise by itself."""
+        del randomness
+        cells, mechanism = counts_of_groups(exact, self.layout), self.mechanism
+        match mechanism:
+            case SuppressedHistogram():
+                published = suppressed_counts(cells, mechanism)
+            case NoisyHistogram():
+                published = noisy_counts(cells, mechanism)
+            case OutlierPrivateHistogram():
+                published = outlier_private_counts(cells, mechanism)
+            case _:
+                assert_never(mechanism)
+        return [int(count) for count in published.tolist()]
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Return whether there is a number for every cell."""
+        return len(numbers) == self.layout.cells
 
 
 def _require_threshold(k: int) -> None:

@@ -1,4 +1,4 @@
-"""Noisy margins of the released columns, and weights that are raked to them.
+"""Noisy margins of the released columns, beside the rows of a deletion release.
 
 A margin counts all records by the labels of one column, or of two, every declared label and pair of labels included.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,55 +15,26 @@ from numpy.typing import NDArray
 
 from ..kernel.group_counts import GroupCounts
 from ..kernel.mechanism import Randomness
-from ..recoding import GeneralizationMap
+from ..kernel.recoding import KeyLayout
 from .deletion import CalibratedDeletion, draw_deletions
 
-__all__ = [
-    "Margin",
-    "Raked",
-    "coarser_margins",
-    "margin_sizes",
-    "noisy_margins",
-    "rake_weights",
-    "split_margins",
-]
+__all__ = ["Margin", "cells_of_margin", "margin_sizes", "noisy_margins", "split_margins"]
 
 Margin = tuple[int, ...]
 """The places of a margin's columns in the map: one or two, the first the more significant of a cell's number."""
 
 Cells = NDArray[np.int64]
-Codes = Sequence[NDArray[np.int64]] | Sequence[NDArray[np.int32]]
-Amounts = NDArray[np.float64]
-
-_ROUNDS = 200
-_NEAR_ENOUGH = 1e-6
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Raked:
-    """Weights that were raked to margins, and how well they fit.
-
-    Args:
-        weights: of each group's records; shape (groups,).
-        total: the number of records that they were raked to; 0 where nothing was, and the weights are those given.
-        largest_difference: between what they add up to in a cell and what was aimed at, as a share of the total.
-    """
-
-    weights: Amounts
-    total: float
-    largest_difference: float
-
-
-def margin_sizes(generalization: GeneralizationMap, margins: Sequence[Margin]) -> list[int]:
+def margin_sizes(layout: KeyLayout, margins: Sequence[Margin]) -> list[int]:
     """How many cells each margin has: one for each label, or pair of labels, that was declared."""
-    sizes = [column.size for column in generalization.columns]
-    return [math.prod(sizes[place] for place in margin) for margin in margins]
+    return [math.prod(layout.sizes[place] for place in margin) for margin in margins]
 
 
 def noisy_margins(
     counts: GroupCounts,
     *,
-    generalization: GeneralizationMap,
+    layout: KeyLayout,
     margins: Sequence[Margin],
     release: CalibratedDeletion,
     randomness: Randomness,
@@ -76,7 +46,7 @@ def noisy_margins(
 
     Args:
         counts: all records, by the map of the first stage.
-        generalization: that map.
+        layout: of its columns.
         margins: which are counted.
         release: the mechanism, as many margins among it.
         randomness: the source of secret random bytes.
@@ -89,104 +59,27 @@ def noisy_margins(
     """
     if len(margins) != release.margins:
         raise ValueError(f"{release.margins} margins are paid for, not {len(margins)}")
-    codes = generalization.decode(counts.keys)
+    codes = layout.decode(counts.keys)
     exact = []
-    for margin, size in zip(margins, margin_sizes(generalization, margins), strict=True):
+    for margin, size in zip(margins, margin_sizes(layout, margins), strict=True):
         cells = np.zeros(size, dtype=np.int64)
-        np.add.at(cells, _cells(codes, generalization, margin), counts.counts)
+        np.add.at(cells, cells_of_margin(codes, layout, margin), counts.counts)
         exact.append(cells)
     whole = np.concatenate(exact)
     return whole + draw_deletions(release.margin_noise, whole.size, randomness=randomness) - release.margin_width
 
 
-def split_margins(numbers: Cells, *, generalization: GeneralizationMap, margins: Sequence[Margin]) -> list[Cells]:
+def split_margins(numbers: Cells, *, layout: KeyLayout, margins: Sequence[Margin]) -> list[Cells]:
     """The cells of each margin, out of all of them one after the other."""
-    ends = accumulate(margin_sizes(generalization, margins), initial=0)
+    ends = accumulate(margin_sizes(layout, margins), initial=0)
     return [numbers[first:end] for first, end in pairwise(ends)]
 
 
-def coarser_margins(
-    noisy: Sequence[Cells], *, finer: GeneralizationMap, coarser: GeneralizationMap, margins: Sequence[Margin]
-) -> list[Cells]:
-    """Noisy margins by the labels of a coarser map: the sums of the cells that become one.
-
-    Args:
-        noisy: the cells of each margin by the finer map.
-        finer: one map.
-        coarser: another of the same columns, none at a lower level.
-        margins: the columns of each margin.
-    """
-    becomes = [
-        after.hierarchy.coarser(np.arange(before.size, dtype=np.int64), level=before.level, to=after.level)
-        for before, after in zip(finer.columns, coarser.columns, strict=True)
-    ]
-    merged = []
-    for margin, cells in zip(margins, noisy, strict=True):
-        shape = tuple(finer.columns[place].size for place in margin)
-        codes: list[Cells] = [np.zeros(0, dtype=np.int64)] * len(finer.columns)
-        for place, own in zip(margin, np.unravel_index(np.arange(cells.size), shape), strict=True):
-            codes[place] = becomes[place][own]
-        sums = np.zeros(math.prod(coarser.columns[place].size for place in margin), dtype=np.int64)
-        np.add.at(sums, _cells(codes, coarser, margin), cells)
-        merged.append(sums)
-    return merged
-
-
-def rake_weights(
-    weights: Amounts,
-    records: Cells,
-    codes: Codes,
-    *,
-    generalization: GeneralizationMap,
-    margins: Sequence[Margin],
-    noisy: Sequence[Cells],
-) -> Raked:
-    """Change weights by one factor a cell, margin after margin, until they add up to the noisy margins.
-
-    Source: iterative proportional fitting, W. Deming, F. Stephan, On a least squares adjustment of a sampled frequency
-    table when the expected marginal totals are known, Annals of Mathematical Statistics 11 (1940). It is
-    post-processing of what is published. Only sums in the order of the groups, products and quotients are computed, so
-    that the weights are the same on every machine.
-
-    What is aimed at in a cell is its noisy count, and at least the number of its records that are published; nothing
-    where none is published, since no weight can reach it. Each margin is scaled to one total, the mean of the margins'
-    own weighted by the inverse of their number of cells, as their variances are. There are at most 200 rounds.
-
-    Args:
-        weights: of each group's records at the beginning, above 0; shape (groups,).
-        records: published of each group, at least 1; shape (groups,).
-        codes: per column, the groups' codes at the levels of `generalization`; each of shape (groups,).
-        generalization: the map whose labels all groups have.
-        margins: the columns of each margin.
-        noisy: its noisy cells by the labels of `generalization`.
-    """
-    totals = math.fsum(int(cells.sum()) / cells.size for cells in noisy)
-    total = max(totals / math.fsum(1 / cells.size for cells in noisy), float(records.sum()))
-    if not records.size:
-        return Raked(weights=weights, total=0.0, largest_difference=0.0)
-    places = [_cells(codes, generalization, margin).astype(np.int32, copy=False) for margin in margins]
-    aims = []
-    for cells, place in zip(noisy, places, strict=True):
-        there = np.bincount(place, weights=records, minlength=cells.size)
-        aim = np.where(there > 0, np.maximum(cells, there), 0.0)
-        aims.append(aim * (total / math.fsum(aim.tolist())))
-    mass = weights * records
-    difference = math.inf
-    for _ in range(_ROUNDS):
-        difference = 0.0
-        for aim, place in zip(aims, places, strict=True):
-            now = np.bincount(place, weights=mass, minlength=aim.size)
-            difference = max(difference, float(np.abs(now - aim).max()) / total)
-            factors = np.divide(aim, now, out=np.ones_like(aim), where=now > 0)
-            mass = mass * factors[place]
-        if difference <= _NEAR_ENOUGH:
-            break
-    return Raked(weights=mass / records, total=total, largest_difference=difference)
-
-
-def _cells(codes: Codes, generalization: GeneralizationMap, margin: Margin) -> NDArray[Any]:
-    """The number of the cell that each group is in."""
+def cells_of_margin(
+    codes: Sequence[NDArray[np.int64]] | Sequence[NDArray[np.int32]], layout: KeyLayout, margin: Margin
+) -> NDArray[Any]:
+    """Return the number of each group's cell, of groups that are given by their codes per column; shape (groups,)."""
     number: NDArray[Any] = codes[margin[0]]
     for place in margin[1:]:
-        number = number * generalization.columns[place].size + codes[place]
+        number = number * layout.sizes[place] + codes[place]
     return number

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel.group_counts import GroupCounts, sorted_counts
-from ..kernel.mechanism import Mechanism
+from ..kernel.mechanism import Mechanism, Randomness
+from ..kernel.protection import Numbers
+from ..kernel.recoding import KeyLayout
 
 __all__ = [
     "EpsilonSafeRelease",
     "ExponentialSafeRelease",
     "Microdata",
     "StronglySafeRelease",
+    "Suppression",
     "suppress",
 ]
 
@@ -129,3 +133,27 @@ def suppress(keys: NDArray[np.int64], counts: NDArray[np.int64], k: int) -> Grou
         raise ValueError(f"k must be at least 1, not {k}")
     large = np.flatnonzero(counts >= k)
     return GroupCounts(*sorted_counts(keys[:, large], counts[large]))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suppression:
+    """What microdata publish of counts: the groups of at least k sampled records; nothing is drawn.
+
+    Args:
+        mechanism: the release.
+        layout: of the released columns.
+    """
+
+    mechanism: Microdata
+    layout: KeyLayout
+    drawn: ClassVar[bool] = False
+
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> GroupCounts:
+        """Return the groups of at least k sampled records."""
+        del randomness
+        return suppress(exact.keys, exact.counts, self.mechanism.k)
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Return False: no numbers are drawn."""
+        del numbers
+        return False

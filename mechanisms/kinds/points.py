@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hierarchies.decimals import NumberSteps
-from ..hierarchies.declare import BUCKET_CODE
-from ..kernel.mechanism import Mechanism
+from ..kernel.group_counts import GroupCounts
+from ..kernel.mechanism import Mechanism, Randomness
 from ..kernel.noise import TwoSidedGeometricNoise
-from .histogram import NoisyHistogram
+from ..kernel.protection import Numbers
+from ..kernel.recoding import KeyLayout
+from .histogram import HistogramProtection, NoisyHistogram, SuppressedHistogram
 from .microdata import StronglySafeRelease
 
 __all__ = [
-    "PointAxis",
+    "PointsProtection",
     "SyntheticPoints",
-    "axis_steps",
     "cell_numbers",
-    "cells_of_codes",
-    "centres",
     "error_bound",
     "points_of_counts",
     "stated_moved_share",
@@ -187,78 +184,45 @@ def _most_noise(noise: TwoSidedGeometricNoise, *, draws: int, confidence: float)
     return float(((draws * logs - math.log(1.0 - confidence)) / tilts).min())
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PointAxis:
-    """A column that is scaled so that its bounds become 0 and 1.
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PointsProtection:
+    """The published count of every cell of the grid, which the points are a function of.
 
     Args:
-        name: the column's name.
-        lower: what becomes 0; smaller values count as this.
-        upper: what becomes 1, above `lower`; larger values count as this.
-        missing: what a value that is no number counts as; within the bounds.
+        mechanism: the release.
+        layout: of the axes' columns.
+        sides: for each axis the cell of each code, 0 … cells_per_side − 1.
 
     Raises:
-        ValueError: bounds or a value for missing ones that are not so.
+        ValueError: they don't go together.
     """
 
-    name: str
-    lower: Decimal
-    upper: Decimal
-    missing: Decimal
+    mechanism: SyntheticPoints
+    layout: KeyLayout
+    sides: tuple[NDArray[np.int64], ...]
+    drawn: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not (self.lower.is_finite() and self.upper.is_finite() and self.lower < self.upper):
-            raise ValueError(f"bounds must be finite, the lower below the upper, not {self.lower} and {self.upper}")
-        if not (self.missing.is_finite() and self.lower <= self.missing <= self.upper):
-            raise ValueError(
-                f"what is missing must count as a number within {self.lower} … {self.upper}, not {self.missing}"
-            )
+        if len(self.sides) != self.mechanism.dimensions or tuple(map(len, self.sides)) != self.layout.sizes:
+            raise ValueError("each axis of the grid needs the cell of each of its codes")
+        if any(side.min() < 0 or side.max() >= self.mechanism.cells_per_side for side in self.sides):
+            raise ValueError("a code has a cell that its axis doesn't have")
 
-    def places(self, numerators: Sequence[int], denominator: int) -> tuple[float, ...]:
-        """The doubles nearest to lower + (upper − lower)·numerator/denominator."""
-        lower, width = Fraction(self.lower), Fraction(self.upper) - Fraction(self.lower)
-        return tuple(float(lower + width * numerator / denominator) for numerator in numerators)
+    @property
+    def _cells(self) -> HistogramProtection:
+        grid, counts = self.mechanism, self.mechanism.counts
+        layout = KeyLayout(sizes=(grid.cells_per_side,) * grid.dimensions)
+        if isinstance(counts, NoisyHistogram):
+            return HistogramProtection(mechanism=counts, layout=layout)
+        suppressed = SuppressedHistogram(k=counts.k, sampling_rate=counts.sampling_rate)
+        return HistogramProtection(mechanism=suppressed, layout=layout)
 
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
+        """Return the published count of every cell, the first axis the most significant."""
+        grid = self._cells
+        codes = [side[own] for side, own in zip(self.sides, self.layout.decode(exact.keys), strict=True)]
+        return grid.protect(GroupCounts(grid.layout.keys(codes), exact.counts), randomness=randomness)
 
-def axis_steps(axis: PointAxis, *, cells: int) -> NumberSteps:
-    """The equal cells of an axis, as steps; the first and the last hold what lies beyond the bounds too.
-
-    Args:
-        axis: the column.
-        cells: how many, at least 1.
-
-    Raises:
-        ValueError: bounds so close that doubles don't part the cells.
-    """
-    return NumberSteps(cuts=axis.places(range(1, cells), cells))
-
-
-def cells_of_codes(axes: Sequence[PointAxis], codes: Sequence[NDArray[np.int64]], *, cells: int) -> NDArray[np.int64]:
-    """The cell of the grid that each combination of codes stands for.
-
-    Args:
-        axes: the columns, the first the most significant.
-        codes: for each column the codes of `axis_steps`; each of shape (n,).
-        cells: cells a side.
-
-    Returns:
-        Numbers 0 … cells^d − 1; shape (n,).
-    """
-    numbers = np.zeros(codes[0].shape, dtype=np.int64)
-    for axis, column in zip(axes, codes, strict=True):
-        missing = axis_steps(axis, cells=cells).codes_of_numbers(np.array([float(axis.missing)]), 0)
-        numbers = numbers * cells + np.where(column == BUCKET_CODE, missing, column) - 1
-    return numbers
-
-
-def centres(axes: Sequence[PointAxis], numbers: NDArray[np.int64], *, cells: int) -> list[NDArray[np.float64]]:
-    """For each axis the centres of some cells, in the column's own units.
-
-    Args:
-        axes: the columns, the first the most significant.
-        numbers: numbers of cells, shape (n,).
-        cells: cells a side.
-    """
-    sides = np.unravel_index(numbers, (cells,) * len(axes))
-    middles = [np.array(axis.places(range(1, 2 * cells, 2), 2 * cells)) for axis in axes]
-    return [middle[side] for middle, side in zip(middles, sides, strict=True)]
+    def fits(self, numbers: Numbers) -> bool:
+        """Return whether there is a number for every cell."""
+        return len(numbers) == self.mechanism.cells

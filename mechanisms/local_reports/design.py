@@ -23,6 +23,7 @@ from ..kinds.krandomization import (
     standard_error_of_ones,
     standard_errors,
 )
+from ..kinds.local_reports import Totals, reports_added_up
 from ..kinds.sketch import CountMeanSketch, SketchSums, estimated_counts, standard_error
 
 __all__ = [
@@ -36,13 +37,11 @@ __all__ = [
     "QuestionEncoding",
     "ReportDesign",
     "SketchDesign",
-    "Totals",
     "answer_labels",
     "design_of_table",
     "design_record",
     "estimated",
     "largest_standard_error",
-    "reports_added_up",
 ]
 
 
@@ -379,7 +378,6 @@ def _refuse_keys(table: Mapping[str, object], keys: Sequence[str], *, kind: str)
 
 
 OTHER_KIND = "these totals are of another kind of report"
-Totals = SketchSums | NDArray[np.int64]
 """Reports added up: a sketch's sums, or how often each of the 2^L vectors was reported."""
 
 
@@ -405,11 +403,6 @@ def answer_labels(design: ReportDesign) -> tuple[tuple[str, ...], ...]:
         return tuple((value,) for value in design.values)
     bits = design.encoding.bits
     return tuple(tuple(f"{number:0{bits}b}") for number in range(1 << bits))
-
-
-def reports_added_up(totals: Totals) -> int:
-    """How many reports the totals have."""
-    return int(totals.reports.sum() if isinstance(totals, SketchSums) else totals.sum())
 
 
 def estimated(design: ReportDesign, totals: Totals) -> Estimates:

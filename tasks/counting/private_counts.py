@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...accounting.kernel.ledger.lookup import RecordedLook
+from ...accounting.ledger.lookup import RecordedLook
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.sampling import KEY_BYTES, sample_commitment
 from ...mechanisms.measures.counting import CountedRecords

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ...accounting.kernel.keys.private_store import ReleaseFolder
 from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ..request import Request
 
 __all__ = [
-    "Numbers",
     "StoredDraw",
     "draw_once",
     "load_draw",
@@ -28,9 +28,6 @@ __all__ = [
     "store_draw",
     "stored_numbers",
 ]
-
-Numbers = Sequence[int] | NDArray[np.int64]
-"""What is drawn: few numbers, or an array of many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,8 @@ from typing import Any, NoReturn, Self, SupportsIndex
 from weakref import WeakKeyDictionary
 
 from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.kernel.mechanism import Randomness
+from ...mechanisms.kernel.protection import Protection, protection_of
 
 __all__ = ["ExactCounts", "Protected", "protect", "protected_result", "seal_counts"]
 
@@ -73,16 +75,28 @@ def seal_counts(counts: Any) -> ExactCounts:  # noqa: ANN401 - as above
 
 
 def protect(
-    exact: Callable[[], ExactCounts], by: Callable[[Any], Any], *, once: Callable[[Callable[[], Any]], Any]
+    exact: Callable[[], ExactCounts],
+    by: Protection[Any, Any],
+    *,
+    randomness: Randomness,
+    once: Callable[[Callable[[], Any]], Any],
 ) -> Protected:
     """Return the protected result of exact counts.
 
     Args:
         exact: counts; not called where a stored draw is taken.
         by: the protection that was charged.
+        randomness: n to n secret bytes.
         once: makes the draw, stores it and gives it; or gives the stored one.
+
+    Raises:
+        ReleaseFailed: it isn't the protection of its mechanism's kind.
     """
-    sealed: Protected = _sealed(Protected, once(lambda: by(_opened(exact(), ExactCounts))))
+    if type(by) is not protection_of(by.mechanism):
+        raise ReleaseFailed("this is no protection that the kernel knows for the mechanism.")
+    sealed: Protected = _sealed(
+        Protected, once(lambda: by.protect(_opened(exact(), ExactCounts), randomness=randomness))
+    )
     return sealed
 
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from ...accounting.certificate.verify import certified_mechanism
 from ...accounting.certificate.write import sha256_of_file
 from ...accounting.descriptions.description_registry import description_of
 from ...accounting.descriptions.kind_description import DeletedRecords
-from ...accounting.kernel.prices.registry import mechanism_of_record
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.hierarchies.codebook import ColumnCodebook, codebook
 from ..request import MetadataTexts
@@ -268,7 +268,7 @@ def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> Delete
     """What was deleted, by which the weights of a column are made; None where the column has none."""
     if name != "weight" or stem != "data":
         return None
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = certified_mechanism(certificate)
     of_mechanism = description_of(mechanism).deletion
     return None if of_mechanism is None else of_mechanism(mechanism)
 

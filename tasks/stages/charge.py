@@ -12,11 +12,10 @@ from typing import NoReturn
 
 from ...accounting.kernel.keys.anchor import Anchoring
 from ...accounting.kernel.keys.private_store import KeyRef, PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.charge import DatasetContext, Receipt, ReleaseCharge
+from ...accounting.kernel.ledger.charge import Receipt, ReleaseCharge
 from ...accounting.kernel.ledger.entry_types import ReleaseCharged
-from ...accounting.kernel.ledger.lookup import needs_no_secrets
-from ...accounting.kernel.ledger.violation import Violation
-from ...accounting.kernel.ledger.writer import LedgerWriter, open_writer
+from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
 from ...accounting.ledger.reader import LedgerReader, ReleaseState
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
 from ...mechanisms.kernel.sampling import sample_commitment
@@ -80,12 +79,10 @@ def reserve(
     """
     binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output), "software": software}
     if state is not None:
-        violation = _unchanged(
-            state, folder, binding=binding, code_version=code_version, layout=_sampler_layout(request)
-        )
-        if violation is not None:
+        changed = _unchanged(state, folder, binding=binding, code_version=code_version, layout=_sampler_layout(request))
+        if changed is not None:
             refuse(
-                violation,
+                changed,
                 opened=lambda: nullcontext(writer),
                 release_id=release_id,
                 dataset=state.charge.dataset,
@@ -169,7 +166,7 @@ def _lost(key: KeyRef, sample_id: str | None) -> bool:
 
 def _unchanged(
     state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str, layout: str
-) -> Violation | None:
+) -> AccountantRefused | None:
     """What speaks against resuming: anything that is not as it was at the charge."""
     remembered = folder.remembered()
     changes = {
@@ -185,10 +182,9 @@ def _unchanged(
     changed = [what for what, differs in changes.items() if differs]
     if not changed:
         return None
-    return Violation(
+    return AccountantRefused(
+        f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
         cause="changed-since-charge",
-        what=f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
-        where="",
         remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
     )
 
@@ -254,7 +250,7 @@ def destroy_secrets(
 
 
 def refuse(
-    violation: Violation,
+    refusal: Refusal,
     *,
     opened: Callable[[], AbstractContextManager[LedgerWriter]],
     release_id: str,
@@ -264,7 +260,7 @@ def refuse(
     """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
 
     Args:
-        violation: the objection.
+        refusal: the objection.
         opened: opens the ledger for writing.
         release_id: the release.
         dataset: whose budget was asked.
@@ -273,13 +269,12 @@ def refuse(
     Raises:
         AccountantRefused: always; it says so where the ledger could not be written.
     """
-    refusal = violation.refusal
     try:
         with opened() as writer:
             writer.record_refusal(
                 release_id=release_id,
                 dataset=dataset,
-                cause=violation.cause,
+                cause=refusal.cause,
                 reason=refusal.message,
                 day=today,
             )

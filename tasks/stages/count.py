@@ -16,6 +16,7 @@ from ...accounting.kernel.ledger.charge import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness
+from ...mechanisms.kernel.protection import Protection
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap
@@ -26,8 +27,7 @@ from ..inputs.files import require_as_listed
 from ..inputs.list import SourceLayout
 from ..kernel.counting import KeySource
 from ..kernel.draws import StoredDraw, draw_once, load_draw, map_draw, store_draw
-from ..kernel.protected import ExactCounts, Protected, seal_counts
-from ..kernel.protected import protect as kernel_protect
+from ..kernel.protected import ExactCounts, Protected, protect, seal_counts
 from ..readers.values import RecordReading
 from .stage import stage
 
@@ -65,12 +65,12 @@ def count_stage(
     *,
     work: ReleaseWork,
     count: Callable[[], Exact],
-    protect: Callable[[Exact], Any],
+    protection: Protection[Exact, Any],
     draw: StoredDraw | None,
 ) -> Protected:
     """Count, protect the counts, and return what may be published, whatever the kind of the release.
 
-    PRIVACY: exact counts go from `count` to `protect` and nowhere else. Where noise is drawn its result is stored
+    PRIVACY: exact counts go from `count` to the protection and nowhere else. Where noise is drawn its result is stored
     before it is used, and a retry takes it: it is what is published. An attempt that ends before has given nothing
     away. Counts of files that were changed or exchanged while they were read may have a person twice: they are
     never protected (docs/decisions/0023-bound-readings.md).
@@ -78,7 +78,7 @@ def count_stage(
     Args:
         work: the release.
         count: counts the records exactly.
-        protect: gives of exact counts what may be published: suppressed, or with noise.
+        protection: gives of exact counts what may be published: suppressed, or with noise.
         draw: where the noisy numbers stand; None where nothing is drawn, so that a retry gives the same.
 
     Raises:
@@ -91,10 +91,10 @@ def count_stage(
         require_as_listed(work.layout.source.files)
         return seal_counts(counts)
 
-    def once(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the kind's `protect` gives
+    def once(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the kind's protection gives
         return make() if draw is None else draw_once(draw, make, folder=work.folder)
 
-    return kernel_protect(exact, protect, once=once)
+    return protect(exact, protection, randomness=work.randomness, once=once)
 
 
 def exact_counts(
@@ -214,7 +214,7 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, selection: Selection, work
     lattice, epsilon, threshold = choice.lattice, selection.epsilon, selection.threshold
     if choice.draw != "walk":
         if lattice.stages > 1:
-            from ...mechanisms.kinds.deletion import chain_scores  # of deletion releases alone
+            from ...mechanisms.map_selection.chains import chain_scores  # of deletion releases alone
 
             scored = chain_scores(counts, lattice=lattice, threshold=threshold, on_progress=work.on_progress)
         else:

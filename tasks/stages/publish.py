@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ...accounting.certificate.write import VERIFY_PAGE, write_certificate
 from ...accounting.kernel.keys.private_store import ReleaseFolder
 from ...accounting.kernel.keys.signing import SigningKey, SigningKeys
-from ...accounting.kernel.ledger.charge import DatasetContext, Receipt
+from ...accounting.kernel.ledger.charge import Receipt
 from ...accounting.kernel.ledger.entry_types import ReleaseCharged
+from ...accounting.ledger.lookup import DatasetContext
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap

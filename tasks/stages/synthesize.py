@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts, sum_counts
+from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kinds.synthetic_table import SyntheticTable, library_rho
-from ...mechanisms.recoding import GeneralizationMap
 from ..readers.column_codes import arrow_of, numbers_of
 from . import synthesizer
 
@@ -68,7 +68,7 @@ def require_synthesizer() -> None:
 
 
 def synthetic_rows(
-    counts: GroupCounts, *, generalization: GeneralizationMap, mechanism: SyntheticTable
+    counts: GroupCounts, *, layout: KeyLayout, mechanism: SyntheticTable
 ) -> tuple[tuple[int, ...], GroupCounts]:
     """Draw a table: distinct synthetic rows, with how often each is there.
 
@@ -76,20 +76,20 @@ def synthetic_rows(
 
     Args:
         counts: records by their labels, exactly.
-        generalization: the map that they are keys of.
+        layout: of their keys.
         mechanism: the method and what it may spend.
 
     Returns:
-        The numbers of the libraries' versions, and the rows as keys of the same map.
+        The numbers of the libraries' versions, and the rows as keys of the same layout.
 
     Raises:
-        ReleaseFailed: the process failed, or its answer isn't rows of this map.
+        ReleaseFailed: the process failed, or its answer isn't rows of this layout.
     """
-    answer = _answer(_question(counts, generalization=generalization, mechanism=mechanism))
+    answer = _answer(_question(counts, layout=layout, mechanism=mechanism))
     try:
         used = [numbers_of_version(answer.schema.metadata[name.encode()].decode()) for name in VERSIONS]
         *codes, numbers = map(_whole_numbers, answer.columns)
-        rows = _rows(codes, numbers, generalization=generalization)
+        rows = _rows(codes, numbers, layout=layout)
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, pa.ArrowException):
         raise _failed("its answer has another form") from None
     return tuple(number for one in used for number in one), rows
@@ -98,7 +98,7 @@ def synthetic_rows(
 _MADE_UP = 1_000
 
 
-def rehearse(*, generalization: GeneralizationMap, mechanism: SyntheticTable) -> None:
+def rehearse(*, layout: KeyLayout, mechanism: SyntheticTable) -> None:
     """Draw once from made-up records of the same columns with the same ρ, and forget the rows.
 
     What can't work for these columns or in this environment is refused so before anything is charged: the library
@@ -108,11 +108,11 @@ def rehearse(*, generalization: GeneralizationMap, mechanism: SyntheticTable) ->
     Raises:
         InputRefused: it failed.
     """
-    every = np.arange(max(_MADE_UP, *(column.size for column in generalization.columns)), dtype=np.int64)
-    codes = [(every * (place + 1) + place) % column.size for place, column in enumerate(generalization.columns)]
-    made_up = sum_counts(generalization.keys(codes), np.ones_like(every))
+    every = np.arange(max(_MADE_UP, *layout.sizes), dtype=np.int64)
+    codes = [(every * (place + 1) + place) % size for place, size in enumerate(layout.sizes)]
+    made_up = sum_counts(layout.keys(codes), np.ones_like(every))
     try:
-        synthetic_rows(made_up, generalization=generalization, mechanism=mechanism)
+        synthetic_rows(made_up, layout=layout, mechanism=mechanism)
     except ReleaseFailed as failure:
         raise InputRefused(
             f"on made-up records of these columns {failure.what.removesuffix('.')}, so that nothing was charged.",
@@ -144,20 +144,18 @@ def _whole_numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return numbers_of(column.combine_chunks())
 
 
-def _rows(
-    codes: Sequence[NDArray[np.int64]], numbers: NDArray[np.int64], *, generalization: GeneralizationMap
-) -> GroupCounts:
+def _rows(codes: Sequence[NDArray[np.int64]], numbers: NDArray[np.int64], *, layout: KeyLayout) -> GroupCounts:
     """Rows by their keys, ascending.
 
     Raises:
         ValueError: a code is none of its column, a row is there twice, or fewer than once.
     """
-    for column, own in zip(generalization.columns, codes, strict=True):
-        if own.size and not 0 <= own.min() <= own.max() < column.size:
+    for size, own in zip(layout.sizes, codes, strict=True):
+        if own.size and not 0 <= own.min() <= own.max() < size:
             raise ValueError("a code is none of its column")
     if numbers.size == 0 or numbers.min() < 1:
         raise ValueError("a row is there at least once")
-    keys = generalization.keys(codes)
+    keys = layout.keys(codes)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]
     if not np.any(keys[:, 1:] != keys[:, :-1], axis=0).all():
@@ -165,14 +163,14 @@ def _rows(
     return GroupCounts(keys, numbers[order])
 
 
-def _question(counts: GroupCounts, *, generalization: GeneralizationMap, mechanism: SyntheticTable) -> bytes:
+def _question(counts: GroupCounts, *, layout: KeyLayout, mechanism: SyntheticTable) -> bytes:
     """The records as a stream of Arrow; columns bear numbers for names."""
-    codes = generalization.decode(counts.keys)
+    codes = layout.decode(counts.keys)
     columns = {f"c{number}": arrow_of(own.astype(np.int32)) for number, own in enumerate(codes)}
     asked = {
         "method": mechanism.method,
         "rho": repr(library_rho(mechanism)),
-        "sizes": json.dumps([column.size for column in generalization.columns]),
+        "sizes": json.dumps(list(layout.sizes)),
     }
     table = pa.table({**columns, synthesizer.NUMBER: arrow_of(counts.counts)}).replace_schema_metadata(asked)
     stream = pa.BufferOutputStream()

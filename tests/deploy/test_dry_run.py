@@ -12,7 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.deploy.api import dry_run
+from crowdblend.deploy.terminal.stages import Stages
+from crowdblend.flows.release import run_flow
 from crowdblend.mechanisms.kernel.amounts import amount_shown
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.tasks.counting.executors import LocalThreads
 
 PROGRAM = """
 import sys
@@ -105,6 +110,7 @@ def test_what_a_run_refuses_with_2_is_refused_with_2(desk, fault, told: str) -> 
     assert answer.json["error"]["exit_code"] == 2
     assert contents(desk.folder) == before
     assert entries(desk) == number
+    assert desk("run", "spec.toml", "--json").json["error"] == answer.json["error"]
 
 
 def test_over_the_budget_is_3_and_leaves_no_evidence_behind(desk) -> None:
@@ -118,6 +124,17 @@ def test_over_the_budget_is_3_and_leaves_no_evidence_behind(desk) -> None:
     assert entries(desk) == number
     assert desk("run", spec).code == 3
     assert entries(desk) == number + 1, "a real attempt is recorded"
+
+
+def test_what_a_dry_run_gives_holds_no_release_and_is_never_run(desk) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    planned = dry_run(spec)
+    before, number = contents(desk.folder), entries(desk)
+    with pytest.raises(ReleaseFailed, match="holds no release"):
+        run_flow(planned, executor=LocalThreads(), randomness=os.urandom, observer=Stages())
+    assert contents(desk.folder) == before
+    assert entries(desk) == number
 
 
 def test_without_ledger_or_private_store_none_comes_into_being(desk) -> None:

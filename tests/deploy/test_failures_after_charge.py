@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy
 from crowdblend.accounting.kernel.ledger import database as store
-from crowdblend.accounting.kernel.ledger.writer import LedgerWriter
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy.api import Refusal, ReleaseFailed, release
 from sqlalchemy import create_engine, text

@@ -6,8 +6,7 @@ import secrets
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore
-from crowdblend.accounting.ledger.private_store_inspection import is_held, remembered_facts
+from crowdblend.accounting.keys.store_upkeep import is_held, open_private_store, remembered_facts
 
 SELECTION = '[selection]\nepsilon = 0.5\non = "whole"\n'
 
@@ -86,7 +85,7 @@ def test_a_release_that_nobody_knows_is_refused(desk) -> None:
 
 def test_who_holds_a_release_is_seen_without_trying_its_lock(tmp_path: Path) -> None:
     ledger_id = secrets.token_hex(32)
-    store = PrivateStore(tmp_path / "home")
+    store = open_private_store(tmp_path / "home")
 
     def held() -> bool | None:
         return is_held(tmp_path / "home", ledger_id=ledger_id, release_id="r-1")

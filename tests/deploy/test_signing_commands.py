@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore
+from crowdblend.accounting.keys.store_upkeep import open_private_store
 from crowdblend.accounting.ledger.reader import open_reader
 
 
@@ -49,7 +49,7 @@ def test_a_ledger_behind_its_anchor_is_refused_before_a_key_is_destroyed(desk) -
     backup(desk, desk.folder / "older.db")
     desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
     restore(desk, desk.folder / "older.db")
-    with PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
+    with open_private_store(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder:
         folder.key.create(lambda size: b"\x05" * size)
     answer = desk("run", "spec.toml", "--release-id", "the-one", "--json")
     assert answer.code == 3
@@ -82,7 +82,7 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     desk.succeed("dataset", "add", "others", "--epsilon", "1", "--delta", "0")
     state_paths = StatePaths(ledger_url=desk.ledger, home=desk.home)
     with (
-        PrivateStore(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder,
+        open_private_store(desk.home).hold(ledger_id=ledger_id(desk), release_id="the-one") as folder,
         open_reader(desk.ledger) as reader,
         open_writer(desk.ledger, anchoring=state_paths.anchoring) as writer,
     ):

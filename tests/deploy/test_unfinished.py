@@ -8,13 +8,13 @@ import shlex
 import signal
 
 import pytest
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore
+from crowdblend.accounting.keys.store_upkeep import open_private_store
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy import api
 
 KILLED = """
 import os, signal, sys
-from crowdblend.accounting.kernel.ledger.writer import LedgerWriter
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.deploy import cli
 from crowdblend.tasks.stages import count
 def killed(*_, **__):
@@ -134,7 +134,7 @@ def test_a_release_that_lives_or_is_given_up_stands_in_nobodys_way(desk) -> None
     release_id = cut_off(desk, "spec.toml")
     with open_reader(desk.ledger) as reader:
         ledger_id = reader.ledger_id
-    with PrivateStore(desk.home).hold(ledger_id=ledger_id, release_id=release_id):
+    with open_private_store(desk.home).hold(ledger_id=ledger_id, release_id=release_id):
         desk.succeed("run", "spec.toml", "--dry-run")
     assert desk("run", "spec.toml", "--dry-run").code == 2
     desk.succeed("abandon", release_id, "--reason", "cut off")

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
-from crowdblend.accounting.kernel.ledger.writer import open_writer
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
@@ -271,7 +272,7 @@ def scene(
         ledgers = PostgresLedgers(request.getfixturevalue("postgresql_server"), f"crash_{os.getpid()}")
         ledgers._run(f"CREATE DATABASE {ledgers.name}")
     anchoring = Anchoring(home=desk.home, file=None)
-    anchoring.keys.create_where_none(os.urandom)
+    create_where_none(anchoring.keys, os.urandom)
     create_ledger(ledgers.url, anchoring=anchoring)
     with open_writer(ledgers.url, anchoring=anchoring) as writer:
         budget = {"epsilon": Decimal(10), "delta": Decimal("0.001"), "relation": "add/remove", "survey_rate": None}

@@ -31,22 +31,23 @@ import sqlalchemy
 import sqlalchemy.dialects.sqlite
 from crowdblend.accounting.certificate import verify
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
-from crowdblend.accounting.kernel.ledger.charge import DatasetContext, Receipt, charged_price, price_faults
+from crowdblend.accounting.kernel.ledger.charge import Receipt, charged_price, price_faults
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.transactions import last_place
-from crowdblend.accounting.kernel.ledger.writer import LedgerWriter
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.accounting.kinds import deletion_prices, microdata_prices, noisy_histogram_prices
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
+from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import LedgerReader
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
 from crowdblend.flows import release
 from crowdblend.flows.paths import StatePaths
-from crowdblend.flows.releases import deletion, histogram
 from crowdblend.flows.spec import read_spec
 from crowdblend.flows.unfinished import abandon_release
 from crowdblend.mechanisms.kernel.errors import Refusal
+from crowdblend.mechanisms.kinds import deletion_protection, histogram
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.kernel import draws as draw_once
 from crowdblend.tasks.stages import charge as charge_stages
@@ -237,8 +238,8 @@ def child(job: dict, answers: int) -> None:
     histogram.noisy_counts = lambda counts, event: (
         noisy_counts(counts, event) * 0 + counts + (counts < event.k) * job["draw"]  # told beforehand too
     )
-    draw_deletions = deletion.draw_deletions
-    deletion.draw_deletions = lambda noise, groups, **_: draw_deletions(
+    draw_deletions = deletion_protection.draw_deletions
+    deletion_protection.draw_deletions = lambda noise, groups, **_: draw_deletions(
         noise, groups, randomness=hashlib.shake_256(f"{job['draw']}".encode()).digest
     )
     if job["version"] is not None:

@@ -7,7 +7,6 @@ import importlib
 import json
 import os
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,10 +18,11 @@ import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
 from crowdblend.deploy import release_check
-from crowdblend.flows.releases.kind import KINDS
+from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kinds.deletion import expected_deletion
+from crowdblend.mechanisms.kinds.deletion_protection import DeletionProtection
 from crowdblend.tasks.counting import group_counts
 from crowdblend.tasks.kernel.draws import StoredDraw, _stored_form, draw_once, stored_numbers
 
@@ -204,18 +204,16 @@ def test_a_retry_publishes_the_same_bytes_and_z_is_kept_nowhere(desk, people, tw
 @pytest.mark.slow
 def test_a_redraw_is_caught(desk, people, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
-    module = importlib.import_module(KINDS["deletion"])
-    monkeypatch.setattr(module, "KIND", replace(module.KIND, draws=None))
+    monkeypatch.setattr(DeletionProtection, "drawn", False)
     first, second = two_attempts(spec_of(desk, form="counts"))
     assert first != second
 
 
 @pytest.mark.parametrize("damage", ["count", "short", "long", "below k", "text", "key", "below zero", "wide"])
 def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, damage) -> None:
-    module = importlib.import_module(KINDS["deletion"])
-    request = read_spec(spec_of(desk), output=None)
+    protection = release_kind("deletion").protection(read_spec(spec_of(desk), output=None), None)
     whole = [2, 5, 9, 7, 2, 0, 1, 2, 40]
-    assert module.KIND.draws(request, whole)
+    assert protection.fits(whole)
     changed = {
         "count": [3, *whole[1:]],
         "short": whole[:-1],
@@ -226,7 +224,7 @@ def test_a_stored_draw_that_is_no_draw_is_refused(desk, people, damage) -> None:
         "below zero": [*whole[:1], -1, *whole[2:]],
         "wide": [*whole[:1], 2**70, *whole[2:]],
     }[damage]
-    assert not module.KIND.draws(request, changed)
+    assert not protection.fits(changed)
 
 
 @pytest.mark.slow
@@ -414,7 +412,7 @@ def test_given_noise_is_taken_and_explained(desk) -> None:
 
 @pytest.mark.parametrize("together", [2, 5, 100])
 def test_what_is_left_of_many_groups_is_put_together_some_at_a_time(monkeypatch, together) -> None:
-    kind = importlib.import_module("crowdblend.flows.releases.deletion")
+    kind = importlib.import_module("crowdblend.mechanisms.kinds.deletion_protection")
     monkeypatch.setattr(kind, "_GROUPS_AT_ONCE", together)
     keys, records = np.arange(22).reshape(2, 11), np.array([0, 3, 1, 0, 0, 0, 9, 2, 0, 4, 0])
     into = np.empty((3, 5), dtype=np.int64)

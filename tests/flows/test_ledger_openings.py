@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from crowdblend.accounting.kernel.ledger import database
+from crowdblend.accounting.kernel.ledger.database import Store
 
 
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the ledger is opened for, in order."""
-    real, found = database.open_database, []
+    real, found = Store.__init__, []
 
-    def open_database(url: str, *, read_only: bool, creating: bool = False) -> database.Store:
+    def made(self: Store, *given: Any, read_only: bool, **named: Any) -> None:
         found.append("looking" if read_only else "writing")
-        return real(url, read_only=read_only, creating=creating)
+        real(self, *given, read_only=read_only, **named)
 
-    monkeypatch.setattr(database, "open_database", open_database)
+    monkeypatch.setattr(Store, "__init__", made)
     return found
 
 

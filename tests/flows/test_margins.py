@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import json
 from collections import Counter, defaultdict
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,9 +14,10 @@ import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.deploy import release_check
-from crowdblend.flows.releases.kind import KINDS
+from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
+from crowdblend.mechanisms.kinds.deletion_protection import DeletionProtection
 from crowdblend.tasks.kernel.draws import stored_numbers
 
 SPEC = """
@@ -177,20 +176,18 @@ def test_a_retry_publishes_the_same_margins_and_weights_and_no_noise_is_kept(des
 @pytest.mark.slow
 def test_redrawn_margins_are_caught(desk, people, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
-    module = importlib.import_module(KINDS["deletion"])
-    monkeypatch.setattr(module, "KIND", replace(module.KIND, draws=None))
+    monkeypatch.setattr(DeletionProtection, "drawn", False)
     first, second = two_attempts(spec_of(desk))
     assert first["margins.parquet"] != second["margins.parquet"]
 
 
 def test_a_stored_draw_with_more_or_fewer_cells_is_refused(desk) -> None:
-    fits = importlib.import_module(KINDS["deletion"]).KIND.draws
-    request = read_spec(spec_of(desk), output=None)
+    fits = release_kind("deletion").protection(read_spec(spec_of(desk), output=None), None).fits
     whole = [0, 0, *range(-5, 59)]
-    assert fits(request, whole)
-    assert not fits(request, whole[:-1])
-    assert not fits(request, [*whole, 3])
-    assert not fits(request, [*whole[:-1], 1 << 70])
+    assert fits(whole)
+    assert not fits(whole[:-1])
+    assert not fits([*whole, 3])
+    assert not fits([*whole[:-1], 1 << 70])
 
 
 @pytest.mark.slow

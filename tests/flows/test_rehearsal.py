@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.flows.releases.answer import rehearsal_tally
+from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.kinds.answers import noise_of
@@ -106,7 +106,8 @@ def tallies(request, records: list[tuple[int, int]], coins: tuple[int, ...]) -> 
     def randomness(size: int) -> bytes:
         return b"".join(int(next(stream)).to_bytes(8, "little") for _ in range(size // 8))
 
-    return tuple(rehearsal_tally(counts, request, randomness=randomness).records.tolist())
+    tally = release_kind("answer").protection(request, None).tally(counts, randomness=randomness)
+    return tuple(tally.records.tolist())
 
 
 def distribution(request, records: list[tuple[int, int]]) -> Counter[tuple[int, ...]]:

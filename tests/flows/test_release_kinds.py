@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
-from dataclasses import fields, replace
+from dataclasses import fields
 from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
@@ -21,6 +21,8 @@ from crowdblend.flows.releases import kind as release_kinds
 from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, NoDocument, ReleaseKind, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.protection import PROTECTIONS, protection_of
+from crowdblend.mechanisms.kinds.histogram import HistogramProtection
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
 from crowdblend.tasks.kernel.draws import stored_numbers
 from crowdblend.tasks.readers.report_files import vector_table
@@ -216,10 +218,13 @@ def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
     [entry] = desk("ledger", "show", "--json").json["releases"]
     assert entry["stage"] == "published"
     draws = [path.name for path in desk.home.rglob("*.draw.json") if path.stat().st_mode & 0o777 == 0o600]
-    assert draws == ["noise.draw.json"] * (kind.draws is not None) + ["map.draw.json"] * ("map" in name)
-    if kind.draws is not None:
+    levels = [tuple(json.loads(path.read_text())["levels"]) for path in desk.home.rglob("map.draw.json")]
+    protection = kind.protection(request, levels[0] if levels else None)
+    assert isinstance(protection, protection_of(request.mechanism))
+    assert draws == ["noise.draw.json"] * protection.drawn + ["map.draw.json"] * ("map" in name)
+    if protection.drawn:
         [stored] = desk.home.rglob("noise.draw.json")
-        assert kind.draws(request, stored_numbers(json.loads(stored.read_text())["numbers"]))
+        assert protection.fits(stored_numbers(json.loads(stored.read_text())["numbers"]))
     out = desk.folder / "out"
     assert desk("verify", out).code == desk("ledger", "verify").code == 0
     check_formats(out)
@@ -249,8 +254,7 @@ def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
 @pytest.mark.slow
 def test_noise_that_is_not_stored_is_caught(desk, monkeypatch, two_attempts) -> None:
     """The control of the test above."""
-    histogram = importlib.import_module(KINDS["histogram"])
-    monkeypatch.setattr(histogram, "KIND", replace(histogram.KIND, draws=None))
+    monkeypatch.setattr(HistogramProtection, "drawn", False)
     spec = written(desk, "histogram")
     spec.write_text(
         spec.read_text().replace("epsilon = 0.1", "epsilon = 0.00001")
@@ -280,6 +284,7 @@ def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch
     line = registry.KindLine("coin_flip_count", ("coin-flip-count/1",))
     monkeypatch.setitem(registry.KINDS, "coin_flip_count", line)
     monkeypatch.setitem(DESCRIPTIONS, "coin_flip_count", "coin_flip_description")
+    monkeypatch.setitem(PROTECTIONS, "coin_flip_count", f"{release_kinds.__package__}.coin_flip_release:CoinFlips")
     monkeypatch.setitem(KINDS, "coin-flips", f"{release_kinds.__package__}.coin_flip_release")
     monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)
     test_a_kind_is_found_by_its_name_and_by_what_it_charges("coin-flips")

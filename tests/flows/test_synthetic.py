@@ -141,7 +141,7 @@ def test_an_answer_that_is_no_table_of_this_map_is_not_taken(spec, tmp_path, mon
     def drawn(way: str) -> GroupCounts:
         monkeypatch.setenv(SYNTHESIZER, str(written(tmp_path, way=way)))
         mechanism = SyntheticTable(method="mst", rho=Decimal(1))
-        return synthetic_rows(counts, generalization=recoding, mechanism=mechanism)[1]
+        return synthetic_rows(counts, layout=recoding, mechanism=mechanism)[1]
 
     assert recoding.holds(drawn("rows").keys)
     with pytest.raises(ReleaseFailed, match="another form"):
@@ -202,10 +202,10 @@ def test_what_no_model_is_fitted_to_is_refused(spec, change, told) -> None:
 
 
 def test_stored_rows_are_rows_of_this_map_or_refused(spec) -> None:
-    request, fits = read_spec(spec, output=None), release_kind("synthetic").draws
-    assert fits is not None
+    request = read_spec(spec, output=None)
+    protection = release_kind("synthetic").protection(request, None)
     head, cells = [0, 16, 0, 1, 1, 0], request.recoding.cells
-    assert fits(request, [*head, 0, cells - 1, 3, 1])
+    assert protection.fits([*head, 0, cells - 1, 3, 1])
     for wrong in (
         [],
         head,
@@ -216,7 +216,7 @@ def test_stored_rows_are_rows_of_this_map_or_refused(spec) -> None:
         [-1, *head[1:], 1, 1],
         [*head, 1 << 64, 1],
     ):
-        assert not fits(request, wrong)
+        assert not protection.fits(wrong)
 
 
 @pytest.mark.extra
@@ -229,9 +229,7 @@ def test_the_library_keeps_what_records_have_in_common(spec, monkeypatch, method
     recoding = read_spec(spec, output=None).recoding
     keys = np.array([[0, 15, 30, recoding.cells - 1]])
     counts = GroupCounts(keys, np.array([2_000, 1_000, 500, 500]))
-    used, rows = synthetic_rows(
-        counts, generalization=recoding, mechanism=SyntheticTable(method=method, rho=Decimal(9))
-    )
+    used, rows = synthetic_rows(counts, layout=recoding, mechanism=SyntheticTable(method=method, rho=Decimal(9)))
     assert used[:2] == (0, 16)
     shares = dict(zip(rows.keys[0].tolist(), (rows.counts / rows.counts.sum()).tolist(), strict=True))
     assert [shares.get(key, 0.0) for key in keys[0].tolist()] == pytest.approx([0.5, 0.25, 0.125, 0.125], abs=0.04)
@@ -256,4 +254,4 @@ def test_the_librarys_shares_of_many_columns_add_up(monkeypatch) -> None:
     labels = ValueHierarchy.from_values(["a", "b"])
     columns = tuple(MappedColumn(name=f"c{place}", hierarchy=labels, level=0) for place in range(19))
     mechanism = SyntheticTable(method="mst", rho=largest_rho(Decimal(1), delta=Decimal("1e-6")))
-    rehearse(generalization=GeneralizationMap(columns=columns), mechanism=mechanism)
+    rehearse(layout=GeneralizationMap(columns=columns), mechanism=mechanism)

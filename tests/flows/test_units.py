@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.writer import open_writer
+from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.flows.paths import StatePaths
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts

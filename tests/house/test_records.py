@@ -27,6 +27,7 @@ WITH_CACHED_PROPERTIES = {"FiniteLosses", "MapWeights"}
 BY_PLACE = {"_Form", "_Group"}
 WITH_ARRAYS = {"IntegerIndex", "LogisticModel", "PrefixKeys", "SketchReports", "SketchSums", "ValueHierarchy", "_Paths"}
 WITH_ARRAYS |= {"CountedRecords", "DateHierarchy", "Estimates", "LossDistribution", "Tally", "_Piece"}
+WITH_ARRAYS |= {"DeletionProtection", "PointsProtection", "SurveyProtection"}
 """Two of them are never compared: comparing arrays has no single answer."""
 
 

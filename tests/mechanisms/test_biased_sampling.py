@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
+from crowdblend.mechanisms.inclusion import drawn_rates, require_rates, stated_rates
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import threshold
 from crowdblend.mechanisms.kinds.biased_sampling import (
+    INCLUSION_LAYOUT,
+    Thinning,
     UnequalRatesHistogram,
-    drawn_rates,
     inclusion_coins,
-    require_rates,
-    stated_rates,
     thinned_counts,
-    thinned_groups,
 )
 from crowdblend.mechanisms.kinds.krandomization import WORD, word_threshold_up
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
@@ -87,8 +87,8 @@ def test_rates_that_cannot_be_drawn(seeded_bytes) -> None:
 def test_a_record_is_drawn_with_the_greatest_declared_rate_that_is_not_above_its_own() -> None:
     inclusion = drawn_rates("p", [Decimal("0.05"), Decimal("0.1"), Decimal("0.3")])
     texts = [b"0.05", b"0.0999", b"0.1", b"0.1000", b"1e-1", b"7", b"0.01", b"-3", b"often", None]
-    rates = inclusion.rates_of(inclusion.column.hierarchy.codes_of_texts(texts, 0))
-    assert [str(rate) for rate in rates] == [
+    codes = inclusion.column.hierarchy.codes_of_texts(texts, 0)
+    assert [str(inclusion.rates_of_codes[code]) for code in codes.tolist()] == [
         "0.05", "0.05", "0.1", "0.1", "0.1", "0.3", "0.05", "0.05", "0.05", "0.05",
     ]  # fmt: skip
 
@@ -97,9 +97,9 @@ def test_a_surveyed_record_counts_where_its_rate_lies_within_the_bounds_both_inc
     inclusion = stated_rates("p", lowest=Decimal("0.1"), highest=Decimal("0.2"))
     texts = [b"0.1", b"0.2", b"0.15", b"0.0999999", b"0.2000001", b"", b"many", None]
     codes = inclusion.column.hierarchy.codes_of_texts(texts, 0)
-    assert inclusion.counted(codes).tolist() == [True, True, True, False, False, False, False, False]
+    assert inclusion.counted_codes[codes].tolist() == [True, True, True, False, False, False, False, False]
     with pytest.raises(ValueError, match="over"):
-        inclusion.rates_of(codes)
+        _ = inclusion.rates_of_codes
 
 
 SECRET = bytes(range(32))
@@ -107,37 +107,42 @@ CELLS = GeneralizationMap(columns=(MappedColumn(name="cell", hierarchy=NumberSte
 
 
 def rated_counts(rates):
-    """4,000 records of each of two cells at each declared rate, in the order of the keys."""
+    """The thinning of, and 4,000 records of each of two cells at each declared rate, in the order of the keys."""
     inclusion = drawn_rates("rate", rates)
     both = GeneralizationMap(columns=(*CELLS.columns, inclusion.column))
     codes = [np.repeat([2, 3], len(rates)), np.tile(np.arange(1, len(rates) + 1), 2)]
-    return inclusion, GroupCounts(both.keys(codes), np.full(2 * len(rates), 4_000))
+    return Thinning(layout=both.layout, rates=inclusion.rates_of_codes), GroupCounts(
+        both.keys(codes), np.full(2 * len(rates), 4_000)
+    )
 
 
 def test_second_coins_follow_from_the_releases_key_alone():
     """A retry keeps the same records; the numbers are those of the layout's name, so another rule needs another one."""
-    inclusion, counts = rated_counts((Decimal("0.1"), Decimal("0.2")))
-    first, again = (
-        thinned_groups(counts, published=CELLS, inclusion=inclusion, secret=SECRET).counts.tolist() for _ in range(2)
+    thinning, counts = rated_counts((Decimal("0.1"), Decimal("0.2")))
+    first, again, other = (
+        thinning.thinned(counts, randomness=inclusion_coins(secret)).counts.tolist()
+        for secret in (SECRET, SECRET, SECRET[::-1])
     )
-    other = thinned_groups(counts, published=CELLS, inclusion=inclusion, secret=SECRET[::-1]).counts.tolist()
     assert first == again != other
-    assert inclusion.layout == "chacha20-inclusion/1"
+    assert INCLUSION_LAYOUT == "chacha20-inclusion/1"
     assert inclusion_coins(SECRET)(8).hex() == "aca109ad6406fd87"
     assert first == [6_043, 5_983]
     assert all(abs(count - 6_000) < 6 * 32 for count in (*first, *other)), "half of one, all of the other"
 
 
 def test_groups_of_which_nobody_is_kept_are_not_there():
-    inclusion, counts = rated_counts((Decimal("1e-30"), Decimal("0.2")))
-    kept = thinned_groups(counts, published=CELLS, inclusion=inclusion, secret=SECRET)
+    thinning, counts = rated_counts((Decimal("1e-30"), Decimal("0.2")))
+    kept = thinning.thinned(counts, randomness=inclusion_coins(SECRET))
     assert CELLS.decode(kept.keys)[0].tolist() == [2, 3]
     assert kept.counts.tolist() == [4_000, 4_000]
     low = GroupCounts(counts.keys[:, ::2], counts.counts[::2])
-    assert thinned_groups(low, published=CELLS, inclusion=inclusion, secret=SECRET).counts.size == 0
+    assert thinning.thinned(low, randomness=inclusion_coins(SECRET)).counts.size == 0
 
 
 def test_a_surveys_column_thins_nothing():
     inclusion = stated_rates("rate", lowest=Decimal("0.1"), highest=Decimal("0.2"))
     with pytest.raises(ValueError, match="a survey that is over"):
-        thinned_groups(rated_counts((Decimal("0.1"),))[1], published=CELLS, inclusion=inclusion, secret=SECRET)
+        _ = inclusion.rates_of_codes
+    thinning, _ = rated_counts((Decimal("0.1"),))
+    with pytest.raises(ValueError, match="a table of 1 codes"):
+        replace(thinning, rates=thinning.rates[1:])

@@ -16,9 +16,9 @@ from crowdblend.mechanisms.kinds.deletion import (
     GaussianDeletion,
     OptimalDeletion,
     SelectedDeletion,
-    chain_scores,
     expected_deletion,
 )
+from crowdblend.mechanisms.map_selection.chains import chain_scores
 from crowdblend.mechanisms.map_selection.choice import (
     WEIGHT_UNIT,
     Lattice,

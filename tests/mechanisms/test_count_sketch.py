@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.kinds import sketch as sketches
 from crowdblend.mechanisms.kinds.krandomization import WORD
 from crowdblend.mechanisms.kinds.sketch import (
     LEAST_EPSILON,
@@ -21,7 +22,6 @@ from crowdblend.mechanisms.kinds.sketch import (
     standard_error,
     summed,
 )
-from crowdblend.mechanisms.local_reports import sketch as sketches
 from scipy import stats
 
 from audit.theory.report_errors import expected_estimate, variance_given_hashes, variance_over_hashes

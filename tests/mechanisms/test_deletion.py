@@ -19,7 +19,6 @@ from crowdblend.mechanisms.kinds.deletion import (
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
-    chain_quality,
     delete_records,
     deletion_variance,
     deletion_weights,
@@ -30,6 +29,7 @@ from crowdblend.mechanisms.kinds.deletion import (
     residual_counts,
     stage_counts,
 )
+from crowdblend.mechanisms.map_selection.chains import chain_quality
 from crowdblend.mechanisms.map_selection.choice import WEIGHT_UNIT
 from hypothesis import given
 from hypothesis import strategies as st

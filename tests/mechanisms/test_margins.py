@@ -9,17 +9,16 @@ from secrets import token_bytes
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms import raking
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
-from crowdblend.mechanisms.kinds import margins as margins_module
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, GeometricDeletion
 from crowdblend.mechanisms.kinds.margins import (
-    coarser_margins,
     margin_sizes,
     noisy_margins,
-    rake_weights,
     split_margins,
 )
+from crowdblend.mechanisms.raking import coarser_margins, rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 FINE = GeneralizationMap(
@@ -50,8 +49,8 @@ def records(count: int, seed: int = 5) -> np.ndarray:
 
 def noisy(keys: np.ndarray, randomness=token_bytes) -> list[np.ndarray]:
     counts = count_keys(keys, cells=FINE.cells)
-    numbers = noisy_margins(counts, generalization=FINE, margins=MARGINS, release=RELEASE, randomness=randomness)
-    return split_margins(numbers, generalization=FINE, margins=MARGINS)
+    numbers = noisy_margins(counts, layout=FINE, margins=MARGINS, release=RELEASE, randomness=randomness)
+    return split_margins(numbers, layout=FINE, margins=MARGINS)
 
 
 def exact(keys: np.ndarray, margin: tuple[int, ...]) -> list[int]:
@@ -89,7 +88,7 @@ def test_margins_that_are_not_paid_for_are_not_counted():
         with pytest.raises(ValueError, match=f"5 margins are paid for, not {len(margins)}"):
             noisy_margins(
                 count_keys(records(9), cells=FINE.cells),
-                generalization=FINE,
+                layout=FINE,
                 margins=margins,
                 release=RELEASE,
                 randomness=token_bytes,
@@ -117,7 +116,7 @@ def raked(weights, counts, groups, targets, margins=((0,), (1,), (2,))):
         np.array(weights, dtype=float),
         np.array(counts, dtype=np.int64),
         [np.array(own, dtype=np.int64) for own in zip(*groups, strict=True)],
-        generalization=FINE,
+        layout=FINE,
         margins=margins,
         noisy=[np.array(cells, dtype=np.int64) for cells in targets],
     )
@@ -161,9 +160,7 @@ def test_margins_that_cannot_hold_together_end_after_so_many_rounds(monkeypatch)
     """Two groups on the diagonal: sex and age must agree, and their margins don't."""
     diagonal = [(1, 1, 1), (2, 2, 1)]
     divided: list[int] = []
-    monkeypatch.setattr(
-        margins_module.np, "divide", lambda *both, of=np.divide, **more: divided.append(1) or of(*both, **more)
-    )
+    monkeypatch.setattr(raking.np, "divide", lambda *both, of=np.divide, **more: divided.append(1) or of(*both, **more))
     found = raked([1.0, 1.0], [10, 10], diagonal, TARGETS)
     assert found.largest_difference == pytest.approx(0.3)
     assert len(divided) == 3 * 200
@@ -184,7 +181,7 @@ def test_totals_below_the_published_records_are_lifted_and_no_records_are_left_a
         np.zeros(0),
         np.zeros(0, dtype=np.int64),
         [np.zeros(0, dtype=np.int64)] * 3,
-        generalization=FINE,
+        layout=FINE,
         margins=((0,), (1,), (2,)),
         noisy=[np.array(cells) for cells in TARGETS],
     )

@@ -8,19 +8,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.kernel.recoding import KeyLayout
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, noisy_counts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.kinds.points import (
-    PointAxis,
     SyntheticPoints,
-    axis_steps,
     cell_numbers,
-    cells_of_codes,
-    centres,
     error_bound,
     points_of_counts,
     stated_moved_share,
 )
+from crowdblend.mechanisms.point_axes import PointAxis, axis_steps, centres, sides_of_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -221,7 +219,8 @@ def test_columns_are_cut_into_equal_cells_and_shown_at_their_centres(cells):
         exact = [Fraction(axis.missing) if math.isnan(value) else Fraction(str(value)) for value in own]
         places = [min(max(math.floor((value - lower) / width * cells), 0), cells - 1) for value in exact]
         numbers = numbers * cells + np.array(places)
-    assert cells_of_codes(AXES, codes, cells=cells).tolist() == numbers.tolist()
+    sides = [sides_of_codes(axis, cells=cells)[own] for axis, own in zip(AXES, codes, strict=True)]
+    assert KeyLayout(sizes=(cells, cells)).keys(sides)[0].tolist() == numbers.tolist()
     every = np.arange(cells**2)
     for axis, own, sides in zip(AXES, centres(AXES, every, cells=cells), np.divmod(every, cells), strict=True):
         width = Fraction(axis.upper) - Fraction(axis.lower)

@@ -14,6 +14,7 @@ from crowdblend.mechanisms.kinds.krandomization import (
     outcome_counts,
     standard_error_of_ones,
 )
+from crowdblend.mechanisms.kinds.local_reports import reports_added_up
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.design import (
     BloomDesign,
@@ -26,7 +27,6 @@ from crowdblend.mechanisms.local_reports.design import (
     design_record,
     estimated,
     largest_standard_error,
-    reports_added_up,
 )
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
 

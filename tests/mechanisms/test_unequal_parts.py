@@ -14,12 +14,11 @@ from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 from crowdblend.mechanisms.kernel.recoding import coarsened
 from crowdblend.mechanisms.kinds.answers import MeanAnswer, Tally, answered
 from crowdblend.mechanisms.kinds.biased_sampling import thinned_counts
-from crowdblend.mechanisms.kinds.margins import coarser_margins, rake_weights
-from crowdblend.mechanisms.kinds.points import PointAxis, cells_of_codes
 from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapWeights
 from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer
 from crowdblend.mechanisms.measures.classification import fitted_model
+from crowdblend.mechanisms.raking import coarser_margins, rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap
 
 ONE = Decimal(1)
@@ -37,13 +36,12 @@ KEYS = FINE.keys(CODES)
 COUNTS = count_keys(KEYS, cells=FINE.cells)
 BASE = prefix_keys(COUNTS, lattice=LATTICE)
 CELLS = [np.arange(4), np.arange(4)]
-AXIS = PointAxis(name="x", lower=Decimal(0), upper=ONE, missing=Decimal(0))
 MEAN = MeanAnswer(epsilon=ONE, relation=ADD_REMOVE, groups=2, sampling_rate=None, lower=0, upper=1, least_records=1)
 
 
 def raked(noisy: list[np.ndarray]) -> object:
     ones = np.ones(2)
-    return rake_weights(ones, ones.astype(int), CODES, generalization=FINE, margins=((0,), (1,)), noisy=noisy)
+    return rake_weights(ones, ones.astype(int), CODES, layout=FINE, margins=((0,), (1,)), noisy=noisy)
 
 
 def modelled(codes: list[np.ndarray], sizes: tuple[int, ...]) -> object:
@@ -68,7 +66,6 @@ CASES: dict[str, Callable[[], object]] = {
     "records without a rate": lambda: thinned_counts(
         np.array([1, 1]), [Decimal("0.1")], highest=Decimal("0.1"), randomness=bytes
     ),
-    "axes without codes": lambda: cells_of_codes([AXIS, AXIS], CODES[:1], cells=4),
     "margins of fewer columns": lambda: coarser_margins(CELLS, finer=FINE, coarser=SHORT, margins=((0,), (0,))),
     "margins without cells": lambda: coarser_margins(CELLS[:1], finer=FINE, coarser=COARSE, margins=((0,), (1,))),
     "raking to fewer margins": lambda: raked(CELLS[:1]),

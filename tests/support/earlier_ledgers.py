@@ -17,7 +17,8 @@ from unittest import mock
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.tables import database_objects
+from crowdblend.accounting.keys.signing_upkeep import rotate_key
+from crowdblend.accounting.ledger.schema import database_objects
 from crowdblend.deploy.cli import main
 from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool
@@ -125,7 +126,7 @@ def put_keys(name: str, home: Path, *, folder: Path = REVISION_0003, keys: int |
     """
     known = json.loads((folder / "keys.json").read_bytes())
     for key in known["ledgers"][name][:keys]:
-        SigningKeys(home=home).rotate(lambda _, key=key: bytes.fromhex(known["keys"][key]["seed"]))
+        rotate_key(SigningKeys(home=home), lambda _, key=key: bytes.fromhex(known["keys"][key]["seed"]))
 
 
 def new_database(server: str, name: str) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.database import keep_write_ahead_log, open_database
 from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
-from crowdblend.accounting.kernel.ledger.rules import violations
 from crowdblend.accounting.kernel.ledger.transactions import writing
+from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger.creation import upgrade_tables
+from crowdblend.accounting.ledger.opening import keep_write_ahead_log, open_at
 
 GOLDEN = Path(__file__).parents[1] / "vectors" / "ledger"
 
@@ -26,22 +26,19 @@ def put_golden_ledger(url: str, home: Path) -> Anchoring:
     """
     keys, anchoring = SigningKeys(home=home), Anchoring(home=home, file=None)
     for seed in (b"\x2a", b"\x2b"):
-        keys.rotate(lambda size, seed=seed: seed * size)
+        rotate_key(keys, lambda size, seed=seed: seed * size)
     bodies = (GOLDEN / "entries.jsonl").read_bytes().splitlines()
     anchor = anchoring.anchor_of(json.loads(bodies[0])["ledger_id"]).path
     anchor.parent.mkdir(mode=0o700)
     shutil.copy(GOLDEN / "anchor.jsonl", anchor)
     anchor.chmod(0o600)
-    store = open_database(url, read_only=False, creating=True)
+    store = open_at(url, read_only=False, creating=True)
     if store.path is not None:
         store.path.touch(mode=0o600)
         keep_write_ahead_log(store)
     with writing(store, anchoring) as ledger:
         upgrade_tables(ledger.connection)
-        for position, body in enumerate(bodies):
-            recorded = entry_of_bytes(body)
-            if faults := list(violations(recorded, ledger.state)):
-                raise ValueError(f"entry {position} of the committed ledger: {faults[0].fault}")
-            ledger.append(recorded)
+        for body in bodies:
+            ledger.append(entry_of_bytes(body))
     store.close()
     return anchoring

@@ -15,7 +15,7 @@ from ....mechanisms.kernel.errors import InputRefused
 from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged
 from ...kernel.ledger.entry_values import amount_text
 from ...kernel.ledger.ledger_state import Dataset
-from ...kernel.ledger.lookup import SeriesState
+from ...ledger.lookup import SeriesState
 from ...ledger.overview import ESTIMATE_NOTE
 from ..views.pictures import SharePoint, TimelinePoint, changes_of, epsilon_of, estimate_of, shares_of, timeline_of
 from ..views.rows import Amount, Page, ReleaseRow, Row, mechanism_label, release_rows

@@ -13,11 +13,11 @@ from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
 from ...certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
 from ...descriptions.description_registry import description_of
-from ...kernel.ledger.charge import DatasetContext
 from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
 from ...kernel.ledger.entry_values import amount_text
 from ...kernel.ledger.ledger_state import Release
 from ...kernel.prices.registry import mechanism_of_record
+from ...ledger.lookup import DatasetContext
 from ..views.certificates import CertificateStage, MapOfColumns, columns_of, stages_of, told_of
 from ..views.pictures import Curve, curve_of
 from ..views.rows import Page, ReleaseRow, Row, described, draws_sample, release_rows
@@ -194,7 +194,7 @@ def _part(charge: ReleaseCharged, context: DatasetContext) -> str | None:
 
 
 def _deleted(charge: ReleaseCharged) -> Deleted | None:
-    mechanism = mechanism_of_record(dict(charge.mechanism))
+    mechanism = charge.decoded_mechanism
     if (of_mechanism := description_of(mechanism).deletion) is None:
         return None
     deleted = of_mechanism(mechanism)

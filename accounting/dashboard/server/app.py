@@ -24,8 +24,8 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ...kernel.ledger.database import open_store
 from ...kernel.ledger.transactions import last_place
+from ...ledger.opening import open_store
 from ...listening import listening, serve_on, url_of
 from ..views.certificates import Certificates
 from ..views.state import DashboardState, Follower, NotSound, PublicationDelay

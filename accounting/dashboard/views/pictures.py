@@ -14,7 +14,7 @@ from ....mechanisms.kernel.amounts import amount_shown, share_shown
 from ....mechanisms.kernel.errors import InputRefused
 from ... import charts
 from ...descriptions.description_registry import description_of_record
-from ...kernel.ledger.chain import GENESIS
+from ...kernel.ledger.entry_codec import GENESIS
 from ...kernel.ledger.entry_types import DatasetAdded, Fields
 from ...kernel.ledger.entry_values import Account
 from ...kernel.ledger.ledger_state import Dataset, LedgerState, amounts_of

@@ -16,14 +16,12 @@ from fastapi import Path as PathParameter
 from sqlalchemy import ColumnElement, Connection, select
 
 from ....mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
-from ...kernel.ledger.chain import GENESIS, link_hash
-from ...kernel.ledger.database import Store
-from ...kernel.ledger.entry_codec import entry_of_bytes
+from ...kernel.ledger.database import STREAMED, Store, snapshot
+from ...kernel.ledger.database import entry as entry_table
+from ...kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
 from ...kernel.ledger.entry_types import Entry, Fields, ReleaseCharged, ReleaseReading, ReleaseRefused
 from ...kernel.ledger.ledger_state import LedgerState, Place, Release, Token
 from ...kernel.ledger.snapshot import ForgedState
-from ...kernel.ledger.tables import STREAMED, as_stored, snapshot
-from ...kernel.ledger.tables import entry as entry_table
 from ...kernel.ledger.transactions import last_place, stored_state
 from ..work import ChainState, ChainWatch, JobQueue
 from .certificates import Certificates
@@ -91,7 +89,7 @@ class Followed:
 
 def _contents(connection: Connection, wanted: ColumnElement[bool]) -> Iterator[tuple[int, bytes]]:
     """Places of entries, and their bytes; none where they aren't ASCII."""
-    columns = [as_stored(entry_table.c[name]) for name in ("position", "body")]
+    columns = [entry_table.c[name] for name in ("position", "body")]
     query = select(*columns).where(wanted).order_by(entry_table.c.position)
     with connection.execute(query, execution_options=STREAMED) as rows:
         for position, body in rows:
@@ -117,7 +115,7 @@ class Follower:
         with self._lock:
             signed, known = self._signed_state(connection), self._followed
             if (head := known.state.head).position >= 0:
-                found = select(as_stored(entry_table.c.hash)).where(entry_table.c.position == head.position)
+                found = select(entry_table.c.hash).where(entry_table.c.position == head.position)
                 if connection.execute(found).scalar() != head.hash:
                     self._followed, self._folded = Followed(), LedgerState()
                 elif not self._delay.over:
@@ -173,7 +171,7 @@ class Follower:
             return self._signed_state(connection)
 
     def _signed_state(self, connection: Connection) -> LedgerState:
-        stored = select(as_stored(snapshot.c.statement)).where(snapshot.c.slot == 0)
+        stored = select(snapshot.c.statement).where(snapshot.c.slot == 0)
         statement, last = connection.execute(stored).scalar(), last_place(connection)
         if self._signed is None or self._signed[:2] != (statement, last):
             self._signed = (statement, last, stored_state(connection)[0])

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..ledger.chain import Head
+from ..ledger.entry_codec import Head
 from .private_files import open_given, private_folder, sync_folder
 from .signing import PublicKey, SigningKey, SigningKeys, read_statement, signed_statement
 

@@ -10,7 +10,6 @@ import fcntl
 import io
 import json
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,10 +23,6 @@ __all__ = ["open_given", "output_files", "private_folder", "read_given", "replac
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 DRAFT = ".draft"
-PLACES_OF_DRAFTS = (".", "signing", "signing/public", "outputs", "cache", "sources/*", "jobs/*")
-"""Folders of the store in which files are written that no lock of a release guards."""
-PREFECT = "prefect-"
-"""The prefix of the folder that a process has for Prefect, locked while it lives."""
 ZEROS = 1 << 20
 
 
@@ -215,26 +210,6 @@ def destroy_draft(draft: Path) -> None:
         draft.unlink()
     else:
         destroy(draft)
-
-
-def leftovers(home: Path) -> Iterator[Path]:
-    """Yield the store's drafts and folders for Prefect, of live processes too; releases have drafts of their own."""
-    for place in PLACES_OF_DRAFTS:
-        yield from sorted(home.glob(f"{place}/.*{DRAFT}"))
-    yield from sorted(path for path in home.glob(f"{PREFECT}*") if path.is_dir() and not path.is_symlink())
-
-
-def sweep(home: Path) -> None:
-    """Clear away what killed processes have left in a store: drafts, overwritten, and folders for Prefect.
-
-    What can't be cleared away is left, since a process of another account may have it; `doctor` names it.
-    """
-    for path in leftovers(home):
-        with suppress(OSError):
-            is_folder = path.is_dir()
-            with open_handle(path, os.O_NOFOLLOW | (os.O_RDONLY if is_folder else os.O_RDWR)) as handle:
-                if try_lock(handle):
-                    shutil.rmtree(path, ignore_errors=True) if is_folder else destroy_draft(path)
 
 
 def output_files(folder: Path) -> dict[str, Path]:

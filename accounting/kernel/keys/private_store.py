@@ -1,6 +1,4 @@
-"""The private store: keys, locks, stored draws and what a resumed release must find, outside every ledger.
-
-The names under which a source was released are kept privately: two names of one source are two budgets."""
+"""The private store: keys, locks, stored draws and what a resumed release must find, outside every ledger."""
 
 from __future__ import annotations
 
@@ -25,23 +23,11 @@ from .private_files import (
     private_folder,
     read_private_record,
     replace_private,
-    require_unlocked,
     require_usable,
-    sweep,
     sync_folder,
 )
 
-__all__ = [
-    "KeyRef",
-    "PrivateStore",
-    "ReleaseFolder",
-    "other_names_of_source",
-    "releases_with_secrets",
-    "require_not_held",
-    "require_output_not_held",
-    "require_private",
-    "require_writable",
-]
+__all__ = ["KeyRef", "PrivateStore", "ReleaseFolder", "fingerprint_under", "path_of_release", "require_private"]
 
 COPY = Path("copy", "records.parquet")
 DRAW_ENDING = ".draw.json"
@@ -49,8 +35,6 @@ FINGERPRINT_DOMAIN = b"crowdblend private fingerprint 1\n"
 KEY_BYTES = 32
 RECORD = "record.json"
 LOST = "A release without its key can only be abandoned: `crowdblend abandon`."
-TRIAL_BYTES = 1 << 22
-"""More than what a release and Prefect's own server write into the private store at once."""
 
 
 def fingerprint_under(key: bytes, content: bytes) -> str:
@@ -67,7 +51,7 @@ def _failing_release() -> Iterator[None]:
         raise ReleaseFailed(f"the private store can't be used ({error.strerror}).", not_done="") from None
 
 
-def _json_bytes(value: Mapping[str, Any]) -> bytes:
+def json_bytes(value: Mapping[str, Any]) -> bytes:
     return json.dumps(dict(value), sort_keys=True, allow_nan=False).encode("utf-8")
 
 
@@ -171,7 +155,7 @@ class ReleaseFolder:
         INVARIANT: a stored draw is never replaced: a retry takes it, so that nobody draws until one pleases.
         """
         path, refusal = self.path / f"{draw}{DRAW_ENDING}", f"the {draw} of this release is drawn already."
-        _create_once(path, _json_bytes(value), refusal=refusal)
+        _create_once(path, json_bytes(value), refusal=refusal)
 
     @_failing_release()
     def load_draw(self, draw: str) -> dict[str, Any] | None:
@@ -200,7 +184,7 @@ class ReleaseFolder:
     @_failing_release()
     def remember(self, facts: Mapping[str, Any]) -> None:
         """Add facts, name → JSON value, to what is remembered of the release, durably; the later of one name counts."""
-        replace_private(self.path / RECORD, _json_bytes(self.remembered() | dict(facts)))
+        replace_private(self.path / RECORD, json_bytes(self.remembered() | dict(facts)))
 
     @_failing_release()
     def remembered(self) -> dict[str, Any]:
@@ -219,12 +203,11 @@ class PrivateStore:
     """
 
     def __init__(self, home: Path) -> None:
-        """Open the store at `home`, make it where there is none, and clear away what killed processes have left."""
+        """Open the store at `home`, made where there is none."""
         self.home = home.expanduser().absolute()
         with require_usable(self.home):
             private_folder(self.home)
         require_private(self.home)
-        sweep(self.home)
 
     def release_folder(self, *, ledger_id: str, release_id: str) -> ReleaseFolder:
         """Return a release's folder, made where there is none; whoever changes what is in it holds it by `hold`."""
@@ -245,7 +228,7 @@ class PrivateStore:
         do not.
         """
         folder = self.release_folder(ledger_id=ledger_id, release_id=release_id)
-        with lock_file(*_release_lock(folder.path)):
+        with lock_file(*release_lock(folder.path)):
             with require_usable(folder.path):
                 for draft in folder.path.glob(f".*{DRAFT}"):  # what a killed holder had begun to write
                     destroy_draft(draft)
@@ -253,7 +236,7 @@ class PrivateStore:
 
     def hold_output(self, output: str) -> AbstractContextManager[None]:
         """Hold an output's place, its resolved path or URL, for this process alone, as `hold` does a release."""
-        return lock_file(*_output_lock(self.home, output))
+        return lock_file(*output_lock(self.home, output))
 
     def _fingerprint_key(self) -> bytes:
         """Return the store's key for fingerprints, made at first use; it shapes no release."""
@@ -271,15 +254,6 @@ def path_of_release(home: Path, *, ledger_id: str, release_id: str) -> Path:
     return home / "releases" / ledger_id / release_id
 
 
-def releases_with_secrets(home: Path, *, ledger_id: str) -> Iterator[str]:
-    """Yield the releases of a ledger whose folder has a key, a draft or a copy of records; nothing is changed."""
-    with suppress(OSError):
-        for folder in sorted((home / "releases" / ledger_id).iterdir()):
-            with suppress(OSError):
-                if any(path.name.endswith((".key", DRAFT)) or path.name == COPY.parts[0] for path in folder.iterdir()):
-                    yield folder.name
-
-
 def require_private(home: Path) -> None:
     """Refuse a private store that isn't there, or that others than its owner can look into; nothing is changed."""
     with require_usable(home):
@@ -289,58 +263,14 @@ def require_private(home: Path) -> None:
         raise InputRefused(what, where=str(home), remedy=f"Close it with: chmod 700 '{home}'")
 
 
-def require_writable(home: Path) -> None:
-    """Refuse a private store that takes no file, such as on a full disk; the one that is tried is removed."""
-    trial = home / "trial"
-    with require_usable(home):
-        replace_private(trial, bytes(TRIAL_BYTES))
-        trial.unlink()
-
-
-def require_not_held(home: Path, *, ledger_id: str, release_id: str) -> None:
-    """Refuse a release that a live process holds; there need be none, and nothing is made or changed."""
-    require_unlocked(*_release_lock(home / "releases" / ledger_id / release_id))
-
-
-def require_output_not_held(home: Path, output: str) -> None:
-    """Refuse an output that a live process is on its way to; nothing is made or changed."""
-    require_unlocked(*_output_lock(home, output))
-
-
-def _release_lock(folder: Path) -> tuple[Path, AccountantRefused]:
+def release_lock(folder: Path) -> tuple[Path, AccountantRefused]:
     """Return the file that is locked while a release is held, and the refusal where a live process has it."""
     what, remedy = "this release is held by a live process.", "Wait for it, or stop it and run again."
     return folder / "lock", AccountantRefused(what, where=f"release '{folder.name}'", remedy=remedy, cause="held")
 
 
-def _output_lock(home: Path, output: str) -> tuple[Path, InputRefused]:
+def output_lock(home: Path, output: str) -> tuple[Path, InputRefused]:
     """Return the file that is locked while an output is held, and the refusal where a live process has it."""
     name = f"{hashlib.sha256(output.encode('utf-8')).hexdigest()[:32]}.lock"
     what, remedy = "another release is on its way to this output.", "Name another output, or wait for that release."
     return home / "outputs" / name, InputRefused(what, where=output, remedy=remedy, cause="held")
-
-
-def other_names_of_source(home: Path, *, fingerprint: str, ledger_id: str, dataset: str) -> tuple[str, ...]:
-    """Note that a source goes by this data set's name, and return the other names that it has gone by, sorted.
-
-    The fingerprint is keyed, of what metadata alone tell of the source. The names warn and never decide: a data set may
-    well be added under a second name by right, and what can't be noted is not.
-
-    PRIVACY: this stays in the private store. That two deliveries have the same fingerprint would tell in a ledger that
-    nothing changed between them.
-    """
-    folder = home / "sources" / fingerprint
-    own = {"ledger_id": ledger_id, "dataset": dataset}
-    content = _json_bytes(own)
-    path = folder / hashlib.sha256(content).hexdigest()[:32]
-    try:
-        if not path.exists():
-            private_folder(folder)
-            create_private(path, content)
-        notes = [json.loads(file.read_bytes()) for file in folder.iterdir() if not file.name.startswith(".")]
-        elsewhere = {True: "", False: " in another ledger"}
-        return tuple(
-            sorted(f"'{note['dataset']}'{elsewhere[note['ledger_id'] == ledger_id]}" for note in notes if note != own)
-        )
-    except (KeyError, OSError, TypeError, ValueError):
-        return ()

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from .private_files import create_private, private_folder, read_given, replace_secret, require_usable
-from .private_store import PrivateStore
+from ....mechanisms.kernel.errors import InputRefused
+from .private_files import read_given, require_usable
 
 __all__ = [
     "ALGORITHM",
@@ -26,7 +22,6 @@ __all__ = [
     "SigningKeys",
     "Statement",
     "canonical_bytes",
-    "read_public_keys",
     "read_statement",
     "signed_statement",
 ]
@@ -34,14 +29,10 @@ __all__ = [
 ALGORITHM = "Ed25519"
 SEED_BYTES = PUBLIC_BYTES = 32
 WHAT = "the signing keys"
-NOT_DONE = "Nothing was read or charged."
-"""What is said where a key that signs nothing yet may be written."""
 FIELD = 2**255 - 19
 ORDER_EIGHT = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 SMALL_ORDER = frozenset({0, 1, FIELD - 1, ORDER_EIGHT, FIELD - ORDER_EIGHT})
 """The second coordinates of the points of order 1, 2, 4 and 8: a signature of theirs holds over many messages."""
-LARGEST_PEM = 1 << 20  # bytes
-PEM_BLOCK = re.compile(rb"-----BEGIN PUBLIC KEY-----\n.*?-----END PUBLIC KEY-----\n?", re.DOTALL)
 
 
 def canonical_bytes(document: Mapping[str, Any]) -> bytes:
@@ -70,12 +61,6 @@ class PublicKey:
     def key_id(self) -> str:
         """The first 16 hexadecimal digits of the key's SHA-256."""
         return hashlib.sha256(self.raw).hexdigest()[:16]
-
-    @property
-    def pem(self) -> bytes:
-        """The key in PEM, as other programs read it."""
-        public = Ed25519PublicKey.from_public_bytes(self.raw)
-        return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     def verifies(self, *, domain: bytes, message: bytes, signature: bytes) -> bool:
         """Return whether the signature is this key's over the message."""
@@ -177,7 +162,7 @@ class SigningKeys:
 
     def current(self) -> SigningKey:
         """Return the key that signs now; it is refused where others than its owner can read it."""
-        path = self._key_file
+        path = self.key_file
         with require_usable(path, WHAT):
             try:
                 seed, mode = path.read_bytes(), path.stat().st_mode
@@ -194,90 +179,33 @@ class SigningKeys:
         remedy = f"{remedy} it with `crowdblend key rotate`."
         raise InputRefused(f"the signing key {fault}.", where=str(path), remedy=remedy)
 
-    def create_where_none(self, randomness: Callable[[int], bytes]) -> PublicKey:
-        """Make the first key durable of n ↦ n random bytes, or leave the one that is there; return its public key."""
-        with require_usable(self.home, WHAT, not_done=NOT_DONE):
-            if not self._key_file.exists():
-                drawn = SigningKey(seed=randomness(SEED_BYTES))
-                PrivateStore(self.home)
-                private_folder(self._key_file.parent)
-                with suppress(FileExistsError):  # another process made one at the same moment: it counts
-                    create_private(self._key_file, drawn.seed)
-            public = self.current().public
-            private_folder(self._public_folder)
-            self._list(public)
-        return public
-
-    def rotate(self, randomness: Callable[[int], bytes]) -> PublicKey:
-        """Let a fresh key of n ↦ n random bytes sign from now on; return its public key.
-
-        The public keys of earlier ones stay listed, so that what they signed can be checked; the private ones are gone.
-        """
-        drawn = SigningKey(seed=randomness(SEED_BYTES))
-        PrivateStore(self.home)
-        with require_usable(self.home, WHAT, not_done=NOT_DONE):
-            private_folder(self._public_folder)
-            # INVARIANT: a public key is listed before its private key signs, and the last one before it is replaced.
-            for key in filter(None, (self._read(), drawn)):
-                self._list(key.public)
-        try:
-            replace_secret(self._key_file, drawn.seed)
-        except OSError as error:
-            raise ReleaseFailed(
-                f"the signing key may be replaced, and the earlier one may not be overwritten ({error.strerror}).",
-                where=str(self._key_file),
-                not_done="",
-                remedy="See which key signs with `crowdblend key show`.",
-            ) from None
-        return drawn.public
-
     def public_keys(self) -> tuple[PublicKey, ...]:
         """Return all public keys, the one that signs now first, the others by id; none where there is no key."""
         try:
             with require_usable(self.home, WHAT):
-                current = self._read()
-                listed = {_listed(path) for path in self._public_folder.glob("*.pub") if path.is_file()}
+                current = self.read()
+                listed = {_listed(path) for path in self.public_folder.glob("*.pub") if path.is_file()}
         except ValueError:
-            raise InputRefused("a listed public key is damaged.", where=str(self._public_folder)) from None
+            raise InputRefused("a listed public key is damaged.", where=str(self.public_folder)) from None
         first = () if current is None else (current.public,)
         return (*first, *sorted(listed.difference(first), key=lambda key: key.key_id))
 
-    def _read(self) -> SigningKey | None:
+    def read(self) -> SigningKey | None:
         """Return the key that signs now, None where there is none or it is damaged."""
         try:
-            return SigningKey(seed=self._key_file.read_bytes())
+            return SigningKey(seed=self.key_file.read_bytes())
         except (FileNotFoundError, ValueError):
             return None
 
-    def _list(self, public: PublicKey) -> None:
-        path = self._public_folder / f"{public.key_id}.pub"
-        if not path.exists():
-            with suppress(FileExistsError):
-                create_private(path, public.raw)
-
     @property
-    def _key_file(self) -> Path:
+    def key_file(self) -> Path:
+        """The file of the key that signs now."""
         return self.home / "signing" / "current.key"
 
     @property
-    def _public_folder(self) -> Path:
+    def public_folder(self) -> Path:
+        """The folder of the public keys, each in a file that its id names."""
         return self.home / "signing" / "public"
-
-
-def read_public_keys(path: Path) -> tuple[PublicKey, ...]:
-    """Read the public keys of a PEM file, one or more; a file of other keys, or of none, is refused."""
-    try:
-        blocks = PEM_BLOCK.findall(read_given(path, most=LARGEST_PEM).replace(b"\r\n", b"\n"))
-        loaded = [load_pem_public_key(block) for block in blocks]
-        keys = tuple(PublicKey(raw=key.public_bytes_raw()) for key in loaded if isinstance(key, Ed25519PublicKey))
-    except OSError as error:
-        raise InputRefused(f"the public key can't be read ({error.strerror}).", where=str(path)) from None
-    except (ValueError, UnsupportedAlgorithm):
-        loaded, keys = [], ()
-    if not keys or len(keys) != len(loaded):
-        remedy = "The publisher writes one with `crowdblend key export FILE`."
-        raise InputRefused("this is not a file of Ed25519 public keys in PEM.", where=str(path), remedy=remedy)
-    return keys
 
 
 def _listed(path: Path) -> PublicKey:

@@ -1,9 +1,8 @@
-"""What is handed to the ledger for a charge or a series, whether its price is right and fits, and the receipt."""
+"""What is handed to the ledger for a charge or a series, whether its price is right, and the receipt."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 
@@ -18,8 +17,6 @@ from .entry_types import (
     ChargeHeader,
     DatasetUnit,
     Fields,
-    FilterCharge,
-    FilterDatasetAdded,
     FreeSeriesRegistered,
     ReleaseCharged,
     ReleaseChargedTwoSamples,
@@ -27,18 +24,16 @@ from .entry_types import (
     SeriesPlace,
     SeriesRegistered,
 )
-from .entry_values import Account, differ
+from .entry_values import differ
 
 __all__ = [
     "RECORDS",
-    "DatasetContext",
     "Receipt",
     "ReleaseCharge",
     "SeriesRegistration",
     "charged_price",
     "enforced_unit",
     "price_faults",
-    "what_fits",
 ]
 
 RECORDS = DatasetUnit(name=RECORD, column=None)
@@ -142,30 +137,6 @@ def charged_price(price: Price) -> ChargedPrice:
     return ChargedPrice.of(price)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatasetContext:
-    """What the ledger said of a release's data set when the release was charged.
-
-    INVARIANT: it follows from entries up to the charge, so that a resumed release has the same certificate.
-
-    Args:
-        rows_per_person: the most records of one person in a delivery.
-        look_days: the day of each private look that was recorded before the charge, in their order.
-        registered: record of the mechanism that the series with free columns was registered with that paid for the
-            release, and whose price it bears; None elsewhere.
-        filter_budget: the data set's registration where its budget is a filter's, else None.
-        filter_charge: what the release, or the series that paid for it, took of that; None with an additive budget.
-        unit: whose presence all releases of the data set hide; None where nothing fixes it.
-    """
-
-    rows_per_person: int
-    look_days: tuple[date, ...]
-    registered: Fields | None = None
-    filter_budget: FilterDatasetAdded | None = None
-    filter_charge: FilterCharge | None = None
-    unit: DatasetUnit | None = None
-
-
 def enforced_unit(sampler_layout: object) -> str | None:
     """Whose records were limited by a column, "person" or "household", by a sampler's layout; None for nobody's."""
     if "contributions" not in str(sampler_layout):
@@ -211,18 +182,4 @@ def _prices(
     return (
         recorded_price(mechanism, rule=rule, delta=delta, releases=releases, rows_per_person=rows_per_person),
         paper_price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
-    )
-
-
-def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_per_person: int) -> str:
-    """What to do about a price that is past a budget, in sentences: what is left before it, and what would fit."""
-    from ...theory.planning.inversion import advice_for_price  # numerics, for a refusal alone
-
-    return advice_for_price(
-        mechanism_of_record(dict(mechanism)),
-        epsilon=account.epsilon_left,
-        delta=account.delta_left,
-        stated_delta=price.delta,
-        releases=price.releases,
-        rows_per_person=rows_per_person,
     )

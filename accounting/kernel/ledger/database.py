@@ -1,64 +1,79 @@
-"""The database under a ledger: where it is, how it is opened and given back, and its two kinds of transaction."""
+"""The database under a ledger: its tables, its connections, and its two kinds of transaction.
+
+Migrations make the tables, with guards that let nothing but appends through. A cell may hold anything, since SQLite
+gives whatever is in a file: nothing that is read here is believed to have its column's type.
+"""
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    event,
+    text,
+)
+from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 from sqlalchemy.pool import NullPool
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from .tables import EARLIER_REVISIONS, SCHEMA_REVISION, UNSIGNED_REVISIONS, VERSION_TABLE, entry, snapshot
 
 __all__ = [
-    "LEDGER_AWAY",
+    "METADATA",
     "SECONDS_TO_WAIT",
+    "STREAMED",
+    "UNIQUE_OF_CHARGE",
     "Store",
-    "keep_write_ahead_log",
-    "locate",
+    "entry",
     "open_database",
-    "open_store",
-    "remedy_for_unknown",
-    "revision_of",
+    "refuse_busy",
+    "snapshot",
 ]
 
 SECONDS_TO_WAIT = 60
-LEDGER_AWAY = ("ledger-busy", "ledger-unreachable")
-"""Causes of refusals that say nothing of a release but that the ledger's database can't be used now."""
+METADATA = MetaData()
+PLACE = BigInteger().with_variant(Integer(), "sqlite")
+# For one statement at a time: the same options on the connection would stay with it.
+STREAMED: Mapping[str, int] = {"yield_per": 2_000}
 
+entry = Table(
+    "entry",
+    METADATA,
+    Column("position", PLACE, primary_key=True, autoincrement=False),
+    Column("previous", Text, nullable=False, unique=True),
+    Column("hash", Text, nullable=False, unique=True),
+    Column("body", Text, nullable=False),
+    # Of a charge, and empty elsewhere: what two racing writers must not both take.
+    Column("release_id", Text, unique=True),
+    Column("sample_id", Text, unique=True),
+    Column("selection_sample_id", Text, unique=True),
+)
+"""The chain. Nothing else is stored of it but the snapshot."""
+UNIQUE_OF_CHARGE = ("release_id", "sample_id", "selection_sample_id")
 
-def locate(url: str) -> tuple[URL, str]:
-    """Parse a ledger's address: an SQLAlchemy URL of an SQLite file or of a PostgreSQL database.
-
-    Returns:
-        The parsed address, an SQLite file's path made absolute, and its text without password.
-
-    Raises:
-        InputRefused: it is not such an address.
-    """
-    remedy = "Write sqlite:///FILE or postgresql://USER@HOST/DATABASE."
-    try:
-        parsed = make_url(url)
-        backend = parsed.get_backend_name()
-    except (ArgumentError, NoSuchModuleError, ValueError):
-        # PRIVACY: the text is not repeated; it may hold a password.
-        what = "the ledger's address is not a database URL."
-        raise InputRefused(what, where="--ledger", remedy=remedy) from None
-    shown = parsed.set(query={}).render_as_string(hide_password=True)
-    if backend == "postgresql":
-        return parsed.set(drivername="postgresql+psycopg"), shown
-    if backend != "sqlite" or parsed.query or not parsed.database or parsed.database == ":memory:":
-        raise InputRefused("a ledger lies in an SQLite file or a PostgreSQL database.", where=shown, remedy=remedy)
-    return parsed.set(drivername="sqlite", database=str(Path(parsed.database).absolute())), shown
+snapshot = Table(
+    "snapshot",
+    METADATA,
+    Column("slot", PLACE, primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),
+    Column("statement", Text, nullable=False),
+)
+"""One row, replaced by each write: the state at the head, and the signature over both."""
 
 
 def sqlite_engine(path: Path, *, read_only: bool) -> Engine:
@@ -183,7 +198,7 @@ class Store:
                 remedy="Run `crowdblend ledger verify`.",
             ) from None
         except DatabaseError as error:
-            _refuse_busy(error, self.shown)
+            refuse_busy(error, self.shown)
             raise ReleaseFailed(
                 f"the ledger can't be written ({type(error.orig).__name__}).",
                 where=self.shown,
@@ -196,23 +211,7 @@ class Store:
         self.engine.dispose()
 
 
-def keep_write_ahead_log(store: Store) -> None:
-    """Switch an SQLite file to write-ahead logging, for good; it can't be done inside a transaction.
-
-    An empty file gets SQLite's largest pages as well: each charge reads all entries and writes the whole snapshot.
-
-    Raises:
-        ReleaseFailed: the file is not a database, or can't be written.
-    """
-    try:
-        with closing(store.engine.raw_connection()) as connection:
-            connection.cursor().execute("PRAGMA page_size = 65536")
-            connection.cursor().execute("PRAGMA journal_mode = WAL")
-    except (DatabaseError, sqlite3.DatabaseError) as error:
-        raise ReleaseFailed(f"not a writable SQLite file ({type(error).__name__}).", not_done="") from None
-
-
-def _refuse_busy(error: DatabaseError, shown: str) -> None:
+def refuse_busy(error: DatabaseError, shown: str) -> None:
     """Say that others hold the ledger too long, where a database's error means that."""
     if not isinstance(error, OperationalError):
         return
@@ -226,13 +225,18 @@ def _refuse_busy(error: DatabaseError, shown: str) -> None:
         raise AccountantRefused(what, where=shown, remedy="Try again.", cause="ledger-busy") from None
 
 
-def open_database(url: str, *, read_only: bool, creating: bool = False) -> Store:
+def open_database(parsed: URL, *, shown: str, read_only: bool, creating: bool = False) -> Store:
     """Open a database, whether or not a ledger is in it, and of whatever schema revision.
 
+    Args:
+        parsed: its address, of an SQLite file or of a PostgreSQL database.
+        shown: the same without password, for messages.
+        read_only: whether the database itself refuses writes.
+        creating: whether a ledger is about to be created in it.
+
     Raises:
-        InputRefused: the address is wrong, or the driver is missing.
+        InputRefused: the driver is missing.
     """
-    parsed, shown = locate(url)
     dialect = parsed.get_backend_name()
     path = Path(str(parsed.database)) if dialect == "sqlite" else None
     if path is not None:
@@ -240,68 +244,3 @@ def open_database(url: str, *, read_only: bool, creating: bool = False) -> Store
     else:
         engine = postgresql_engine(parsed, shown, read_only=read_only)
     return Store(shown=shown, dialect=dialect, path=path, engine=engine, read_only=read_only, creating=creating)
-
-
-def open_store(url: str, *, read_only: bool) -> Store:
-    """Open a ledger, which must be there, in this version's schema.
-
-    Raises:
-        InputRefused: no ledger is there, or one of another schema revision.
-        AccountantRefused: it is opened for writing, and others hold it too long.
-    """
-    store = open_database(url, read_only=read_only)
-    revision = revision_of(store)
-    if revision == SCHEMA_REVISION:
-        return store
-    remedy = remedy_for_unknown(revision)
-    if revision in EARLIER_REVISIONS:
-        remedy = "Back it up, then bring it to this version's tables: crowdblend ledger migrate."
-    raise InputRefused(
-        f"this ledger has schema revision {revision}; this version of crowdblend uses {SCHEMA_REVISION}.",
-        where=store.shown,
-        not_done="Nothing was read or changed in it.",
-        remedy=remedy,
-    )
-
-
-def remedy_for_unknown(revision: str) -> str:
-    """Return what to do with a ledger of a schema revision that no migration begins at."""
-    if (commit := UNSIGNED_REVISIONS.get(revision)) is None:
-        return "Use the version of crowdblend that wrote it, or a later one."
-    return (
-        f"No later version reads it: its tables were never signed, so that nothing vouches for what they would be "
-        f"brought to. Read it by the sources of commit {commit}, the last that know it; then begin a new ledger whose "
-        "budgets are what is left of the old ones."
-    )
-
-
-def revision_of(store: Store) -> str:
-    """The schema revision of the ledger in a database.
-
-    Raises:
-        InputRefused: no ledger is there, or its database can't be opened.
-        AccountantRefused: it is opened for writing, and others hold it too long.
-    """
-    missing = InputRefused(
-        "there is no ledger here.",
-        where=store.shown,
-        remedy="Is the ledger elsewhere? Name it by --ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is "
-        "a second budget. Only where there is none, create it: `crowdblend ledger init` or `crowdblend dataset add`.",
-    )
-    if store.path is not None and not os.path.isfile(store.path):
-        raise missing
-    try:
-        with store.engine.connect() as connection:
-            tables = inspect(connection)
-            if not tables.has_table(entry.name) or not tables.has_table(VERSION_TABLE):
-                raise missing
-            revision = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()  # noqa: S608
-    except DatabaseError as error:
-        _refuse_busy(error, store.shown)
-        raise InputRefused(
-            f"the ledger can't be opened ({type(error.orig).__name__}).",
-            where=store.shown,
-            remedy="Check the address, the permissions, and that the database is running.",
-            cause="ledger-unreachable",
-        ) from None
-    return str(revision)

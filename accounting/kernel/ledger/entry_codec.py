@@ -1,10 +1,14 @@
-"""The one byte string of an entry: sorted-key ASCII JSON without floating-point numbers, and back."""
+"""The one byte string of an entry, and the chain of hashes over them.
+
+An entry is sorted-key ASCII JSON without floating-point numbers. A link's hash binds it to its place and to all before.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
 from functools import cache, partial
@@ -12,16 +16,52 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from .entry_types import Entry, Fields, Record
-from .entry_values import amount_of_text, amount_text
+from .entry_values import amount_of_text, amount_text, require_digest
 
-__all__ = ["KINDS", "bytes_of_entry", "entry_of_bytes", "sorted_fields"]
+__all__ = ["GENESIS", "KINDS", "LINK_DOMAIN", "Head", "bytes_of_entry", "entry_of_bytes", "link_hash", "sorted_fields"]
 
+LINK_DOMAIN = b"crowdblend ledger entry 1\n"
+GENESIS = "0" * 64
 Reader = Callable[[Any], Any]
 FORMS = {str: "text field", int: "whole-number field", bool: "true-or-false field", dict: "field of named values"}
 TEXTS: Mapping[object, Reader] = {Decimal: amount_of_text, date: date.fromisoformat}
 ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 KINDS: Mapping[str, type[Entry]] = {member.KIND: member for member in get_args(Entry)}
 """Every kind of entry that this version knows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """Where a ledger's chain ended at some moment.
+
+    Args:
+        ledger_id: which ledger, 64 hexadecimal digits.
+        position: place of the last entry, from 0.
+        hash: its link's hash, which binds all entries before it.
+    """
+
+    ledger_id: str
+    position: int
+    hash: str
+
+    def __post_init__(self) -> None:
+        require_digest(self.ledger_id, "ledger's id")
+        require_digest(self.hash, "head's hash")
+        if type(self.position) is not int or self.position < 0:
+            raise ValueError("a head's position is a whole number from 0")
+
+
+def link_hash(*, previous: str, position: int, body: bytes) -> str:
+    """SHA-256 (hex) that binds an entry's bytes to its place and to all entries before it.
+
+    The parts before the body have fixed lengths, so that no two different links share their input.
+
+    Raises:
+        ValueError: the previous hash is not 32 bytes in hexadecimal.
+    """
+    if len(bytes.fromhex(previous)) != 32:
+        raise ValueError("a link's previous hash must have 32 bytes")
+    return hashlib.sha256(LINK_DOMAIN + bytes.fromhex(previous) + position.to_bytes(8, "big") + body).hexdigest()
 
 
 def sorted_fields(record: Mapping[str, str | int]) -> Fields:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.mechanism import Mechanism
 from ..prices.registry import mechanism_of_record
 from .entry_values import check_field, require_digest, require_name, require_series_name
 
@@ -169,12 +170,17 @@ class SeriesRegistered(ChargeHeader, Record):
         return self.filter_charge if isinstance(self, SeriesRegisteredToFilter) else None
 
     @property
+    def decoded_mechanism(self) -> Mechanism:
+        """The mechanism that its record describes; InputRefused where this version can't read the record."""
+        return mechanism_of_record(dict(self.mechanism))
+
+    @property
     def mixed(self) -> MixedSeries | None:
         """Its parts where its mechanisms differ; None for a series of one mechanism, and where they can't be read."""
         if dict(self.mechanism).get("kind") != MIXED:
             return None
         try:
-            return cast("MixedSeries", mechanism_of_record(dict(self.mechanism)))
+            return cast("MixedSeries", self.decoded_mechanism)
         except InputRefused:
             return None  # which has no price either
 
@@ -257,6 +263,11 @@ class ReleaseCharged(ReleaseHeader, Record):
         Record.__post_init__(self)
         if self.series is None and self.price.releases != 1:
             raise ValueError("a release that pays for itself has the price of one release")
+
+    @property
+    def decoded_mechanism(self) -> Mechanism:
+        """The mechanism that its record describes; InputRefused where this version can't read the record."""
+        return mechanism_of_record(dict(self.mechanism))
 
     @property
     def samples(self) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""What a filter budget pays: how it is accounted, what a charge takes of it, whether that is right, and what fits.
+"""What a filter budget pays: how it is accounted, what a charge takes of it, and whether that is right.
 
 Source: docs/proofs/filter.md. INVARIANT: the order and the share of δ for tails are those of the data set's entry,
 which fixed them before its first charge; nothing here takes them from anywhere else.
@@ -6,16 +6,13 @@ which fixed them before its first charge; nothing here takes them from anywhere 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kernel.mechanism import Mechanism
 from ..prices.registry import filter_rules, mechanism_of_record
-from .entry_codec import sorted_fields
 from .entry_types import (
     Fields,
     FilterAccounting,
@@ -26,7 +23,7 @@ from .entry_types import (
     SeriesRegistered,
     SeriesRegisteredToFilter,
 )
-from .entry_values import Account, differ
+from .entry_values import differ
 
 __all__ = [
     "FilterBudget",
@@ -34,9 +31,6 @@ __all__ = [
     "charge_faults",
     "charged_to",
     "filter_charge",
-    "propose_accounting",
-    "share_of",
-    "what_fits_filter",
 ]
 
 
@@ -66,24 +60,6 @@ class FilterBudget:
         """The terms as the theory takes them; InputRefused where nothing fits by them, ValueError out of range."""
         fixed = {name: getattr(self.accounting, name) for name in ("order", "tail_delta", "tail_each")}
         return filter_rules().FilterTerms(epsilon=self.epsilon, delta=self.delta, **fixed)
-
-
-def propose_accounting(
-    *, epsilon: Decimal, delta: Decimal, expected: Sequence[tuple[Mechanism, int]]
-) -> FilterAccounting:
-    """How a new budget of E and D is accounted, by the mechanisms and numbers of releases that are expected of it.
-
-    Nothing expected is what the planner expects then.
-
-    Raises:
-        InputRefused: with no order and no share of δ they fit, or anything at all.
-    """
-    from ...theory.planning.filter_terms import (  # numerics of a search, for a registration alone
-        EXPECTED,
-        propose_terms,
-    )
-
-    return FilterAccounting.of(propose_terms(epsilon, delta, expected or EXPECTED), rule=filter_rules().RULE)
 
 
 def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
@@ -172,28 +148,3 @@ def charged_to(
         return SeriesRegisteredToFilter.of(entry, filter_charge=taken)
     selection = dict(entry.samples).get("selection")
     return ReleaseChargedToFilter.of(entry, selection_sample_id=selection, filter_charge=taken)
-
-
-def share_of(taken: FilterCharge, accounting: FilterAccounting) -> Decimal:
-    """The share of a filter budget that a charge takes, the larger of divergence and tail, rounded up to 6 digits."""
-    up = Context(prec=6, rounding=ROUND_CEILING)
-    return max(up.divide(taken.divergence, accounting.allowance), up.divide(taken.tail, accounting.tail_delta))
-
-
-def what_fits_filter(
-    account: Account, *, mechanism: Fields, budget: FilterBudget, releases: int, rows_per_person: int
-) -> str:
-    """What to do about a charge that is past a filter budget, in sentences: what is left, and what would fit."""
-    from ...theory.planning.inversion import advice_for_filter  # numerics, for a refusal alone
-
-    def fits(k: int, rate: Decimal) -> bool:
-        changed = sorted_fields(dict(mechanism) | {"k": k, "sampling_rate": str(rate)})
-        try:
-            taken = filter_charge(changed, budget=budget, releases=releases, rows_per_person=rows_per_person)
-        except (ArithmeticError, InputRefused, ValueError):
-            return False
-        return account.charged(epsilon=taken.divergence, delta=taken.tail).within_budget
-
-    left = {"divergence": account.epsilon_left, "tail": account.delta_left}
-    found = mechanism_of_record(dict(mechanism))
-    return advice_for_filter(found, order=budget.accounting.order, **left, fits=fits)

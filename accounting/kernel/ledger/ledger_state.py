@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple, assert_never
 
 from ....mechanisms.kernel.errors import InputRefused
 from ..prices.registry import kind_of_record
-from .chain import GENESIS
 from .charge import Receipt, enforced_unit
+from .entry_codec import GENESIS
 from .entry_types import (
     RECORD,
     BudgetRaised,

@@ -1,17 +1,20 @@
-"""The ledger's rules: what an entry breaks, given the entries before it; the same for who writes and who verifies."""
+"""The ledger's rules: what an entry breaks, given the entries before it; the same for who writes and who verifies.
+
+A violation has its cause, one sentence and its numbers. What a person is told, and what would fit instead, is made of
+these elsewhere, after the writer's transaction has ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from types import UnionType
-from typing import Any
+from typing import Any, Literal, TypeVar
 
-from ....mechanisms.kernel.amounts import amount_shown
-from ....mechanisms.kernel.errors import InputRefused
-from ..prices.registry import kind_of, mechanism_of_record
-from .charge import enforced_unit, price_faults, what_fits
+from ....mechanisms.kernel.errors import AccountantRefused, InputRefused
+from ..prices.registry import kind_of, mechanism_of_record, not_covered
+from .charge import enforced_unit, price_faults
 from .entry_types import (
     RECORD,
     BudgetRaised,
@@ -33,21 +36,64 @@ from .entry_types import (
     TokenAdded,
     TokenRevoked,
 )
-from .entry_values import Account
 from .ledger_state import Dataset, LedgerState, Release, amounts_of, is_exclusive, released_once
-from .series_rules import place_violations, registration_violations
-from .violation import Violation, unknown
 
 __all__ = [
     "RULES",
+    "RuleBroken",
+    "Violation",
+    "all_releases_taken",
     "budget_violations",
+    "known_by_name",
+    "other_specification",
     "rows_violations",
     "survey_fault",
     "unit_violations",
+    "unknown",
+    "unpaid_parts",
     "violations",
 ]
 
-Rule = Callable[[Any, LedgerState], Iterator[Violation]]
+Known = TypeVar("Known")
+Named = Literal["dataset", "series", "release", "token"]
+BY_PRICE = "it is charged by ε and δ to a filter budget, which pays divergences alone"
+UNKNOWN: Mapping[Named, str] = {
+    "dataset": "dataset '{}' is not in the ledger",
+    "series": "series '{}' has not paid for this release: nothing of that name",
+    "release": "release '{}' was never charged",
+    "token": "token {} was never added",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Violation:
+    """A rule that an entry breaks.
+
+    Args:
+        cause: short name of the rule; a refusal by the accountant is recorded under it.
+        fault: what a verification says of a recorded entry, a sentence without its end.
+        where: what it concerns, such as "dataset 'census'".
+        mistake: whether it is the caller's mistake, which isn't recorded, and not a refusal by the accountant.
+        numbers: what a person must be told beside the fault, by name.
+    """
+
+    cause: str
+    fault: str
+    where: str = ""
+    mistake: bool = False
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RuleBroken(AccountantRefused):
+    """An entry would break a rule, so nothing was appended.
+
+    Args:
+        violation: of the weightiest rule that it would break.
+    """
+
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(f"{violation.fault}.", where=violation.where, cause=violation.cause)
+        self.violation = violation
 
 
 def violations(entry: Entry, state: LedgerState) -> Iterator[Violation]:
@@ -65,6 +111,20 @@ def violations(entry: Entry, state: LedgerState) -> Iterator[Violation]:
                 yield from rule(entry, state)
 
 
+def unknown(of: Named, name: str, *, known: Mapping[str, object] | None = None) -> Violation:
+    """Return that the ledger has nothing of a name; `known` are the names that there are."""
+    numbers = {"of": of, "known": sorted(known or ())}
+    fault = UNKNOWN[of].format(name)
+    return Violation(cause="unknown", fault=fault, where=f"{of} '{name}'", mistake=True, numbers=numbers)
+
+
+def known_by_name(of: Named, name: str, known: Mapping[str, Known]) -> Known:
+    """Return what the ledger has under a name; raise `RuleBroken` where it has nothing."""
+    if name not in known:
+        raise RuleBroken(unknown(of, name, known=known))
+    return known[name]
+
+
 def _first(entry: Entry, state: LedgerState) -> Iterator[Violation]:
     if (state.head.position < 0) is not isinstance(entry, LedgerCreated):
         once, never = "a ledger is created once, by its first entry", "the first entry does not create the ledger"
@@ -74,46 +134,29 @@ def _first(entry: Entry, state: LedgerState) -> Iterator[Violation]:
 def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
     where = f"dataset '{entry.dataset}'"
     if entry.dataset in state.datasets:
-        yield Violation(
-            fault=f"{where} is added a second time",
-            what="a data set of this name is in the ledger already.",
-            where=where,
-            remedy="A new delivery of its records keeps the name and the budget; "
-            "a larger budget is `crowdblend dataset raise`.",
-            mistake=True,
-        )
+        yield Violation(cause="dataset-known", fault=f"{where} is added a second time", where=where, mistake=True)
     if isinstance(entry, FilterDatasetAdded):
         from .filter_budget import FilterBudget, accounting_faults  # numerics that an additive data set does without
 
         for fault in accounting_faults(FilterBudget.of(entry)):
-            yield Violation(fault=fault, where=where, mistake=True)
+            yield Violation(cause="filter-terms", fault=fault, where=where, mistake=True)
 
 
 def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
-    known = state.datasets.get(entry.dataset)
-    if known is None:
+    if (known := state.datasets.get(entry.dataset)) is None:
         yield unknown("dataset", entry.dataset)
         return
+    where = f"dataset '{entry.dataset}'"
     if isinstance(known.added, FilterDatasetAdded):
-        yield Violation(
-            fault="a filter budget is raised",
-            what="it has a filter budget, which can't be raised: the proof holds for a budget, an order and a share of "
-            "δ that were fixed before the first release.",
-            where=f"dataset '{entry.dataset}'",
-            remedy="Use what is left of it.",
-            mistake=True,
-        )
+        # The proof of a filter holds for terms that were fixed before the first release.
+        yield Violation(cause="filter-raised", fault="a filter budget is raised", where=where, mistake=True)
         return
-    epsilon, delta = known.account.epsilon_budget, known.account.delta_budget
-    lowered = entry.epsilon < epsilon or entry.delta < delta
-    if lowered or (entry.epsilon, entry.delta) == (epsilon, delta):
-        yield Violation(
-            fault="a budget is lowered" if lowered else "a budget is raised to what it was",
-            what=f"the budget is (ε, δ) = ({epsilon}, {delta}) and can only be raised, not set to "
-            f"({entry.epsilon}, {entry.delta}).",
-            where=f"dataset '{entry.dataset}'",
-            mistake=True,
-        )
+    before, after = (known.account.epsilon_budget, known.account.delta_budget), (entry.epsilon, entry.delta)
+    lowered = after[0] < before[0] or after[1] < before[1]
+    if lowered or after == before:
+        fault = "a budget is lowered" if lowered else "a budget is raised to what it was"
+        numbers = {"before": before, "after": after}
+        yield Violation(cause="budget-not-raised", fault=fault, where=where, mistake=True, numbers=numbers)
 
 
 def _known_dataset(entry: SeriesRegistered | ReleaseCharged | DataAccess, state: LedgerState) -> Iterator[Violation]:
@@ -121,64 +164,17 @@ def _known_dataset(entry: SeriesRegistered | ReleaseCharged | DataAccess, state:
         yield unknown("dataset", entry.dataset)
 
 
-def _of_unit(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    """Find a release whose records were limited for another unit than its data set was registered with."""
-    known = state.datasets.get(entry.dataset)
-    fixed = known and known.added.fixed_unit
-    name = enforced_unit(entry.sampler_layout) or RECORD
-    if fixed and name != fixed.name:
-        yield _other_unit(entry.dataset, asked=name, known=str(fixed), remedy=_unit_remedy(fixed))
-
-
-def _of_price(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    """Find a price that is not the mechanism's."""
-    known = state.datasets.get(entry.dataset)
-    where = f"release '{entry.release_id}'" if isinstance(entry, ReleaseCharged) else f"series '{entry.series}'"
-    for fault in price_faults(
-        mechanism=_priced_mechanism(entry, state),
-        price=entry.price,
-        epsilon_paper=entry.epsilon_paper,
-        rows_per_person=1 if known is None else known.added.rows_per_person,
-    ):
-        yield Violation(cause="price-differs", fault=fault, where=where, remedy="Charge what the mechanism costs.")
-
-
-def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    """Find a charge that its data set's budget doesn't pay; a release of a series was paid for with the series."""
-    known = state.datasets.get(entry.dataset)
-    if known is None or (isinstance(entry, ReleaseCharged) and entry.series is not None):
-        return
-    yield from _of_accounting(entry, known.added)
-    yield from _of_budget(entry.price, entry.of_filter, entry.mechanism, known)
-
-
-def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Fields:
-    """The mechanism that an entry's price is of: for a release of a series with free columns the registered one."""
-    if isinstance(entry, ReleaseCharged) and entry.series is not None:
-        series = state.series.get(entry.series.name)
-        if series is not None and isinstance(series.registered, FreeSeriesRegistered):
-            return series.registered.mechanism
-    return entry.mechanism
-
-
 def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """A release's id and its samples serve once."""
-    where, remedy = f"release '{entry.release_id}'", "Draw a fresh sample: run again with a new release id."
+    where = f"release '{entry.release_id}'"
     if (known := state.releases.get(entry.release_id)) is not None:
-        yield Violation(
-            cause="release-known",
-            fault=f"release id '{entry.release_id}' is charged a second time",
-            what=f"this release id is in the ledger already ({known.stage}).",
-            where=where,
-            remedy="Resume that release, or use another id.",
-        )
+        fault = f"release id '{entry.release_id}' is charged a second time"
+        yield Violation(cause="release-known", fault=fault, where=where, numbers={"stage": known.stage})
     for _, taken in entry.samples:
         if (other := state.samples.get(taken)) is not None:
-            fault = f"its sample was used by release '{other}'"
-            what = f"{fault}, and a sample serves one release."
-            yield Violation(cause="sample-used", fault=fault, what=what, where=where, remedy=remedy)
+            yield Violation(cause="sample-used", fault=f"its sample was used by release '{other}'", where=where)
     for fault in _sample_faults(entry):
-        yield Violation(cause="samples-differ", fault=fault, where=where, remedy=remedy)
+        yield Violation(cause="samples-differ", fault=fault, where=where)
 
 
 def _sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
@@ -190,7 +186,7 @@ def _sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
     together (docs/decisions/0009-releases-without-a-sample.md).
     """
     try:
-        mechanism = mechanism_of_record(dict(charge.mechanism))
+        mechanism = charge.decoded_mechanism
     except InputRefused:
         return ()  # which has no price either, and that is said
     needed = kind_of(mechanism).samples(mechanism)
@@ -212,13 +208,7 @@ def _of_population(entry: SeriesRegistered | ReleaseCharged, state: LedgerState)
 def _of_survey(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Violation]:
     """A price holds for the population as it was registered."""
     if (fault := survey_fault(mechanism, dataset.survey_rate)) is not None:
-        yield Violation(
-            cause="survey-differs",
-            fault=fault,
-            where=f"dataset '{dataset.dataset}'",
-            remedy="Register the data under a name of their own with `crowdblend dataset add NAME --survey-rate RATE`, "
-            "RATE being the largest; or draw a fresh sample with [sampling].rate.",
-        )
+        yield Violation(cause="survey-differs", fault=fault, where=f"dataset '{dataset.dataset}'")
 
 
 def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
@@ -254,13 +244,18 @@ def rows_violations(known: Dataset, rows_per_person: int) -> Iterator[Violation]
         rows_per_person: the most records of one person that the price was computed for.
     """
     if rows_per_person != (registered := known.added.rows_per_person):
-        yield Violation(
-            cause="rows-per-person",
-            what=f"it was added with at most {_records(registered)} of a person in a delivery, and this price covers "
-            f"{_records(rows_per_person)}.",
-            where=f"dataset '{known.added.dataset}'",
-            remedy=f"Write rows_per_person = {registered} below [data].",
-        )
+        fault = f"its price is for {rows_per_person} records of a person, and its data set's number is {registered}"
+        where, numbers = f"dataset '{known.added.dataset}'", {"asked": rows_per_person, "registered": registered}
+        yield Violation(cause="rows-per-person", fault=fault, where=where, numbers=numbers)
+
+
+def _of_unit(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """Find a release whose records were limited for another unit than its data set was registered with."""
+    known = state.datasets.get(entry.dataset)
+    fixed = known and known.added.fixed_unit
+    name = enforced_unit(entry.sampler_layout) or RECORD
+    if fixed and name != fixed.name:
+        yield _other_unit(entry.dataset, asked=name, known=str(fixed), fixed=fixed)
 
 
 def unit_violations(name: str, unit: DatasetUnit, state: LedgerState) -> Iterator[Violation]:
@@ -280,37 +275,48 @@ def unit_violations(name: str, unit: DatasetUnit, state: LedgerState) -> Iterato
         return
     if (fixed := dataset.added.fixed_unit) is not None:
         if unit != fixed:
-            yield _other_unit(name, asked=str(unit), known=str(fixed), remedy=_unit_remedy(fixed))
+            yield _other_unit(name, asked=str(unit), known=str(fixed), fixed=fixed)
         return
     released = {state.releases[release_id].unit for release_id in dataset.standing}
     if released - {unit.name}:
-        known = " and ".join(sorted(released))
-        remedy = (
-            "Register the records under another name with `crowdblend dataset add NAME --unit UNIT`, and at most what "
-            "is left of this budget: what both spend adds up."
-        )
-        yield _other_unit(name, asked=unit.name, known=known, remedy=remedy)
+        yield _other_unit(name, asked=unit.name, known=" and ".join(sorted(released)), fixed=None)
 
 
-def _other_unit(dataset: str, *, asked: str, known: str, remedy: str) -> Violation:
-    return Violation(
-        cause="unit-differs",
-        fault=f"its unit is '{asked}', and that of dataset '{dataset}' is '{known}'",
-        what=f"the unit of all its releases is '{known}', and of this one it would be '{asked}': a budget covers no "
-        "unit if its releases have different ones.",
-        where=f"dataset '{dataset}'",
-        remedy=remedy,
-    )
+def _other_unit(dataset: str, *, asked: str, known: str, fixed: DatasetUnit | None) -> Violation:
+    fault, where = f"its unit is '{asked}', and that of dataset '{dataset}' is '{known}'", f"dataset '{dataset}'"
+    numbers = {"asked": asked, "known": known, "fixed": fixed}
+    return Violation(cause="unit-differs", fault=fault, where=where, numbers=numbers)
 
 
-def _unit_remedy(fixed: DatasetUnit) -> str:
-    """Return what makes a specification one of a data set's unit."""
-    if fixed.column is not None:
-        return f'Write {fixed.name} = "{fixed.column}" below [data].'
-    return (
-        "Leave person and household out of [data]. To limit records by a column, register them under another name with "
-        "`crowdblend dataset add NAME --unit person:COLUMN`; what both spend adds up."
-    )
+def _of_price(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """Find a price that is not the mechanism's."""
+    known = state.datasets.get(entry.dataset)
+    where = f"release '{entry.release_id}'" if isinstance(entry, ReleaseCharged) else f"series '{entry.series}'"
+    for fault in price_faults(
+        mechanism=_priced_mechanism(entry, state),
+        price=entry.price,
+        epsilon_paper=entry.epsilon_paper,
+        rows_per_person=1 if known is None else known.added.rows_per_person,
+    ):
+        yield Violation(cause="price-differs", fault=fault, where=where)
+
+
+def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Fields:
+    """The mechanism that an entry's price is of: for a release of a series with free columns the registered one."""
+    if isinstance(entry, ReleaseCharged) and entry.series is not None:
+        series = state.series.get(entry.series.name)
+        if series is not None and isinstance(series.registered, FreeSeriesRegistered):
+            return series.registered.mechanism
+    return entry.mechanism
+
+
+def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """Find a charge that its data set's budget doesn't pay; a release of a series was paid for with the series."""
+    known = state.datasets.get(entry.dataset)
+    if known is None or (isinstance(entry, ReleaseCharged) and entry.series is not None):
+        return
+    yield from _of_accounting(entry, known.added)
+    yield from _of_budget(entry.price, entry.of_filter, entry.mechanism, known)
 
 
 def budget_violations(
@@ -344,123 +350,151 @@ def _taken(mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded) 
         why = error.what
     except (ArithmeticError, ValueError) as error:
         why = f"{error}."
-    return Violation(
-        cause="no-divergence",
-        fault=BY_PRICE,
-        what=f"it has a filter budget, which can't pay for {dict(mechanism).get('kind')}: {why}",
-        where=f"dataset '{dataset.dataset}'",
-        remedy="Use another mechanism, or a data set whose prices are added up.",
-    )
-
-
-BY_PRICE = "it is charged by ε and δ to a filter budget, which pays divergences alone"
+    numbers = {"kind": dict(mechanism).get("kind"), "why": why}
+    return Violation(cause="no-divergence", fault=BY_PRICE, where=f"dataset '{dataset.dataset}'", numbers=numbers)
 
 
 def _of_accounting(entry: SeriesRegistered | ReleaseCharged, dataset: DatasetAdded) -> Iterator[Violation]:
     """A filter budget pays divergences of its own order, computed from the mechanism; an additive one ε and δ."""
-    taken, where = entry.of_filter, f"dataset '{dataset.dataset}'"
+    taken, where, cause = entry.of_filter, f"dataset '{dataset.dataset}'", "accounting-differs"
     if not isinstance(dataset, FilterDatasetAdded):
         if taken is not None:
             fault = "it takes a divergence of a budget that adds up ε and δ"
-            yield Violation(cause="accounting-differs", fault=fault, where=where)
-        return
-    if isinstance(entry, FreeSeriesRegistered):
-        yield Violation(
-            cause="accounting-differs",
-            fault=BY_PRICE,
-            what="it has a filter budget, which pays for no series with free columns: there each release may have "
-            "columns of its own without one.",
-            where=where,
-            remedy="Run each release for itself, or leave --free-columns out.",
-        )
-        return
-    if taken is None:
+            yield Violation(cause=cause, fault=fault, where=where)
+    elif isinstance(entry, FreeSeriesRegistered):
+        # Each release of it may have columns without a divergence of their own.
+        yield Violation(cause=cause, fault=BY_PRICE, where=where, numbers={"free_columns": True})
+    elif taken is None:
         due = _taken(entry.mechanism, entry.price, dataset)
-        plain = Violation(cause="accounting-differs", fault=BY_PRICE, where=where)
-        yield due if isinstance(due, Violation) else plain
-        return
-    from .filter_budget import FilterBudget, charge_faults  # numerics that an additive data set does without
+        yield due if isinstance(due, Violation) else Violation(cause=cause, fault=BY_PRICE, where=where)
+    else:
+        from .filter_budget import FilterBudget, charge_faults  # numerics that an additive data set does without
 
-    terms = {"releases": entry.price.releases, "rows_per_person": dataset.rows_per_person}
-    for fault in charge_faults(entry.mechanism, taken, budget=FilterBudget.of(dataset), **terms):
-        remedy = "Charge what the mechanism takes."
-        yield Violation(cause="divergence-differs", fault=fault, where=where, remedy=remedy)
+        terms = {"releases": entry.price.releases, "rows_per_person": dataset.rows_per_person}
+        for fault in charge_faults(entry.mechanism, taken, budget=FilterBudget.of(dataset), **terms):
+            yield Violation(cause="divergence-differs", fault=fault, where=where)
 
 
 def _of_budget(
     price: ChargedPrice, taken: FilterCharge | None, mechanism: Fields, known: Dataset
 ) -> Iterator[Violation]:
     """A budget pays for prices of its own relation, once where that is all that is proved, and as far as it goes."""
-    dataset, account, where = known.added, known.account, f"dataset '{known.added.dataset}'"
+    dataset, where = known.added, f"dataset '{known.added.dataset}'"
     if price.relation != dataset.relation:
-        yield Violation(
-            cause="relation-mismatch",
-            fault="the price and the budget hold for different neighbouring relations",
-            what=f"this price holds for the neighbouring relation {price.relation}, the budget's is "
-            f"{dataset.relation}.",
-            where=where,
-            remedy="Use a mechanism that is priced for the budget's relation.",
-        )
+        fault = "the price and the budget hold for different neighbouring relations"
+        numbers = {"price": price.relation, "budget": dataset.relation}
+        yield Violation(cause="relation-mismatch", fault=fault, where=where, numbers=numbers)
     if dataset.survey_rate is not None and price.releases > 1:
-        yield Violation(
-            cause="survey-released",
-            fault=f"{where} is itself a sample and has a series",
-            what="it is itself a sample and can be released once, so it can have no series.",
-            where=where,
-            remedy="Release it once, without a series.",
-        )
+        yield Violation(cause="survey-released", fault=f"{where} is itself a sample and has a series", where=where)
     # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
     # it. So any one release tells, at a cost that does not grow with the ledger.
     others = known.standing if released_once(dataset, mechanism) else known.exclusive
     if (other := next(iter(others), None)) is not None:
-        yield _beside(mechanism, dataset=dataset, other=other)
+        cause, fault = "survey-released", f"{where} is itself a sample and is released a second time"
+        if dataset.survey_rate is None:
+            cause = "counts-not-alone"
+            fault = f"a price of {where} holds for outcome counts alone, and something else is released"
+        beside: dict[str, object] = {"other": other, "exclusive": is_exclusive(mechanism)}
+        yield Violation(cause=cause, fault=fault, where=where, numbers=beside)
     epsilon, delta = amounts_of(price, taken)
-    if not (after := account.charged(epsilon=epsilon, delta=delta)).within_budget:
-        asked = "this release" if price.releases == 1 else f"this series of {price.releases} releases"
-        symbols = ("ε", "δ") if taken is None else (f"the divergence of order {taken.order:f}", "the tails")
-        yield Violation(
-            cause="over-budget",
-            fault=f"the budget of {where} is exceeded",
-            what=f"{asked} would bring {_excess(account, after, symbols=symbols)}.",
-            where=where,
-            remedy=lambda: _what_fits(account, price, mechanism=mechanism, dataset=dataset),
-        )
+    if not (after := known.account.charged(epsilon=epsilon, delta=delta)).within_budget:
+        accounts = {"before": known.account, "after": after}
+        charged = {"price": price, "taken": taken, "mechanism": mechanism, "dataset": dataset}
+        fault = f"the budget of {where} is exceeded"
+        yield Violation(cause="over-budget", fault=fault, where=where, numbers={**accounts, **charged})
 
 
-def _what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, dataset: DatasetAdded) -> str:
-    """Return what is left of a budget, and what would fit into that."""
-    claimed = dataset.rows_per_person
-    if not isinstance(dataset, FilterDatasetAdded):
-        return what_fits(account, price, mechanism=mechanism, rows_per_person=claimed)
-    from .filter_budget import FilterBudget, what_fits_filter  # numerics that an additive data set does without
-
-    terms = {"releases": price.releases, "rows_per_person": claimed}
-    return what_fits_filter(account, mechanism=mechanism, budget=FilterBudget.of(dataset), **terms)
+def _of_registration(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
+    """A series is registered once."""
+    if entry.series in state.series:
+        where = f"series '{entry.series}'"
+        yield Violation(cause="series-known", fault=f"{where} is registered a second time", where=where, mistake=True)
 
 
-def _beside(mechanism: Fields, *, dataset: DatasetAdded, other: str) -> Violation:
-    """A release that may not stand beside another one."""
-    where = f"dataset '{dataset.dataset}'"
-    if dataset.survey_rate is not None:
-        return Violation(
-            cause="survey-released",
-            fault=f"{where} is itself a sample and is released a second time",
-            what="it is itself a sample, can be released once, and has been: its sampling was part of that "
-            f"price (release '{other}').",
-            where=where,
-            remedy="Use what was published.",
-        )
-    return Violation(
-        cause="counts-not-alone",
-        fault=f"a price of {where} holds for outcome counts alone, and something else is released",
-        what="the price of outcome counts holds only while nothing else is published of their reports, and this "
-        f"release would stand beside release '{other}'.",
-        where=where,
-        remedy="Use what was published; or, where that was at another price, leave out [privacy] and least_people: the "
-        "reports themselves can be charged."
-        if is_exclusive(mechanism)
-        else "Use what was published.",
-    )
+def _of_place(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
+    """A series pays for releases that are as it was registered, so many as it was priced for."""
+    if (place := entry.series) is None:
+        return
+    known = state.series.get(place.name)
+    if known is None:
+        yield unknown("series", place.name)
+        return
+    series = known.registered
+    if parts := unpaid_parts(entry, series):
+        reason = None
+        fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
+        if parts == ("mechanism",) and isinstance(series, FreeSeriesRegistered):
+            reason = _uncovered(entry.mechanism, series, place.number)
+            fault = f"{fault}: {reason}"
+        yield _series_changed(series, fault=fault, parts=parts, reason=reason, number=place.number)
+    if place.number > (paid := series.price.releases):
+        fault = f"series '{place.name}' has paid for {paid} releases, and this is one more"
+        yield all_releases_taken(series, number=place.number, fault=fault)
+    if place.number in known.held:
+        fault = f"release '{known.holders[place.number][-1]}' has this place in series '{place.name}'"
+        yield all_releases_taken(series, number=place.number, fault=fault)
+
+
+def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[str, ...]:
+    """In what a release differs from the series that is to pay for it; nothing where it is one of its releases."""
+    place, free = charge.series, isinstance(registered, FreeSeriesRegistered)
+    differences = {
+        "data set": charge.dataset != registered.dataset,
+        "mechanism": _uncovered(charge.mechanism, registered, None if place is None else place.number) is not None,
+        "generalization map": not free and charge.map_digest != registered.map_digest,
+        "price": charge.price != registered.price,
+        "specification": place is None or place.spec_digest != registered.spec_digest,
+    }
+    return tuple(part for part, differs in differences.items() if differs)
+
+
+def _uncovered(mechanism: Fields, registered: SeriesRegistered, number: int | None) -> str | None:
+    """Why a series' price doesn't hold for a mechanism, in words; None where it does."""
+    if mechanism == registered.mechanism:
+        return None
+    if not isinstance(registered, FreeSeriesRegistered):
+        return "another mechanism"
+    try:
+        run, priced = (mechanism_of_record(dict(record)) for record in (mechanism, registered.mechanism))
+        return not_covered(run, priced, number=number or 1)
+    except (InputRefused, ValueError):
+        return "another mechanism"
+
+
+def other_specification(
+    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields, number: int
+) -> Violation | None:
+    """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
+
+    Args:
+        registered: the series.
+        dataset: the data set that would be released.
+        spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
+        mechanism: record of what would be run. A series without free columns has it in its digest.
+        number: of a place of the part that it is of.
+    """
+    fault = f"series '{registered.series}' has not paid for this release"
+    if (dataset, spec_digest) != (registered.dataset, registered.spec_digest):
+        return _series_changed(registered, fault=fault, parts=("specification",), reason=None, number=number)
+    if (reason := _uncovered(mechanism, registered, number)) is None:
+        return None
+    return _series_changed(registered, fault=fault, parts=("mechanism",), reason=reason, number=number)
+
+
+def _series_changed(
+    series: SeriesRegistered, *, fault: str, parts: tuple[str, ...], reason: str | None, number: int
+) -> Violation:
+    """Return that a series' price holds for other releases; `reason` is why not for a mechanism that may differ."""
+    numbers = {"series": series, "parts": parts, "reason": reason, "number": number}
+    return Violation(cause="series-changed", fault=fault, where=f"series '{series.series}'", numbers=numbers)
+
+
+def all_releases_taken(
+    series: SeriesRegistered, *, number: int, fault: str = "all its releases are taken"
+) -> Violation:
+    """What speaks against one more release of a series, or of the part that a number is of, that has no free place."""
+    numbers = {"series": series, "number": number}
+    return Violation(cause="series-finished", fault=fault, where=f"series '{series.series}'", numbers=numbers)
 
 
 def _of_step(entry: ReleaseReading | ReleasePublished | ReleaseAbandoned, state: LedgerState) -> Iterator[Violation]:
@@ -470,32 +504,30 @@ def _of_step(entry: ReleaseReading | ReleasePublished | ReleaseAbandoned, state:
         yield unknown("release", name)
         return
     if not release.open:
-        yield _misstep(release, fault=f"release '{name}' was closed before")
+        yield _other_stage(release, fault=f"release '{name}' was closed before")
     read = release.stage != "charged" and not release.refunded
     match entry:
         case ReleaseReading() if read:
-            yield _misstep(release, fault=f"release '{name}' begins to read a second time")
+            yield _other_stage(release, fault=f"release '{name}' begins to read a second time")
         case ReleasePublished() if not read:
-            yield _misstep(release, fault=f"release '{name}' is published without reading")
+            yield _other_stage(release, fault=f"release '{name}' is published without reading")
         case ReleaseAbandoned(refunded=refunded) if refunded is read:
             fault = "a cost is given back exactly where nothing was read, and here it is not so"
-            yield _misstep(release, fault=fault)
+            yield _other_stage(release, fault=fault)
         case _:
             pass
 
 
-def _misstep(release: Release, *, fault: str) -> Violation:
+def _other_stage(release: Release, *, fault: str) -> Violation:
     """A step that a release's stage does not allow."""
-    what, remedy = f"this release is {release.stage} and can't change any more.", "Use another release id."
-    if release.stage == "charged":
-        what, remedy = "nothing was read for this release, so nothing can be published.", ""
-    return Violation(fault=fault, what=what, where=f"release '{release.release_id}'", remedy=remedy)
+    where = f"release '{release.release_id}'"
+    return Violation(cause="stage", fault=fault, where=where, numbers={"stage": release.stage})
 
 
 def _of_new_token(entry: TokenAdded, state: LedgerState) -> Iterator[Violation]:
     if entry.token_id in state.tokens:
-        fault, remedy = f"token {entry.token_id} is added a second time", "Add it again: another id is drawn."
-        yield Violation(fault=fault, where=f"token '{entry.token_id}'", remedy=remedy, mistake=True)
+        fault, where = f"token {entry.token_id} is added a second time", f"token '{entry.token_id}'"
+        yield Violation(cause="token-known", fault=fault, where=where, mistake=True)
 
 
 def _of_revocation(entry: TokenRevoked, state: LedgerState) -> Iterator[Violation]:
@@ -503,32 +535,18 @@ def _of_revocation(entry: TokenRevoked, state: LedgerState) -> Iterator[Violatio
     if known is None:
         yield unknown("token", entry.token_id)
     elif known.revoked is not None:
-        yield replace(unknown("token", entry.token_id), fault=f"token {entry.token_id} is revoked a second time")
+        fault, where = f"token {entry.token_id} is revoked a second time", f"token '{entry.token_id}'"
+        yield Violation(cause="unknown", fault=fault, where=where, mistake=True, numbers={"of": "token", "known": []})
 
 
-def _records(count: int) -> str:
-    return "one record" if count == 1 else f"{count} records"
-
-
-def _excess(before: Account, after: Account, *, symbols: tuple[str, str]) -> str:
-    sums = (
-        (symbols[0], before.epsilon_spent, after.epsilon_spent, after.epsilon_budget),
-        (symbols[1], before.delta_spent, after.delta_spent, after.delta_budget),
-    )
-    return " and ".join(
-        f"{symbol} from {amount_shown(old)} to {amount_shown(new)}, past the budget {amount_shown(budget)}"
-        for symbol, old, new, budget in sums
-        if new > budget
-    )
-
-
+Rule = Callable[[Any, LedgerState], Iterator[Violation]]
 RULES: dict[type | UnionType, tuple[Rule, ...]] = {
     object: (_first,),
     DatasetAdded: (_of_dataset,),
     BudgetRaised: (_of_raise,),
     DataAccess: (_known_dataset,),
-    SeriesRegistered: (_known_dataset, registration_violations, _of_population, _of_price, _of_payment),
-    ReleaseCharged: (_known_dataset, _of_release, _of_population, _of_unit, place_violations, _of_price, _of_payment),
+    SeriesRegistered: (_known_dataset, _of_registration, _of_population, _of_price, _of_payment),
+    ReleaseCharged: (_known_dataset, _of_release, _of_population, _of_unit, _of_place, _of_price, _of_payment),
     ReleaseReading | ReleasePublished | ReleaseAbandoned: (_of_step,),
     TokenAdded: (_of_new_token,),
     TokenRevoked: (_of_revocation,),

@@ -17,14 +17,12 @@ from sqlalchemy import Connection, Row, insert, select, update
 from ....mechanisms.kernel.errors import ReleaseFailed
 from ..keys.anchor import AnchoredHead, Anchoring
 from ..keys.signing import PublicKey, SigningKey
-from .chain import GENESIS, LINK_DOMAIN, Head, link_hash
-from .database import Store
-from .entry_codec import bytes_of_entry, entry_of_bytes
+from .database import UNIQUE_OF_CHARGE, Store, entry, snapshot
+from .entry_codec import GENESIS, LINK_DOMAIN, Head, bytes_of_entry, entry_of_bytes, link_hash
 from .entry_types import Entry, LedgerCreated, ReleaseCharged, ReleasePublished
 from .ledger_state import LedgerState, Place, Release
-from .lookup import ReleaseState
+from .rules import RuleBroken, violations
 from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state
-from .tables import UNIQUE_OF_CHARGE, as_stored, entry, snapshot
 
 __all__ = [
     "ENTRY_COLUMNS",
@@ -67,31 +65,21 @@ class Look:
         """Where the chain ends."""
         return head_in(self.state)
 
-    def releases(self, releases: Iterable[Release]) -> tuple[ReleaseState, ...]:
-        """Return releases with what their entries say; each entry is held against the state's hash of it.
+    def charge_of(self, release: Release) -> ReleaseCharged:
+        """Return the entry of a release's charge; `ForgedState` where it is missing, or another one."""
+        charge = self.entries({release.position: release.link})[release.position]
+        if not isinstance(charge, ReleaseCharged):
+            raise ForgedState(f"the charge of release '{release.release_id}' is not what the snapshot says")
+        return charge
 
-        Raises:
-            ForgedState: an entry is missing or changed.
-        """
-        known = tuple(releases)
-        published = {one.closed or 0: one.closing or "" for one in known if one.stage == "published"}
-        entries = self.entries({one.position: one.link for one in known} | published)
-        return tuple(self._release(one, entries) for one in known)
-
-    def _release(self, known: Release, entries: dict[int, Entry]) -> ReleaseState:
-        charge, end = entries.get(known.position), entries.get(known.closed or 0)
-        if not isinstance(charge, ReleaseCharged) or (known.stage == "published") is not isinstance(
-            end, ReleasePublished
-        ):
-            raise ForgedState(f"the entries of release '{known.release_id}' are not what the snapshot says")
-        return ReleaseState(
-            release_id=known.release_id,
-            stage=known.stage,
-            refunded=known.refunded,
-            charge=charge,
-            receipt=known.receipt(self.state.ledger_id),
-            output_hashes=end.output_hashes if isinstance(end, ReleasePublished) else (),
-        )
+    def publication_of(self, release: Release) -> ReleasePublished | None:
+        """Return the entry of a release's publication, None where it isn't published; `ForgedState` as `charge_of`."""
+        if release.stage != "published" or release.closed is None:
+            return None
+        end = self.entries({release.closed: release.closing or ""})[release.closed]
+        if not isinstance(end, ReleasePublished):
+            raise ForgedState(f"the publication of release '{release.release_id}' is not what the snapshot says")
+        return end
 
     def entries(self, links: dict[int, str]) -> dict[int, Entry]:
         """Return entries by their places.
@@ -103,7 +91,7 @@ class Look:
             ForgedState: one is missing or changed.
         """
         found: dict[int, Entry] = {}
-        columns = [as_stored(entry.c[name]) for name in ("position", "previous", "body")]
+        columns = [entry.c[name] for name in ("position", "previous", "body")]
         places = sorted(links)
         for begin in range(0, len(places), MOST_PLACES):
             some = entry.c.position.in_(places[begin : begin + MOST_PLACES])
@@ -131,11 +119,17 @@ class Write(Look):
     begun: Place
 
     def append(self, recorded: Entry) -> Place:
-        """Append an entry; whether the rules allow it isn't asked here.
+        """Append an entry that breaks no rule.
 
         Raises:
+            RuleBroken: it would break one.
             ForgedState: an entry before it, or what a charge took for itself alone, was changed past this software.
         """
+        for violation in violations(recorded, self.state):
+            raise RuleBroken(violation)
+        return self._append(recorded)
+
+    def _append(self, recorded: Entry) -> Place:
         if self.state.head == self.begun:
             require_sound_entries(self.connection, self.state)
         position, previous = self.state.head.position + 1, self.state.head.hash
@@ -166,7 +160,7 @@ def last_place(connection: Connection) -> Place:
     Raises:
         ForgedState: the entry is damaged.
     """
-    columns = (as_stored(entry.c.position), as_stored(entry.c.hash))
+    columns = (entry.c.position, entry.c.hash)
     last = connection.execute(select(*columns).order_by(entry.c.position.desc()).limit(1)).one_or_none()
     if last is None:
         return Place(position=-1, hash=GENESIS)
@@ -181,7 +175,7 @@ def ledger_id_of(connection: Connection) -> str:
     Raises:
         ReleaseFailed: the entry is not what it must be.
     """
-    body = connection.execute(select(as_stored(entry.c.body)).where(entry.c.position == 0)).scalar()
+    body = connection.execute(select(entry.c.body).where(entry.c.position == 0)).scalar()
     with suppress(ValueError):
         first = entry_of_bytes((body if isinstance(body, str) else "").encode("ascii"))
         if isinstance(first, LedgerCreated):
@@ -207,7 +201,7 @@ def require_continued(
     """
     found = None
     if last is not None:
-        at_place = select(as_stored(entry.c.hash)).where(entry.c.position == last.head.position)
+        at_place = select(entry.c.hash).where(entry.c.position == last.head.position)
         found = connection.execute(at_place).scalar()
     anchoring.require_continued(head, last, found=found)
     anchoring.require_own(head, signer)
@@ -220,7 +214,7 @@ def stored_state(connection: Connection) -> tuple[LedgerState, PublicKey]:
         ForgedState: no signature holds over the last entry and the snapshot.
         NewerLedger: the ledger has entries of kinds that this version doesn't know.
     """
-    columns = [as_stored(snapshot.c[name]) for name in ("slot", "statement", "state")]
+    columns = [snapshot.c[name] for name in ("slot", "statement", "state")]
     rows = connection.execute(select(*columns).limit(2)).all()
     slot, statement, content = rows[0] if len(rows) == 1 else (None, None, None)
     return signed_state(statement if slot == 0 else None, content, last=last_place(connection))
@@ -276,7 +270,7 @@ def _first_difference(places: range, found: Iterable[object], right: Iterable[ob
 
 def stored_rows(connection: Connection, columns: tuple[str, ...]) -> Iterator[Sequence[Row[Any]]]:
     """Give all entries' cells in the order of their places, whatever is in them, some hundreds of rows at a time."""
-    chain = select(*(as_stored(entry.c[name]) for name in columns)).order_by(entry.c.position)
+    chain = select(*(entry.c[name] for name in columns)).order_by(entry.c.position)
     with connection.execute(chain, execution_options={"stream_results": True}) as rows:
         yield from rows.partitions(ROWS_AT_ONCE)
 

@@ -16,19 +16,16 @@ __all__ = [
     "LARGEST_GROUP",
     "check_parameters",
     "delta_exact",
-    "epsilon_exact",
     "epsilon_of_log_delta",
     "farthest_epsilon",
     "least_log_delta",
     "log_adding",
-    "log_adding_within",
     "log_profile",
     "log_removing",
-    "log_removing_within",
 ]
 
 LARGEST_GROUP = 2.0**50
-_MARGIN = 16.0 * ULP
+MARGIN = 16.0 * ULP
 _BLOCK = 1_048_576
 _DECAY = 40.0
 
@@ -50,13 +47,13 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
         Shape (n,); each at least the true logarithm, above it by rounding only (about 1e-10 for k up to a thousand).
     """
     # INVARIANT: γ is rounded down; the supremum falls with it.
-    gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - _MARGIN)
-    n, theta = _groups_of_adding(k, gamma)
-    log_weight = _log_weighted_sum(
+    gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - MARGIN)
+    n, theta = groups_of_adding(k, gamma)
+    log_weight = log_weighted_sum(
         theta=theta, top=n - k, bottom=np.full_like(n, k + 1.0), odds=sampling_rate / (1.0 - sampling_rate)
     )
     log_first, error = log_binomial_pmf(np.full_like(n, float(k)), n, sampling_rate)
-    return np.asarray(log_first + error + log_weight - np.log(n * (1.0 - gamma)) + _MARGIN, dtype=np.float64)
+    return np.asarray(log_first + error + log_weight - np.log(n * (1.0 - gamma)) + MARGIN, dtype=np.float64)
 
 
 def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
@@ -71,97 +68,19 @@ def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
     with np.errstate(over="ignore"):
         growth = np.expm1(epsilons) * (1.0 - sampling_rate)
     # INVARIANT: η is rounded up (the supremum grows with η), also where its group would be beyond counting.
-    eta = sampling_rate - growth + _MARGIN * sampling_rate
+    eta = sampling_rate - growth + MARGIN * sampling_rate
     positive = eta > 0.0
     result = np.full(epsilons.shape, -np.inf)
-    n, theta = _groups_of_removing(k, np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP))
-    log_weight = _log_weighted_sum(
+    n, theta = groups_of_removing(k, np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP))
+    log_weight = log_weighted_sum(
         theta=theta, top=np.full_like(n, k - 1.0), bottom=n - k + 2.0, odds=(1.0 - sampling_rate) / sampling_rate
     )
     log_first, error = log_binomial_pmf(np.full_like(n, k - 1.0), n, sampling_rate)
-    result[positive] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + _MARGIN
+    result[positive] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + MARGIN
     return result
 
 
-def log_adding_within(*, k: int, sampling_rate: float, epsilons: Array, first: Array, last: Array) -> Array:
-    """As `log_adding`, with the supremum over the sizes first ≤ n ≤ last of a group alone, for many such ranges.
-
-    The divergence rises up to the n that is decisive without the range, and from there is at most that without
-    suppression, which falls (docs/proofs/exact-profile.md, Lemma 3). So that n, or the end of the range next to it, is
-    evaluated.
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, with (k−1)/β below `LARGEST_GROUP`.
-        epsilons: ε of at least 0, shape (e,).
-        first: whole numbers of at least 1 and at most `LARGEST_GROUP`, shape (r,).
-        last: whole numbers of at least `first`, or infinity, shape (r,).
-
-    Returns:
-        Shape (r, e); −∞ where the divergence is 0.
-    """
-    gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - _MARGIN)
-    decisive, _ = _groups_of_adding(k, gamma)
-    sizes = np.clip(decisive, first[:, None], last[:, None])
-    product = gamma * sizes
-    # INVARIANT: a count that may exceed γn is not left out; one that doesn't counts as if it did by a rounding.
-    least = np.maximum(np.floor(product * (1.0 - _MARGIN)) + 1.0, float(k))
-    theta = np.maximum(least - product, 0.0) + _MARGIN * sizes
-    result = np.full(sizes.shape, -np.inf)
-    some = least <= sizes
-    n, j = sizes[some], least[some]
-    log_weight = _log_weighted_sum(
-        theta=theta[some], top=n - j, bottom=j + 1.0, odds=sampling_rate / (1.0 - sampling_rate)
-    )
-    log_first, error = log_binomial_pmf(j, n, sampling_rate)
-    kept = np.broadcast_to(1.0 - gamma, sizes.shape)[some]
-    result[some] = log_first + error + log_weight - np.log(n * kept) + _MARGIN
-    return result
-
-
-def log_removing_within(*, k: int, sampling_rate: float, epsilons: Array, first: Array, last: Array) -> Array:
-    """As `log_removing`, with the supremum over ranges of sizes as in `log_adding_within` (Lemma 4).
-
-    Beyond a range that ends before the decisive n, Pr[Bin(n−1, β) < k] − e^ε·Pr[Bin(n, β) < k] is the difference of
-    two sums, with an absolute error.
-    """
-    with np.errstate(over="ignore"):
-        growth = np.expm1(epsilons) * (1.0 - sampling_rate)
-    eta = sampling_rate - growth + _MARGIN * sampling_rate
-    result = np.full((first.size, epsilons.size), -np.inf)
-    positive = np.flatnonzero(eta > 0.0)
-    eta = np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP)
-    decisive, _ = _groups_of_removing(k, eta)
-    sizes = np.clip(decisive, first[:, None], last[:, None])
-    found = np.full(sizes.shape, -np.inf)
-    whole = sizes >= decisive
-    product = eta * sizes
-    most = np.floor(product * (1.0 + _MARGIN))
-    theta = np.maximum(product - most, 0.0) + _MARGIN * sizes
-    n, j = sizes[whole], most[whole]
-    log_weight = _log_weighted_sum(
-        theta=theta[whole], top=j, bottom=n - j + 1.0, odds=(1.0 - sampling_rate) / sampling_rate
-    )
-    log_first, error = log_binomial_pmf(j, n, sampling_rate)
-    found[whole] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + _MARGIN
-    for row in np.flatnonzero(~whole.all(axis=1)):
-        found[row] = np.where(whole[row], found[row], _log_unlikelier(k, sampling_rate, eta, float(last[row])))
-    result[:, positive] = found
-    return result
-
-
-def _log_unlikelier(k: int, sampling_rate: float, eta: Array, n: float) -> Array:
-    """Upper bounds on ln max(0, Pr[Bin(n−1, β) < k] − e^ε·Pr[Bin(n, β) < k]), by η; −∞ where it is 0."""
-    counts = np.arange(min(k - 1.0, n) + 1.0)
-    logs, errors = log_binomial_pmf(counts, np.full_like(counts, n), sampling_rate)
-    masses = np.exp(logs)
-    error = float(errors.max()) + (counts.size + 16.0) * ULP
-    reached = eta * n * float(masses.sum()) * (1.0 + error) - float(masses @ counts) * (1.0 - error)
-    with np.errstate(divide="ignore"):
-        return np.log(np.maximum(reached, 0.0)) - math.log(n) - math.log1p(-sampling_rate) + _MARGIN
-
-
-def _groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
+def groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
     """The first n ≥ k with γn ≥ k − 1, and θ = k − γn, in whole numbers, and rounded to the nearest double."""
     n, theta = np.empty_like(gamma), np.empty_like(gamma)
     for place, factor in enumerate(gamma.tolist()):
@@ -171,7 +90,7 @@ def _groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
     return n, theta
 
 
-def _groups_of_removing(k: int, eta: Array) -> tuple[Array, Array]:
+def groups_of_removing(k: int, eta: Array) -> tuple[Array, Array]:
     """The first n ≥ 1 with ηn ≥ k − 1, and θ = ηn − (k − 1), likewise."""
     n, theta = np.empty_like(eta), np.empty_like(eta)
     for place, factor in enumerate(eta.tolist()):
@@ -185,7 +104,7 @@ def _quotient_up(over: int, under: int) -> int:
     return -(-over // under)
 
 
-def _log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -> Array:
+def log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -> Array:
     """Upper bounds on ln Σ_{i≥0} (θ + i)·Π_{l<i} r_l with r_l = odds·(top − l)/(bottom + l), 0 beyond l = top.
 
     The ratios fall with l and r_0 < 1; what is cut off after the m-th term is replaced by its geometric bound.
@@ -303,17 +222,6 @@ def least_log_delta(*, k: int, sampling_rate: float) -> float:
 def farthest_epsilon(*, k: int, sampling_rate: float) -> float:
     """An ε > 0 beyond which the decisive group has k records, and δ(ε) = β^k is constant."""
     return max(math.log(k) + math.log1p(-sampling_rate), -math.log1p(-sampling_rate)) + 1e-6
-
-
-def epsilon_exact(*, k: int, sampling_rate: float, delta: float) -> float | None:
-    """The least ε ≥ 0 with δ(ε) ≤ δ, rounded outward; None where no finite ε has it (δ below β^k).
-
-    Raises:
-        ValueError: parameters that `check_parameters` refuses, or δ outside (0, 1).
-    """
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
-    return epsilon_of_log_delta(k=k, sampling_rate=sampling_rate, log_delta=math.log(delta) * (1.0 + 4.0 * ULP))
 
 
 def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> float | None:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ...kernel.prices.arithmetic import ULP, float_up, multiply_up
-from ...kernel.prices.privacy_profile import log_adding_within, log_removing_within
 from .amplification import Concentrated, Guarantee
 from .bounded_range import BoundedRange, range_divergence
 from .composed import FilterPart, curves_of_release, deltas_up, mirrored
 from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
+from .profile_of_sizes import log_adding_within, log_removing_within
 from .series_game import blocks_of_sizes
 
 __all__ = ["step_divergence"]

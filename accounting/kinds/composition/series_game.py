@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ...kernel.prices.arithmetic import ULP, float_up
-from ...kernel.prices.privacy_profile import log_adding_within, log_removing_within
 from .bounded_range import BoundedRange, range_log_delta
 from .composed import (
     LossCurves,
@@ -24,6 +23,7 @@ from .composed import (
     measures_of,
 )
 from .loss_distribution import LossDistribution, delta_at, power
+from .profile_of_sizes import log_adding_within, log_removing_within
 
 __all__ = [
     "MOST_RELEASES",

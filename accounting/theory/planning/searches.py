@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from ...kernel.prices.arithmetic import ULP
+from ...kernel.prices.privacy_profile import epsilon_of_log_delta
+
 __all__ = [
+    "epsilon_exact",
     "first_whole",
     "last_real",
 ]
@@ -89,3 +93,14 @@ def _power_share(failing: float, fitting: float, target: float) -> float | None:
     if not (math.isfinite(failing) and 0.0 < fitting < failing and fitting <= target):
         return None
     return math.log(failing / target) / math.log(failing / fitting)
+
+
+def epsilon_exact(*, k: int, sampling_rate: float, delta: float) -> float | None:
+    """The least ε ≥ 0 with δ(ε) ≤ δ, rounded outward; None where no finite ε has it (δ below β^k).
+
+    Raises:
+        ValueError: parameters that `check_parameters` refuses, or δ outside (0, 1).
+    """
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+    return epsilon_of_log_delta(k=k, sampling_rate=sampling_rate, log_delta=math.log(delta) * (1.0 + 4.0 * ULP))

@@ -15,11 +15,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ....accounting.certificate.verify import read_certificate, verify_certificate
+from ....accounting.certificate.verify import certified_mechanism, read_certificate, verify_certificate
 from ....accounting.certificate.write import has_own_rates
 from ....accounting.descriptions.description_registry import description_of
-from ....accounting.kernel.prices.registry import mechanism_of_record
-from ....accounting.ledger.private_store_inspection import known_names_of_source
+from ....accounting.keys.store_upkeep import known_names_of_source
 from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
@@ -422,7 +421,7 @@ def reference_of_release(request: Request, folder: Path) -> ReferencePopulation:
             f"the certificate does not verify: {check.findings[0]}.", where=str(path), not_done=NOT_DONE
         )
     certificate = read_certificate(path)
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = certified_mechanism(certificate)
     reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
     if has_own_rates(certificate["sampler_layout"]):
         reading = WITHOUT_DOCUMENTS

@@ -14,12 +14,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ....accounting.certificate.verify import read_certificate
+from ....accounting.certificate.verify import certified_mechanism, read_certificate
 from ....accounting.certificate.write import has_own_rates
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.descriptions.kind_description import DeletedRecords
 from ....accounting.kernel.keys.signing import PublicKey
-from ....accounting.kernel.prices.registry import mechanism_of_record
 from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
 from ....mechanisms.hierarchies.build import described_hierarchy
@@ -221,7 +220,7 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
             remedy="Run `crowdblend verify` on it.",
         )
     certificate = read_certificate(path)
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = certified_mechanism(certificate)
     kind = kind_of_mechanism(mechanism)
     own_rates = has_own_rates(certificate["sampler_layout"])
     reading = WITHOUT_DOCUMENTS if own_rates else kind.sheet(mechanism, certificate["published"]["form"])

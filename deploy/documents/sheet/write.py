@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....accounting.kernel.keys.signing import read_public_keys
+from ....accounting.keys.signing_upkeep import read_public_keys
 from ...cli import RELEASE_FOLDER
 from ...commands.output_guard import make_folder_elsewhere, require_elsewhere, write_new
 from ..rendering import page, plain_text

@@ -21,14 +21,12 @@ import pyarrow.compute as pc
 from jinja2 import Environment
 from markupsafe import Markup
 
-from ....accounting.certificate.verify import check_certificate, read_certificate
+from ....accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
 from ....accounting.certificate.write import has_own_rates
 from ....accounting.descriptions.description_registry import description_of
-from ....accounting.kernel.keys.private_store import PrivateStore
 from ....accounting.kernel.ledger.charge import enforced_unit
-from ....accounting.kernel.ledger.writer import open_writer
-from ....accounting.kernel.prices.registry import mechanism_of_record
-from ....accounting.ledger.private_store_inspection import remembered_facts
+from ....accounting.keys.store_upkeep import open_private_store, remembered_facts
+from ....accounting.ledger.ledger_writer import open_writer
 from ....accounting.ledger.reader import open_reader
 from ....accounting.templating import environment
 from ....flows.paths import StatePaths
@@ -211,7 +209,7 @@ def _released(
     if description_of(request.mechanism).told is None or request.thinning is not None:
         raise InputRefused(NOT_REPORTED, where=str(spec))
     certificate = _certificate(release, request, state_paths)
-    mechanism = mechanism_of_record(certificate["mechanism"])
+    mechanism = certified_mechanism(certificate)
     told = description_of(mechanism).told
     if told is None or has_own_rates(certificate["sampler_layout"]):
         raise InputRefused(NOT_REPORTED, where=str(release))
@@ -398,7 +396,7 @@ def _limit_of(certificate: Mapping[str, Any], request: Request) -> ContributionL
 def _place(output: Path | None, *, release_id: str, release: Path, state_paths: StatePaths) -> Path:
     """Where the report goes: never where a release lies or would be looked for."""
     if output is None:
-        PrivateStore(state_paths.home)
+        open_private_store(state_paths.home)
         return state_paths.home / "reports" / f"{release_id}.html"
     path = output.absolute()
     if path.suffix != ".html":

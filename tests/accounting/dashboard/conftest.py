@@ -24,8 +24,8 @@ from crowdblend.accounting.dashboard.server.access import Options
 from crowdblend.accounting.dashboard.server.app import Observer, dashboard
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
-from crowdblend.accounting.kernel.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from crowdblend.mechanisms.kernel.mechanism import Mechanism

@@ -69,7 +69,7 @@ def test_a_lost_database_is_told_as_lost_and_lets_nobody_in(postgresql_server, o
     """Until a verification has met the lost database a page can't be read; then the ledger can't be verified."""
     from datetime import UTC, datetime, timedelta
 
-    from crowdblend.accounting.kernel.ledger.writer import open_writer
+    from crowdblend.accounting.ledger.ledger_writer import open_writer
     from sqlalchemy import create_engine, text
     from sqlalchemy.pool import NullPool
 

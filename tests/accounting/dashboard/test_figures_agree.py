@@ -11,7 +11,7 @@ import time
 from urllib.parse import urlencode
 
 import pytest
-from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kernel.amounts import share_shown
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.ledger.filter_budget import propose_accounting
+from crowdblend.accounting.ledger.filter_accounting import propose_accounting
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 KEEP = "CROWDBLEND_SCREENSHOTS"

@@ -13,12 +13,13 @@ from crowdblend.accounting.dashboard.views.state import DashboardState, Follower
 from crowdblend.accounting.dashboard.work import PENDING, ChainState, JobQueue
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.kernel.ledger.database import open_store
 from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterTerms
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 DELTA = Decimal("1e-6")
@@ -33,7 +34,7 @@ PRIVATE = "a record's value"
 def small(town_of, tmp_path_factory) -> Any:
     """An additive data set and a filter one, with a series that paid for the one release of the latter."""
     made = town_of(tmp_path_factory.mktemp("small"))
-    SigningKeys(home=made.home).create_where_none(lambda size: b"\x2a" * size)
+    create_where_none(SigningKeys(home=made.home), lambda size: b"\x2a" * size)
     create_ledger(made.ledger, anchoring=made.anchoring)
     day = datetime.now(UTC).date()
     accounting = FilterAccounting(

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 
 GENERATOR = Path(__file__).resolve().parents[3] / "benchmarks" / "ledger" / "of_size.py"
@@ -35,7 +36,7 @@ def generator():
 
 def grown(town, folder: Path, entries: int):
     town = replace(town, folder=folder, token="")
-    SigningKeys(home=folder / "home").create_where_none(__import__("os").urandom)
+    create_where_none(SigningKeys(home=folder / "home"), __import__("os").urandom)
     create_ledger(town.ledger, anchoring=town.anchoring)
     generator().grow(town.ledger, anchoring=town.anchoring, entries=entries)
     return town

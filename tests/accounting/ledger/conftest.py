@@ -22,25 +22,21 @@ import pytest
 from crowdblend.accounting.certificate.write import write_certificate
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.charge import (
-    RECORDS,
-    DatasetContext,
-    Receipt,
-    ReleaseCharge,
-    SeriesRegistration,
-)
-from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.charge import RECORDS, Receipt, ReleaseCharge, SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import Entry, Fields, FilterAccounting, ReleaseCharged
-from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge, propose_accounting
+from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
-from crowdblend.accounting.kernel.ledger.lookup import SeriesState
 from crowdblend.accounting.kernel.ledger.transactions import looking, writing
-from crowdblend.accounting.kernel.ledger.writer import LedgerWriter, open_writer
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.kinds.composition.renyi_filter import FilterTerms, conversion_loss
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.filter_accounting import propose_accounting
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from crowdblend.accounting.ledger.lookup import DatasetContext, SeriesState
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
@@ -112,7 +108,7 @@ def filter_accounting(epsilon: Decimal) -> FilterAccounting:
 
 def anchoring_at(home: Path) -> Anchoring:
     """Keys and anchors in a private store, whose signing key is made where there is none."""
-    SigningKeys(home=home).create_where_none(os.urandom)
+    create_where_none(SigningKeys(home=home), os.urandom)
     return Anchoring(home=home, file=None)
 
 
@@ -192,7 +188,7 @@ class Books:
         with self.reader() as reader:
             found = reader.check_charge(dataset=dataset, **(values | changes))
         if found is not None:
-            raise found.refusal
+            raise found
 
     def registration(self, name: str = "monthly", *, releases: int = 3, **changes: Any) -> SeriesRegistration:
         costs, paper = series_prices(releases)
@@ -267,7 +263,7 @@ class Books:
         """Append entries whatever the rules say, as a writer does that has none."""
         with closing(open_store(self.url, read_only=False)) as store, writing(store, self.anchoring) as ledger:
             for entry in entries:
-                ledger.append(entry)
+                ledger._append(entry)
 
     def findings(self) -> list[str]:
         with self.reader() as reader:

@@ -22,9 +22,9 @@ from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, charged_pr
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import Entry
 from crowdblend.accounting.kernel.ledger.transactions import Write
-from crowdblend.accounting.kernel.ledger.writer import open_writer
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price, price
+from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kinds.answers import CountAnswer

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.chain import Head
+from crowdblend.accounting.kernel.ledger.entry_codec import Head
+from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger import creation
 from crowdblend.accounting.ledger.creation import begin_anchor, create_ledger
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
@@ -262,7 +263,7 @@ def test_what_stands_behind_a_damaged_line_is_checked_too(sqlite_books) -> None:
 
 def test_an_anchor_survives_rotation(sqlite_books) -> None:
     anchor = filled(sqlite_books)
-    sqlite_books.anchoring.keys.rotate(os.urandom)
+    rotate_key(sqlite_books.anchoring.keys, os.urandom)
     sqlite_books.charge("three")
     assert against_anchor(sqlite_books, anchor.path) == ()
     newest = sqlite_books.anchoring.keys.public_keys()[:1]

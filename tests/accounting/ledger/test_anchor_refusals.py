@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.chain import Head
-from crowdblend.accounting.kernel.ledger.database import open_store
+from crowdblend.accounting.kernel.ledger.entry_codec import Head
+from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.anchor_check import AnchorCheck, check_anchor
 from crowdblend.accounting.ledger.creation import begin_anchor
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER, OTHER = "a" * 64, "b" * 64
@@ -304,7 +305,7 @@ def test_a_ledger_of_its_first_entry_needs_no_anchor_and_takes_any_key(sqlite_bo
     with sqlite_books.reader() as reader:
         anchor = sqlite_books.anchoring.anchor_of(reader.ledger_id)
     home = tmp_path / "other"
-    SigningKeys(home=home).create_where_none(os.urandom)
+    create_where_none(SigningKeys(home=home), os.urandom)
     stranger = replace(sqlite_books, anchoring=Anchoring(home=home, file=None))
     anchor.path.unlink()
     stranger.add()

@@ -19,8 +19,8 @@ from crowdblend.accounting.certificate.write import (
     signed_bytes,
 )
 from crowdblend.accounting.kernel.keys.signing import SigningKey
-from crowdblend.accounting.kernel.ledger.charge import DatasetContext
 from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.mechanism import Mechanism

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, map_findings
 from crowdblend.accounting.certificate.write import map_fields, write_certificate
-from crowdblend.accounting.kernel.ledger.charge import DatasetContext
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.deletion import OptimalDeletion, SelectedDeletion
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.ledger.tables import METADATA
+from crowdblend.accounting.kernel.ledger.database import METADATA
 from crowdblend.mechanisms.kernel.errors import Refusal
 
 CELLS = [(table.name, column.name) for table in METADATA.tables.values() for column in table.columns]

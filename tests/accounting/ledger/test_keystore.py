@@ -15,9 +15,15 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.keys import private_files as file_access
 from crowdblend.accounting.kernel.keys.private_files import create_private, replace_private
-from crowdblend.accounting.kernel.keys.private_store import KeyRef, PrivateStore, require_not_held, require_private
-from crowdblend.accounting.ledger import private_store_inspection as inspection
-from crowdblend.accounting.ledger.private_store_inspection import copy_of_release, is_held, remembered_facts
+from crowdblend.accounting.kernel.keys.private_store import KeyRef, PrivateStore, require_private
+from crowdblend.accounting.keys import store_upkeep as inspection
+from crowdblend.accounting.keys.store_upkeep import (
+    copy_of_release,
+    is_held,
+    open_private_store,
+    remembered_facts,
+    require_not_held,
+)
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
@@ -25,8 +31,8 @@ LEDGER = "a" * 64
 HOLDER = """
 import sys, time
 from pathlib import Path
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore
-with PrivateStore(Path(sys.argv[1])).hold(ledger_id="a" * 64, release_id="one"):
+from crowdblend.accounting.keys.store_upkeep import open_private_store
+with open_private_store(Path(sys.argv[1])).hold(ledger_id="a" * 64, release_id="one"):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -34,7 +40,7 @@ with PrivateStore(Path(sys.argv[1])).hold(ledger_id="a" * 64, release_id="one"):
 
 @pytest.fixture
 def store(tmp_path) -> PrivateStore:
-    return PrivateStore(tmp_path / "home")
+    return open_private_store(tmp_path / "home")
 
 
 def mode(path: Path) -> int:
@@ -60,9 +66,9 @@ def test_a_store_that_others_can_look_into_is_refused(tmp_path) -> None:
     for open_to_others in (0o750, 0o701, 0o777):
         tmp_path.chmod(open_to_others)
         with pytest.raises(InputRefused, match="chmod 700"):
-            PrivateStore(tmp_path)
+            open_private_store(tmp_path)
     tmp_path.chmod(0o700)
-    PrivateStore(tmp_path)
+    open_private_store(tmp_path)
     with pytest.raises(InputRefused, match=r"/none: .*can't be used \(No such file or directory\).*CROWDBLEND_HOME"):
         require_private(tmp_path / "none")
     assert not (tmp_path / "none").exists()
@@ -71,7 +77,7 @@ def test_a_store_that_others_can_look_into_is_refused(tmp_path) -> None:
 def test_a_store_that_can_not_be_made_is_the_callers_mistake(tmp_path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputRefused, match="CROWDBLEND_HOME"):
-        PrivateStore(tmp_path / "file" / "home")
+        open_private_store(tmp_path / "file" / "home")
 
 
 @pytest.mark.parametrize("release_id", ["", "..", ".hidden", "a/b", "a\0b", "x" * 129, "ü", "a b", "-x"])
@@ -201,8 +207,8 @@ def test_a_crash_while_writing_leaves_the_old_content_or_none(store, monkeypatch
 
 def test_a_fingerprint_is_the_homes_own(store, tmp_path) -> None:
     first = store.release_folder(ledger_id=LEDGER, release_id="one")
-    second = PrivateStore(store.home).release_folder(ledger_id=LEDGER, release_id="two")
-    elsewhere = PrivateStore(tmp_path / "other").release_folder(ledger_id=LEDGER, release_id="one")
+    second = open_private_store(store.home).release_folder(ledger_id=LEDGER, release_id="two")
+    elsewhere = open_private_store(tmp_path / "other").release_folder(ledger_id=LEDGER, release_id="one")
     assert first.fingerprint(b"x") == second.fingerprint(b"x") != first.fingerprint(b"y")
     assert elsewhere.fingerprint(b"x") != first.fingerprint(b"x")
 

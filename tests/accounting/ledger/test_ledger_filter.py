@@ -17,8 +17,6 @@ from crowdblend.accounting.kernel.ledger.filter_budget import (
     charge_faults,
     charged_to,
     filter_charge,
-    propose_accounting,
-    what_fits_filter,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.rules import budget_violations, violations
@@ -32,6 +30,8 @@ from crowdblend.accounting.kinds.composition.renyi_filter import (
     fits,
     tails_of,
 )
+from crowdblend.accounting.ledger.filter_accounting import propose_accounting
+from crowdblend.accounting.ledger.refusals import refusal_of, what_fits_filter
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
@@ -226,7 +226,7 @@ def test_a_charge_to_a_filter_budget_that_was_forged_out_of_range_is_refused(sql
     of_filter = charged_to(BUDGET, plain, rows_per_person=1)
     for entry, cause in ((of_filter, "divergence-differs"), (plain, "no-divergence")):
         found = {violation.cause: violation for violation in violations(entry, state)}
-        assert "a release's tail must be positive and at most all tails'" in found[cause].what
+        assert "a release's tail must be positive and at most all tails'" in refusal_of(found[cause]).what
 
 
 def test_what_no_budget_can_pay_for_is_told_once_and_nothing_is_computed_from_it(sqlite_books) -> None:
@@ -243,11 +243,12 @@ def test_what_no_budget_can_pay_for_is_told_once_and_nothing_is_computed_from_it
         known = state.datasets["census"]
         found = list(budget_violations(charged, mechanism=record, rows_per_person=1, known=known))
         assert [violation.where for violation in found] == ["dataset 'census'"] * len(told)
-        assert all(violation.what.startswith(what) for violation, what in zip(found, told, strict=True))
+        assert all(refusal_of(violation).what.startswith(what) for violation, what in zip(found, told, strict=True))
     free = books.registration(free_columns=True).entry
     [found] = (violation for violation in violations(free, state) if violation.cause == "accounting-differs")
-    assert found.what.startswith("it has a filter budget, which pays for no series with free columns")
-    assert "leave --free-columns out" in found.refusal.remedy
+    refusal = refusal_of(found)
+    assert refusal.what.startswith("it has a filter budget, which pays for no series with free columns")
+    assert "leave --free-columns out" in refusal.remedy
 
 
 def charge_values(mechanism, *, delta: Decimal = DELTA):

@@ -17,14 +17,9 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.ledger import database as store
-from crowdblend.accounting.kernel.ledger.tables import (
-    EARLIER_REVISIONS,
-    SCHEMA_REVISION,
-    UNSIGNED_REVISIONS,
-    VERSION_TABLE,
-)
 from crowdblend.accounting.ledger import creation
 from crowdblend.accounting.ledger.creation import MIGRATIONS, Migrated, migrate_ledger
+from crowdblend.accounting.ledger.opening import EARLIER_REVISIONS, SCHEMA_REVISION, UNSIGNED_REVISIONS, VERSION_TABLE
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.ledger.roles import Roles, grant_roles
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.ledger import database as store
-from crowdblend.accounting.kernel.ledger.tables import METADATA, SCHEMA_REVISION, VERSION_TABLE
-from crowdblend.accounting.kernel.ledger.writer import open_writer
+from crowdblend.accounting.kernel.ledger.database import METADATA
+from crowdblend.accounting.ledger import opening as store
 from crowdblend.accounting.ledger.creation import MIGRATIONS, create_ledger, ledger_exists
+from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.opening import SCHEMA_REVISION, VERSION_TABLE
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from sqlalchemy import inspect

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from crowdblend.accounting.kernel.ledger.database import CREATORS_LOCK, WRITERS_LOCK
-from crowdblend.accounting.kernel.ledger.tables import METADATA, VERSION_TABLE
+from crowdblend.accounting.kernel.ledger.database import CREATORS_LOCK, METADATA, WRITERS_LOCK
+from crowdblend.accounting.ledger.opening import VERSION_TABLE
 from crowdblend.accounting.ledger.roles import Roles, grant_roles
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from sqlalchemy import create_engine, make_url, text

@@ -17,9 +17,8 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     TokenRevoked,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
-from crowdblend.accounting.kernel.ledger.rules import violations
-from crowdblend.accounting.kernel.ledger.series_rules import unpaid_parts
-from crowdblend.accounting.kernel.ledger.violation import Violation, unknown
+from crowdblend.accounting.kernel.ledger.rules import RuleBroken, Violation, unknown, unpaid_parts, violations
+from crowdblend.accounting.ledger.refusals import refusal_of
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from support.folding import faults_of, fold
 
@@ -80,9 +79,9 @@ def test_another_specification_is_what_is_told_where_nothing_else_differs(paid, 
     place = dataclasses.replace(charge.series, number=2, spec_digest="0" * 64)
     other = dataclasses.replace(charge, release_id="two", sample_id="5" * 64, series=place)
     [told] = violations(other, state)
-    assert "this specification differs" in told.what
+    assert "this specification differs" in refusal_of(told).what
     [told] = violations(dataclasses.replace(other, map_digest="0" * 64), state)
-    assert "another generalization map and another specification" in told.what
+    assert "another generalization map and another specification" in refusal_of(told).what
 
 
 STEPS = {
@@ -102,7 +101,7 @@ def test_a_step_that_a_stage_does_not_allow_is_refused_and_what_can_be_done_is_s
     before = {"charged": (), "refunded": ("refunded",)}.get(stage, ("reading", stage)[: 1 + (stage != "reading")])
     state, faults = fold([*books.entries(), *(STEPS[passed] for passed in before)])
     assert faults == []
-    refusals = [violation.refusal for violation in violations(STEPS[step], state)]
+    refusals = [refusal_of(violation) for violation in violations(STEPS[step], state)]
     assert (refusals == []) is (step in ALLOWED.get(stage, ()))
     for refusal in refusals:
         assert isinstance(refusal, AccountantRefused)
@@ -202,20 +201,20 @@ def test_a_receipt_names_one_sample_for_good(books) -> None:
 )
 def test_what_a_ledger_lacks_is_the_callers_mistake(of, fault, what) -> None:
     found = unknown(of, "x")
-    assert (found.fault, found.what, found.where) == (fault, what, f"{of} 'x'")
-    assert (found.mistake, found.cause) == (True, "")
-    assert type(found.refusal) is InputRefused
-    assert (found.refusal.what, found.refusal.where, found.refusal.remedy) == (what, f"{of} 'x'", found.remedy)
+    assert (found.fault, found.where, found.mistake) == (fault, f"{of} 'x'", True)
+    refusal = refusal_of(found)
+    assert type(refusal) is InputRefused
+    assert (refusal.what, refusal.where, refusal.cause) == (what, f"{of} 'x'", "input")
+    assert refusal.remedy
 
 
-def test_a_broken_rule_is_a_refusal_by_the_accountant_whose_remedy_is_computed_when_asked_for() -> None:
-    asked = []
-    broken = Violation(what="No.", where="here", remedy=lambda: asked.append(1) or "Wait.", cause="over-budget")
-    assert (broken.fault, broken.mistake, asked) == ("", False, [])
-    refusal = broken.refusal
+def test_a_broken_rule_without_words_of_its_own_is_told_by_its_fault() -> None:
+    broken = Violation(cause="other-rule", fault="no", where="here")
+    refusal = refusal_of(broken)
     assert type(refusal) is AccountantRefused
-    assert (refusal.what, refusal.where, refusal.remedy, refusal.cause) == ("No.", "here", "Wait.", "over-budget")
-    assert asked == [1]
+    assert (refusal.what, refusal.where, refusal.remedy, refusal.cause) == ("no.", "here", "", "other-rule")
+    raised = RuleBroken(broken)
+    assert (raised.what, raised.where, raised.cause, raised.violation) == ("no.", "here", "other-rule", broken)
 
 
 ENORMOUS = {

@@ -6,8 +6,9 @@ import json
 import sqlite3
 
 import pytest
-from crowdblend.accounting.kernel.ledger.tables import OBJECTS, SCHEMA_REVISION, database_objects
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.opening import SCHEMA_REVISION
+from crowdblend.accounting.ledger.schema import OBJECTS, database_objects
 
 PLANTED = {
     "sqlite": {

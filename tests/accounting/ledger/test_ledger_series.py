@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.kernel.ledger import writer as ledger_writer
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Series
 from crowdblend.accounting.kernel.ledger.transactions import Look
-from crowdblend.accounting.ledger import writer as ledger_writer
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 

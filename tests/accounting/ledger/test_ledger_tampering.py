@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.kernel.ledger.entry_types import DatasetUnit, Entry
-from crowdblend.accounting.kernel.ledger.tables import OBJECTS
+from crowdblend.accounting.ledger.schema import OBJECTS
 from support.folding import fold
 
 DAY = date(2026, 3, 4)

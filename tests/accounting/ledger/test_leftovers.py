@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.kernel.keys import private_files as file_access
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore
 from crowdblend.accounting.kernel.keys.signing import SEED_BYTES, SigningKeys
+from crowdblend.accounting.keys.signing_upkeep import create_where_none, rotate_key
+from crowdblend.accounting.keys.store_upkeep import open_private_store
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy.prefect import environment
 
@@ -64,12 +65,12 @@ def drafts(home: Path) -> list[Path]:
 def test_the_draft_of_a_signing_key_is_overwritten(tmp_path) -> None:
     home = tmp_path / "home"
     signing = SigningKeys(home=home)
-    signing.create_where_none(seed(1))
-    killed_at("replace", lambda: signing.rotate(seed(2)))
+    create_where_none(signing, seed(1))
+    killed_at("replace", lambda: rotate_key(signing, seed(2)))
     [draft] = drafts(home)
     with opened(draft) as handle:
         assert os.pread(handle, SEED_BYTES, 0) == bytes([2]) * SEED_BYTES
-        PrivateStore(home)
+        open_private_store(home)
         assert os.pread(handle, SEED_BYTES, 0) == bytes(SEED_BYTES)
     assert drafts(home) == []
     assert signing.current().seed == bytes([1]) * SEED_BYTES
@@ -78,20 +79,20 @@ def test_the_draft_of_a_signing_key_is_overwritten(tmp_path) -> None:
 def test_a_second_name_of_a_signing_key_is_removed_before_the_key_becomes_an_old_one(tmp_path) -> None:
     home = tmp_path / "home"
     signing = SigningKeys(home=home)
-    PrivateStore(home)
-    killed_at("unlink", lambda: signing.create_where_none(seed(1)))
+    open_private_store(home)
+    killed_at("unlink", lambda: create_where_none(signing, seed(1)))
     [draft] = drafts(home)
     assert draft.stat().st_nlink == 2
-    PrivateStore(home)
+    open_private_store(home)
     assert drafts(home) == []
     assert signing.current().seed == bytes([1]) * SEED_BYTES
 
 
 def test_rotation_overwrites_the_earlier_private_key(tmp_path) -> None:
     signing = SigningKeys(home=tmp_path / "home")
-    signing.create_where_none(seed(1))
+    create_where_none(signing, seed(1))
     with opened(tmp_path / "home" / "signing" / "current.key") as earlier:
-        signing.rotate(seed(2))
+        rotate_key(signing, seed(2))
         assert os.pread(earlier, SEED_BYTES, 0) == bytes(SEED_BYTES)
     assert signing.current().seed == bytes([2]) * SEED_BYTES
 
@@ -99,11 +100,11 @@ def test_rotation_overwrites_the_earlier_private_key(tmp_path) -> None:
 def test_the_draft_of_a_live_process_is_left_alone(tmp_path, monkeypatch) -> None:
     """Another process opens the store while this one is about to put a file into its place."""
     home = tmp_path / "home"
-    PrivateStore(home)
+    open_private_store(home)
     real = Path.replace
 
     def other_opens(draft: Path, target: Path) -> Path:
-        os.waitpid(forked(lambda: PrivateStore(home)), 0)
+        os.waitpid(forked(lambda: open_private_store(home)), 0)
         return real(draft, target)
 
     monkeypatch.setattr(Path, "replace", other_opens)
@@ -113,7 +114,7 @@ def test_the_draft_of_a_live_process_is_left_alone(tmp_path, monkeypatch) -> Non
 
 def test_a_draft_that_is_taken_for_a_dead_ones_before_it_is_locked_is_made_anew(tmp_path, monkeypatch) -> None:
     home = tmp_path / "home"
-    PrivateStore(home)
+    open_private_store(home)
     real, waiting = file_access.try_lock, [home]
 
     def other_is_faster(handle: int) -> bool:
@@ -131,7 +132,7 @@ def test_a_draft_that_is_taken_for_a_dead_ones_before_it_is_locked_is_made_anew(
 
 def test_the_folder_for_prefect_of_a_killed_process_is_removed_and_a_live_ones_is_not(tmp_path, monkeypatch) -> None:
     home = tmp_path / "home"
-    PrivateStore(home)
+    open_private_store(home)
     monkeypatch.delenv("PREFECT_HOME", raising=False)
 
     def make_one(leave: Callable[[], None]) -> None:
@@ -145,12 +146,12 @@ def test_the_folder_for_prefect_of_a_killed_process_is_removed_and_a_live_ones_i
     os.waitpid(forked(lambda: make_one(killed)), 0)
     folders = set(home.glob("prefect-*"))
     assert len(folders) == 2
-    PrivateStore(home)
+    open_private_store(home)
     [left] = home.glob("prefect-*")
     os.kill(live, signal.SIGKILL)
     os.waitpid(live, 0)
     assert left in folders
-    PrivateStore(home)
+    open_private_store(home)
     assert not list(home.glob("prefect-*"))
 
 
@@ -161,7 +162,7 @@ def test_keys_of_releases_that_need_none_are_destroyed_by_the_next_run(desk) -> 
     desk.succeed("run", spec, "--release-id", "closed")
     with open_reader(desk.ledger) as reader:
         ledger_id = reader.ledger_id
-    store, made = PrivateStore(desk.home), []
+    store, made = open_private_store(desk.home), []
     for name in ("closed", "never-charged", "held"):
         folder = store.release_folder(ledger_id=ledger_id, release_id=name)
         made.append(folder.key.create(os.urandom).path)
@@ -212,7 +213,7 @@ def test_doctor_names_drafts_folders_and_core_files(desk) -> None:
         assert str(path) in told.out
     assert "core.txt" not in told.out
     core.unlink()
-    PrivateStore(desk.home)
+    open_private_store(desk.home)
     assert desk("doctor").code == 0
 
 

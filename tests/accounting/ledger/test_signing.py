@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, verify_certificate
 from crowdblend.accounting.certificate.write import certificate_bytes
-from crowdblend.accounting.kernel.keys.signing import PublicKey, SigningKey, SigningKeys, read_public_keys
+from crowdblend.accounting.kernel.keys.signing import PublicKey, SigningKey, SigningKeys
+from crowdblend.accounting.keys.signing_upkeep import create_where_none, pem_of, read_public_keys, rotate_key
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 
 @pytest.fixture
 def keys(tmp_path) -> SigningKeys:
     made = SigningKeys(home=tmp_path / "keys")
-    made.create_where_none(os.urandom)
+    create_where_none(made, os.urandom)
     return made
 
 
@@ -45,8 +46,8 @@ def test_keys_are_their_owners_alone(tmp_path) -> None:
     mask = os.umask(0)
     try:
         keys = SigningKeys(home=tmp_path / "home")
-        keys.create_where_none(os.urandom)
-        keys.rotate(os.urandom)
+        create_where_none(keys, os.urandom)
+        rotate_key(keys, os.urandom)
     finally:
         os.umask(mask)
     paths = [keys.home, *keys.home.rglob("*")]
@@ -68,9 +69,9 @@ def test_looking_for_keys_makes_nothing(tmp_path) -> None:
 
 def test_a_key_is_made_once_and_replaced_on_purpose(keys) -> None:
     first = keys.current()
-    assert keys.create_where_none(os.urandom) == first.public
+    assert create_where_none(keys, os.urandom) == first.public
     assert keys.current() == first
-    second, third = keys.rotate(os.urandom), keys.rotate(os.urandom)
+    second, third = rotate_key(keys, os.urandom), rotate_key(keys, os.urandom)
     assert keys.current().public == third
     assert keys.public_keys()[0] == third
     assert set(keys.public_keys()) == {first.public, second, third}
@@ -80,7 +81,7 @@ def test_a_key_is_made_once_and_replaced_on_purpose(keys) -> None:
 
 
 def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) -> None:
-    from crowdblend.accounting.kernel.keys import signing
+    from crowdblend.accounting.keys import signing_upkeep as signing
 
     before = keys.current()
 
@@ -90,16 +91,16 @@ def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) ->
     with monkeypatch.context() as patch:
         patch.setattr(signing, "replace_secret", crash)
         with pytest.raises(KeyboardInterrupt):
-            keys.rotate(os.urandom)
+            rotate_key(keys, os.urandom)
     assert keys.current() == before
     assert keys.public_keys()[0] == before.public
-    assert keys.rotate(os.urandom) in keys.public_keys()
+    assert rotate_key(keys, os.urandom) in keys.public_keys()
 
 
 def test_public_keys_travel_in_pem(keys, tmp_path) -> None:
-    keys.rotate(os.urandom)
+    rotate_key(keys, os.urandom)
     file = tmp_path / "keys.pem"
-    file.write_bytes(b"".join(key.pem for key in keys.public_keys()))
+    file.write_bytes(b"".join(pem_of(key) for key in keys.public_keys()))
     assert read_public_keys(file) == keys.public_keys()
     for content in (b"", b"x", keys.current().seed, b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"):
         file.write_bytes(content)
@@ -123,7 +124,7 @@ def test_the_signature_says_whose_it_is_only_with_a_key(certificate, keys) -> No
     assert (answered.findings, answered.unchecked) == ((), ())
     other = SigningKey(seed=bytes(32)).public
     assert "none of those that were given" in check_certificate(certificate, trusted=(other,))[0]
-    keys.rotate(os.urandom)
+    rotate_key(keys, os.urandom)
     assert check_certificate(certificate, trusted=keys.public_keys()) == ()
     assert check_certificate(certificate, trusted=keys.public_keys()[:1]) != ()
 
@@ -222,7 +223,7 @@ def test_a_key_for_which_anybody_could_sign_is_none(y, sign) -> None:
 
 def test_a_listed_key_has_its_id_as_its_name(tmp_path) -> None:
     keys = SigningKeys(home=tmp_path)
-    public = keys.create_where_none(lambda n: b"\x05" * n)
+    public = create_where_none(keys, lambda n: b"\x05" * n)
     listed = tmp_path / "signing" / "public"
     other = SigningKey(seed=b"\x09" * 32).public
     (listed / f"{public.key_id}.pub").write_bytes(other.raw)

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, other_names_of_source
-from crowdblend.accounting.ledger.private_store_inspection import known_names_of_source
+from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
+from crowdblend.accounting.keys.store_upkeep import known_names_of_source, open_private_store, other_names_of_source
 
 LEDGER, OTHER = "a" * 64, "b" * 64
 METADATA = b"census.csv, 3 columns"
@@ -16,7 +16,7 @@ DAMAGE = [b"", b"{", b"[]", b"{}", b"\xff", b"7"]
 
 @pytest.fixture
 def folder(tmp_path) -> ReleaseFolder:
-    return PrivateStore(tmp_path / "home").release_folder(ledger_id=LEDGER, release_id="one")
+    return open_private_store(tmp_path / "home").release_folder(ledger_id=LEDGER, release_id="one")
 
 
 def noted(home: Path, folder: ReleaseFolder, dataset: str, ledger_id: str = LEDGER) -> tuple[str, ...]:

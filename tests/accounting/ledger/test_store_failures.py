@@ -11,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_not_held
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.keys.signing_upkeep import create_where_none, rotate_key
+from crowdblend.accounting.keys.store_upkeep import open_private_store, require_not_held
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
 LEDGER = "a" * 64
@@ -21,7 +23,7 @@ FULL = "the private store can't be used (No space left on device)."
 
 @pytest.fixture
 def store(tmp_path) -> PrivateStore:
-    return PrivateStore(tmp_path / "home")
+    return open_private_store(tmp_path / "home")
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def folder(store) -> ReleaseFolder:
 @pytest.fixture
 def keys(tmp_path) -> SigningKeys:
     made = SigningKeys(home=tmp_path / "home")
-    made.create_where_none(os.urandom)
+    create_where_none(made, os.urandom)
     return made
 
 
@@ -127,12 +129,12 @@ def test_a_damaged_signing_key_signs_nothing_and_is_replaced_on_purpose(keys) ->
     path = keys.home / "signing" / "current.key"
     for damage in (b"", b"x" * 31, b"x" * 33):
         path.write_bytes(damage)
-        for attempt in (keys.current, lambda: keys.create_where_none(os.urandom)):
+        for attempt in (keys.current, lambda: create_where_none(keys, os.urandom)):
             with pytest.raises(InputRefused, match=r"current.key: the signing key is damaged.*key rotate"):
                 attempt()
         assert path.read_bytes() == damage
         assert keys.public_keys() == (earlier,)
-    fresh = keys.rotate(os.urandom)
+    fresh = rotate_key(keys, os.urandom)
     assert keys.current().public == fresh
     assert set(keys.public_keys()) == {earlier, fresh}
 
@@ -149,40 +151,40 @@ def test_signing_keys_that_can_not_be_read_are_told(keys) -> None:
     path = keys.home / "signing" / "current.key"
     path.unlink()
     path.mkdir()
-    for attempt in (keys.current, keys.public_keys, lambda: keys.rotate(os.urandom)):
+    for attempt in (keys.current, keys.public_keys, lambda: rotate_key(keys, os.urandom)):
         with pytest.raises(InputRefused, match=r"the signing keys can't be used \(Is a directory\).*CROWDBLEND_HOME"):
             attempt()
 
 
 def test_a_key_that_can_not_be_made_durable_is_not_made(tmp_path, full_disk, monkeypatch) -> None:
-    keys = SigningKeys(home=PrivateStore(tmp_path / "home").home)
+    keys = SigningKeys(home=open_private_store(tmp_path / "home").home)
     (keys.home / "signing" / "public").mkdir(parents=True)
     full_disk()
     with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
-        keys.create_where_none(os.urandom)
+        create_where_none(keys, os.urandom)
     with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
-        keys.rotate(os.urandom)
+        rotate_key(keys, os.urandom)
     monkeypatch.undo()
     assert not (keys.home / "signing" / "current.key").exists()
 
 
 def test_a_first_key_may_be_made_by_a_rotation(tmp_path) -> None:
     keys = SigningKeys(home=tmp_path / "home")
-    made = keys.rotate(os.urandom)
+    made = rotate_key(keys, os.urandom)
     assert keys.public_keys() == (made,)
-    assert keys.create_where_none(os.urandom) == made
+    assert create_where_none(keys, os.urandom) == made
 
 
 def test_a_lost_list_of_public_keys_is_begun_anew(keys, full_disk) -> None:
     """Such as after a copy of the key alone was brought back."""
     public = keys.current().public
     shutil.rmtree(keys.home / "signing" / "public")
-    assert keys.create_where_none(os.urandom) == public
+    assert create_where_none(keys, os.urandom) == public
     assert [path.read_bytes() for path in (keys.home / "signing" / "public").iterdir()] == [public.raw]
     shutil.rmtree(keys.home / "signing" / "public")
     full_disk()
     with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
-        keys.create_where_none(os.urandom)
+        create_where_none(keys, os.urandom)
 
 
 def test_a_key_that_another_process_made_meanwhile_is_never_replaced(folder, monkeypatch) -> None:

@@ -6,7 +6,7 @@ import os
 import stat
 
 import pytest
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore
+from crowdblend.accounting.keys.store_upkeep import open_private_store
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
 
 LEDGER = "a" * 64
@@ -14,7 +14,7 @@ LEDGER = "a" * 64
 
 @pytest.fixture
 def folder(tmp_path):
-    with PrivateStore(tmp_path / "home").hold(ledger_id=LEDGER, release_id="one") as held:
+    with open_private_store(tmp_path / "home").hold(ledger_id=LEDGER, release_id="one") as held:
         yield held
 
 
@@ -48,7 +48,7 @@ def test_forgotten_draws_are_gone(folder) -> None:
 
 def test_a_crash_between_the_two_names_of_a_file_destroys_neither(tmp_path) -> None:
     """A complete file has its draft's name too for a moment; the next holder removes that name and nothing else."""
-    store = PrivateStore(tmp_path / "home")
+    store = open_private_store(tmp_path / "home")
     with store.hold(ledger_id=LEDGER, release_id="one") as folder:
         folder.store_draw("map", {"levels": [1, 2]})
         folder.key.create(lambda size: b"k" * size)

@@ -7,9 +7,10 @@ import re
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.charge import RECORDS, what_fits
+from crowdblend.accounting.kernel.ledger.charge import RECORDS
 from crowdblend.accounting.kernel.ledger.entry_values import Account
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.ledger.refusals import what_fits
 from crowdblend.mechanisms.kernel.amounts import amount_left
 from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
@@ -31,11 +32,11 @@ def asked(books, release_id: str, mechanism: StronglySafeRelease):
 def refused(books, mechanism: StronglySafeRelease) -> str:
     with books.reader() as reader:
         cost = price(mechanism, delta=DELTA)
-        violation = reader.check_charge(dataset="census", mechanism=mechanism, price=cost, unit=RECORDS)
-    assert violation is not None
+        refusal = reader.check_charge(dataset="census", mechanism=mechanism, price=cost, unit=RECORDS)
+    assert refusal is not None
     with pytest.raises(AccountantRefused) as charged:
         books.writer().charge(asked(books, "too-much", mechanism))
-    assert charged.value.message == violation.refusal.message, "a look tells what a charge would"
+    assert charged.value.message == refusal.message, "a look tells what a charge would"
     return charged.value.message
 
 

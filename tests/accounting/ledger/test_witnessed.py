@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey
-from crowdblend.accounting.kernel.ledger.database import open_store
 from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     MerkleTree,
@@ -18,6 +17,7 @@ from crowdblend.accounting.ledger.checkpoint import (
     read_checkpoint,
     read_policy,
 )
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.witnessed import check_witnessed, prove_entry, prove_since, witness_head
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from sqlalchemy import text

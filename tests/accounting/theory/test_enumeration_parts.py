@@ -10,7 +10,7 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting import theory
+from crowdblend import accounting
 from crowdblend.accounting.kinds import noisy_histogram_prices, paper_prices
 from crowdblend.accounting.kinds.composition import robust_counts
 from crowdblend.accounting.kinds.composition.robust_counts import _at_group, _at_least, delta_robust, tail_up
@@ -126,7 +126,7 @@ def test_a_tail_is_bounded_from_above_and_closely_where_it_is_small():
 
 def test_no_charged_price_rests_on_an_incomplete_beta_function():
     users = set()
-    for path in Path(theory.__file__).parent.rglob("*.py"):
+    for path in Path(accounting.__file__).parent.rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef) and "betainc" in ast.unparse(function):
                 users.add(function.name)

@@ -12,7 +12,6 @@ from crowdblend.accounting.descriptions.description_registry import description_
 from crowdblend.accounting.descriptions.zero_knowledge import delta_zero_knowledge
 from crowdblend.accounting.kernel.prices.arithmetic import least_epsilon
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
-from crowdblend.accounting.kernel.prices.privacy_profile import epsilon_exact
 from crowdblend.accounting.kernel.prices.registry import (
     mechanism_of_record,
     mechanism_record,
@@ -36,7 +35,7 @@ from crowdblend.accounting.theory.planning.inversion import (
     most_releases,
 )
 from crowdblend.accounting.theory.planning.planner import plan
-from crowdblend.accounting.theory.planning.searches import last_real
+from crowdblend.accounting.theory.planning.searches import epsilon_exact, last_real
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram

@@ -22,12 +22,12 @@ from crowdblend.mechanisms.kinds.deletion import (
     GeometricDeletion,
     OptimalDeletion,
     SelectedDeletion,
-    chain_scores,
     delete_records,
     deletion_weights,
     largest_deletion,
     residual_counts,
 )
+from crowdblend.mechanisms.map_selection.chains import chain_scores
 from crowdblend.mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY, WEIGHT_UNIT, Lattice, LatticeColumn
 
 TREE = ValueHierarchy.from_rows([["a", "AB", "*"], ["b", "AB", "*"], ["c", "C", "*"]])

@@ -12,20 +12,16 @@ import numpy as np
 import pytest
 from crowdblend.accounting.kernel.ledger.charge import price_faults
 from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
-from crowdblend.accounting.kernel.prices.privacy_profile import (
-    epsilon_exact,
-    log_adding,
-    log_adding_within,
-    log_removing,
-    log_removing_within,
-)
+from crowdblend.accounting.kernel.prices.privacy_profile import log_adding, log_removing
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price, recorded_price
 from crowdblend.accounting.kinds import microdata_prices
 from crowdblend.accounting.kinds.composition import series_game
 from crowdblend.accounting.kinds.composition.composed import epsilon_composed
 from crowdblend.accounting.kinds.composition.loss_distribution import LossDistribution
+from crowdblend.accounting.kinds.composition.profile_of_sizes import log_adding_within, log_removing_within
 from crowdblend.accounting.kinds.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
 from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
+from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from scipy.stats import binom
 

@@ -14,17 +14,17 @@ from functools import wraps
 
 STEPS = {
     "charge": (
-        "crowdblend.accounting.kernel.ledger.writer",
+        "crowdblend.accounting.ledger.ledger_writer",
         "LedgerWriter",
         "charge",
     ),  # the key is there, the charge isn't
-    "charged": ("crowdblend.accounting.kernel.ledger.writer", "LedgerWriter", "mark_reading"),
+    "charged": ("crowdblend.accounting.ledger.ledger_writer", "LedgerWriter", "mark_reading"),
     "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
     "publish": ("crowdblend.tasks.kernel.publication", "", "bring_into_view"),
     "closed": ("crowdblend.accounting.kernel.keys.private_store", "ReleaseFolder", "destroy_key"),
     "close": (
-        "crowdblend.accounting.kernel.ledger.writer",
+        "crowdblend.accounting.ledger.ledger_writer",
         "LedgerWriter",
         "mark_published",
     ),  # in view, and not closed

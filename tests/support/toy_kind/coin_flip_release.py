@@ -13,6 +13,9 @@ from pydantic import Field
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.coin_flip_count import CoinFlipCount
 from ...mechanisms.kernel.group_counts import GroupCounts
+from ...mechanisms.kernel.mechanism import Randomness
+from ...mechanisms.kernel.protection import Numbers, counts_of_groups
+from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
@@ -20,7 +23,6 @@ from ..spec_tables import SpecTable
 from .kind import GivenSpec, NoDocument, ReleaseKind, count_records, fixed_columns, record_layout
 
 if TYPE_CHECKING:
-    from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
 
@@ -56,16 +58,26 @@ def _request(given: GivenSpec) -> CoinFlipsRequest:
     )
 
 
-def _protected(request: CoinFlipsRequest, work: ReleaseWork, counts: GroupCounts) -> list[int]:
-    """Each cell's count with tails until heads, and a last coin for the sign."""
-    cells = np.zeros(request.recoding.cells, dtype=np.int64)
-    cells[counts.keys[0]] = counts.counts
-    noisy = []
-    for count in cells.tolist():
-        flips = int.from_bytes(work.randomness(16), "big")
-        tails = (flips & -flips).bit_length() - 1
-        noisy.append(max(count + (tails if flips >> 127 else -tails), request.mechanism.least_count))
-    return noisy
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoinFlips:
+    """The count of every cell with noise made of coin flips."""
+
+    mechanism: CoinFlipCount
+    layout: KeyLayout
+    drawn: ClassVar[bool] = True
+
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
+        """Each cell's count with tails until heads, and a last coin for the sign."""
+        noisy = []
+        for count in counts_of_groups(exact, self.layout).tolist():
+            flips = int.from_bytes(randomness(16), "big")
+            tails = (flips & -flips).bit_length() - 1
+            noisy.append(max(count + (tails if flips >> 127 else -tails), self.mechanism.least_count))
+        return noisy
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Whether there is a number for every cell."""
+        return len(numbers) == self.layout.cells
 
 
 def _publication(request: CoinFlipsRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
@@ -99,8 +111,7 @@ KIND = ReleaseKind(
     layout=record_layout,
     count_columns=fixed_columns,
     count=count_records,
-    protect=_protected,
-    draws=lambda request, numbers: len(numbers) == int(request.recoding.cells),
+    protection=lambda request, _: CoinFlips(mechanism=request.mechanism, layout=request.recoding.layout),
     finish=_publication,
     explain=_explained,
     meanings={"least_count": "what is published at least"},

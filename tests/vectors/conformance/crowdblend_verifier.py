@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crowdblend.accounting.kernel.keys.signing import PublicKey, read_public_keys
-from crowdblend.accounting.kernel.ledger.chain import Link, check_links
+from crowdblend.accounting.kernel.keys.signing import PublicKey
+from crowdblend.accounting.kernel.ledger.database import METADATA, entry
 from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.rules import violations
-from crowdblend.accounting.kernel.ledger.tables import METADATA, entry
+from crowdblend.accounting.keys.signing_upkeep import read_public_keys
 from crowdblend.accounting.ledger.anchor_check import check_anchor
+from crowdblend.accounting.ledger.verification import Link, check_links
 from crowdblend.accounting.ledger.witnessed import check_witnessed, policy_of_file
 from crowdblend.deploy.release_check import verify_release
 from crowdblend.mechanisms.kernel.errors import Refusal

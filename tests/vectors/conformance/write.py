@@ -24,9 +24,8 @@ from typing import Any
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.anchor import line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.chain import GENESIS, Head, link_hash
-from crowdblend.accounting.kernel.ledger.charge import DatasetContext, ReleaseCharge, SeriesRegistration
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry
+from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, Head, bytes_of_entry, link_hash
 from crowdblend.accounting.kernel.ledger.entry_types import (
     BudgetRaised,
     DataAccess,
@@ -43,6 +42,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     UnitDatasetAdded,
 )
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.keys.signing_upkeep import pem_of
 from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     TIMED,
@@ -53,6 +53,7 @@ from crowdblend.accounting.ledger.checkpoint import (
     note,
     origin_of,
 )
+from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.contributions import LAYOUTS
@@ -1204,7 +1205,7 @@ def of_rules() -> Iterator[tuple[str, str, dict[str, Document]]]:
 def write_case(folder: Path, *, why: str, holds: bool, keys: tuple[SigningKey, ...]) -> None:
     folder.mkdir(parents=True)
     (folder / "case.json").write_bytes(canonical_bytes({"holds": holds, "why": why}) + b"\n")
-    (folder / "publisher.pem").write_bytes(b"".join(key.public.pem for key in keys))
+    (folder / "publisher.pem").write_bytes(b"".join(pem_of(key.public) for key in keys))
 
 
 def write_all(target: Path) -> int:

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from crowdblend.accounting.kernel.ledger.database import UNIQUE_OF_CHARGE, entry
 from crowdblend.accounting.kernel.ledger.entry_codec import KINDS
 from crowdblend.accounting.kernel.ledger.entry_types import ReleaseRefused
-from crowdblend.accounting.kernel.ledger.tables import UNIQUE_OF_CHARGE, entry
 from sqlalchemy import Connection, delete, update
 
 Document = dict[str, Any]

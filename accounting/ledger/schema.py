@@ -1,52 +1,19 @@
-"""The ledger's tables as this version reads and writes them; the migrations create them with their guards."""
+"""The ledger's tables as the migrations make them: cells of their column's type, and a database held against all."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Dialect,
-    Integer,
-    MetaData,
-    Table,
-    Text,
-    text,
-    type_coerce,
-)
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Dialect, Text, text, type_coerce
 from sqlalchemy.exc import DatabaseError
-from sqlalchemy.types import NULLTYPE, TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeDecorator
 
-__all__ = [
-    "EARLIER_REVISIONS",
-    "METADATA",
-    "OBJECTS",
-    "SCHEMA_REVISION",
-    "STREAMED",
-    "UNIQUE_OF_CHARGE",
-    "UNSIGNED_REVISIONS",
-    "VERSION_TABLE",
-    "as_stored",
-    "database_objects",
-    "entry",
-    "schema_differences",
-    "snapshot",
-]
+from .opening import SCHEMA_REVISION, VERSION_TABLE
 
-SCHEMA_REVISION = "0004"
-EARLIER_REVISIONS = ("0003",)  # those that a migration brings to the present one
-UNSIGNED_REVISIONS = {"0001": "7a33e7453769", "0002": "822f357a1512"}
-"""Schema revisions of development versions, without a signed state → the last commit of this project that knows it."""
-VERSION_TABLE = "ledger_version"
-METADATA = MetaData()
-# For one statement at a time: the same options on the connection would stay with it.
-STREAMED: Mapping[str, int] = {"yield_per": 2_000}
+__all__ = ["OBJECTS", "database_objects", "schema_differences", "typed"]
 
 
 class DamagedCell(TypeError):
@@ -69,9 +36,6 @@ class _Whole(TypeDecorator[int]):
     impl = BigInteger
     cache_ok = True
 
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        return dialect.type_descriptor(Integer() if dialect.name == "sqlite" else BigInteger())
-
     def process_result_value(self, value: object, dialect: Dialect) -> int:  # noqa: ARG002 - SQLAlchemy's signature
         return value if isinstance(value, int) else _damaged()
 
@@ -80,37 +44,11 @@ def _damaged() -> NoReturn:
     raise DatabaseError(None, None, DamagedCell("nothing, or something of another type than its column"))
 
 
-def as_stored(column: Column[Any]) -> ColumnElement[Any]:
-    """A column as the file holds it, of whatever type that is: for who looks for damage."""
-    return type_coerce(column, NULLTYPE)
+def typed(column: Column[Any]) -> ColumnElement[Any]:
+    """Return a column whose cells are read as what it declares; one that holds something else is a database's error."""
+    cell: TypeDecorator[Any] = _Words() if isinstance(column.type, Text) else _Whole()
+    return type_coerce(column, cell).label(column.name)
 
-
-WORDS, PLACE = _Words(), _Whole()
-
-
-entry = Table(
-    "entry",
-    METADATA,
-    Column("position", PLACE, primary_key=True, autoincrement=False),
-    Column("previous", WORDS, nullable=False, unique=True),
-    Column("hash", WORDS, nullable=False, unique=True),
-    Column("body", WORDS, nullable=False),
-    # Of a charge, and empty elsewhere: what two racing writers must not both take.
-    Column("release_id", Text, unique=True),
-    Column("sample_id", Text, unique=True),
-    Column("selection_sample_id", Text, unique=True),
-)
-"""The chain. Nothing else is stored of it but the snapshot."""
-UNIQUE_OF_CHARGE = ("release_id", "sample_id", "selection_sample_id")
-
-snapshot = Table(
-    "snapshot",
-    METADATA,
-    Column("slot", PLACE, primary_key=True, autoincrement=False),
-    Column("state", WORDS, nullable=False),
-    Column("statement", WORDS, nullable=False),
-)
-"""One row, replaced by each write: the state at the head, and the signature over both."""
 
 OBJECTS = Path(__file__).with_name("objects.json")
 """Dialect → what the migrations make in a database → how it is defined; a test holds both together."""

@@ -2,21 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 
-from .charge import Receipt
-from .entry_types import DataAccess, DatasetUnit, FilterDatasetAdded, ReleaseCharged, SeriesRegistered
-from .entry_values import Account
-from .ledger_state import Dataset, Series, Stage
+from ..kernel.ledger.charge import Receipt
+from ..kernel.ledger.entry_types import (
+    DataAccess,
+    DatasetUnit,
+    Entry,
+    Fields,
+    FilterCharge,
+    FilterDatasetAdded,
+    ReleaseCharged,
+    ReleasePublished,
+    SeriesRegistered,
+)
+from ..kernel.ledger.entry_values import Account
+from ..kernel.ledger.ledger_state import Dataset, Release, Series, Stage
+from ..kernel.ledger.snapshot import ForgedState
+from ..kernel.ledger.transactions import Look
 
 __all__ = [
+    "DatasetContext",
     "DatasetState",
     "RecordedLook",
     "ReleaseState",
     "SeriesState",
     "needs_no_secrets",
+    "release_states",
 ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetContext:
+    """What the ledger said of a release's data set when the release was charged.
+
+    INVARIANT: it follows from entries up to the charge, so that a resumed release has the same certificate.
+
+    Args:
+        rows_per_person: the most records of one person in a delivery.
+        look_days: the day of each private look that was recorded before the charge, in their order.
+        registered: record of the mechanism that the series with free columns was registered with that paid for the
+            release, and whose price it bears; None elsewhere.
+        filter_budget: the data set's registration where its budget is a filter's, else None.
+        filter_charge: what the release, or the series that paid for it, took of that; None with an additive budget.
+        unit: whose presence all releases of the data set hide; None where nothing fixes it.
+    """
+
+    rows_per_person: int
+    look_days: tuple[date, ...]
+    registered: Fields | None = None
+    filter_budget: FilterDatasetAdded | None = None
+    filter_charge: FilterCharge | None = None
+    unit: DatasetUnit | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +127,32 @@ class ReleaseState:
     charge: ReleaseCharged
     receipt: Receipt
     output_hashes: tuple[tuple[str, str], ...]
+
+
+def release_states(ledger: Look, releases: Iterable[Release]) -> tuple[ReleaseState, ...]:
+    """Return releases with what their entries say; each entry is held against the state's hash of it.
+
+    Raises:
+        ForgedState: an entry is missing or changed.
+    """
+    known = tuple(releases)
+    published = {one.closed or 0: one.closing or "" for one in known if one.stage == "published"}
+    entries = ledger.entries({one.position: one.link for one in known} | published)
+    return tuple(_release_state(one, entries, ledger_id=ledger.state.ledger_id) for one in known)
+
+
+def _release_state(known: Release, entries: dict[int, Entry], *, ledger_id: str) -> ReleaseState:
+    charge, end = entries.get(known.position), entries.get(known.closed or 0)
+    if not isinstance(charge, ReleaseCharged) or (known.stage == "published") is not isinstance(end, ReleasePublished):
+        raise ForgedState(f"the entries of release '{known.release_id}' are not what the snapshot says")
+    return ReleaseState(
+        release_id=known.release_id,
+        stage=known.stage,
+        refunded=known.refunded,
+        charge=charge,
+        receipt=known.receipt(ledger_id),
+        output_hashes=end.output_hashes if isinstance(end, ReleasePublished) else (),
+    )
 
 
 def needs_no_secrets(release: ReleaseState | None) -> bool:

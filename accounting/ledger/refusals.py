@@ -1,0 +1,313 @@
+"""What a person is told who breaks one of the ledger's rules: what is wrong, with its numbers, and what can be done.
+
+Advice on what would fit a budget takes a search, so it is made here, after the writer's transaction has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ...mechanisms.kernel.amounts import amount_shown
+from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, did_you_mean
+from ..kernel.ledger.entry_codec import sorted_fields
+from ..kernel.ledger.entry_types import ChargedPrice, DatasetUnit, Fields, FilterDatasetAdded, FreeSeriesRegistered
+from ..kernel.ledger.entry_values import Account
+from ..kernel.ledger.rules import RuleBroken, Violation
+from ..kernel.prices.registry import mechanism_of_record
+
+if TYPE_CHECKING:
+    from ..kernel.ledger.filter_budget import FilterBudget
+
+__all__ = ["refusal_of", "what_fits", "what_fits_filter", "worded"]
+
+Words = tuple[str, str]
+"""What is wrong, empty where the fault says it; and what can be done."""
+USE_IT = "Use what was published."
+FRESH = "Draw a fresh sample: run again with a new release id."
+UNKNOWN: Mapping[str, Words] = {
+    "dataset": (
+        "the ledger has no data set of this name.",
+        "Register it and its budget with `crowdblend dataset add`; with --unit where [data] has person or household.",
+    ),
+    "series": ("the ledger has no series of this name.", "Register it with `crowdblend series add`."),
+    "release": ("the ledger has no such release.", "`crowdblend ledger show` lists them."),
+    "token": ("there is no such token, or it was revoked before.", "`crowdblend token list` shows them."),
+}
+
+
+def refusal_of(violation: Violation) -> Refusal:
+    """Return the refusal that a person is told for a broken rule."""
+    what, remedy = WORDS.get(violation.cause, _always("", ""))(violation)
+    refused, cause = (InputRefused, "") if violation.mistake else (AccountantRefused, violation.cause)
+    # Programs know a step that a release's stage doesn't allow by no cause of its own.
+    cause = "" if cause == "stage" else cause
+    return refused(what or f"{violation.fault}.", where=violation.where, remedy=remedy, cause=cause)
+
+
+@contextmanager
+def worded() -> Iterator[None]:
+    """Turn a broken rule into the refusal that a person is told."""
+    try:
+        yield
+    except RuleBroken as broken:
+        raise refusal_of(broken.violation) from None
+
+
+def _always(what: str, remedy: str) -> Callable[[Violation], Words]:
+    """Return words that need no more numbers than the fault has."""
+    return lambda _: (what, remedy)
+
+
+def _unknown(violation: Violation) -> Words:
+    """Name a similar one before anything new is proposed: a second name of a data set would be a second budget."""
+    what, remedy = UNKNOWN[violation.numbers["of"]]
+    name = violation.where.partition("'")[2].removesuffix("'")
+    if similar := did_you_mean([name], violation.numbers["known"]):
+        remedy = f"{similar} If it is another one: {remedy[0].lower()}{remedy[1:]}"
+    return what, remedy
+
+
+def _budget_not_raised(violation: Violation) -> Words:
+    before, after = violation.numbers["before"], violation.numbers["after"]
+    what = f"the budget is (ε, δ) = ({before[0]}, {before[1]}) and can only be raised, not set to "
+    return f"{what}({after[0]}, {after[1]}).", ""
+
+
+def _unit_differs(violation: Violation) -> Words:
+    known, asked, fixed = (violation.numbers[name] for name in ("known", "asked", "fixed"))
+    what = (
+        f"the unit of all its releases is '{known}', and of this one it would be '{asked}': a budget covers no unit if "
+        "its releases have different ones."
+    )
+    return what, _remedy_for_unit(fixed)
+
+
+def _remedy_for_unit(fixed: DatasetUnit | None) -> str:
+    """Return what makes a specification one of a data set's unit; of a data set that fixes none, where it would be."""
+    if fixed is None:
+        return (
+            "Register the records under another name with `crowdblend dataset add NAME --unit UNIT`, and at most what "
+            "is left of this budget: what both spend adds up."
+        )
+    if fixed.column is not None:
+        return f'Write {fixed.name} = "{fixed.column}" below [data].'
+    return (
+        "Leave person and household out of [data]. To limit records by a column, register them under another name with "
+        "`crowdblend dataset add NAME --unit person:COLUMN`; what both spend adds up."
+    )
+
+
+def _release_known(violation: Violation) -> Words:
+    what = f"this release id is in the ledger already ({violation.numbers['stage']})."
+    return what, "Resume that release, or use another id."
+
+
+def _rows_per_person(violation: Violation) -> Words:
+    registered, asked = violation.numbers["registered"], violation.numbers["asked"]
+    what = (
+        f"it was added with at most {_records(registered)} of a person in a delivery, and this price covers "
+        f"{_records(asked)}."
+    )
+    return what, f"Write rows_per_person = {registered} below [data]."
+
+
+def _records(count: int) -> str:
+    return "one record" if count == 1 else f"{count} records"
+
+
+def _no_divergence(violation: Violation) -> Words:
+    what = f"it has a filter budget, which can't pay for {violation.numbers['kind']}: {violation.numbers['why']}"
+    return what, "Use another mechanism, or a data set whose prices are added up."
+
+
+def _accounting_differs(violation: Violation) -> Words:
+    if "free_columns" not in violation.numbers:
+        return "", ""
+    what = (
+        "it has a filter budget, which pays for no series with free columns: there each release may have columns of "
+        "its own without one."
+    )
+    return what, "Run each release for itself, or leave --free-columns out."
+
+
+def _relation_mismatch(violation: Violation) -> Words:
+    price, budget = violation.numbers["price"], violation.numbers["budget"]
+    what = f"this price holds for the neighbouring relation {price}, the budget's is {budget}."
+    return what, "Use a mechanism that is priced for the budget's relation."
+
+
+def _survey_released(violation: Violation) -> Words:
+    if "other" not in violation.numbers:
+        what = "it is itself a sample and can be released once, so it can have no series."
+        return what, "Release it once, without a series."
+    what = "it is itself a sample, can be released once, and has been: its sampling was part of that price (release "
+    return f"{what}'{violation.numbers['other']}').", USE_IT
+
+
+def _counts_not_alone(violation: Violation) -> Words:
+    what = (
+        "the price of outcome counts holds only while nothing else is published of their reports, and this release "
+        f"would stand beside release '{violation.numbers['other']}'."
+    )
+    if not violation.numbers["exclusive"]:
+        return what, USE_IT
+    return what, (
+        "Use what was published; or, where that was at another price, leave out [privacy] and least_people: the "
+        "reports themselves can be charged."
+    )
+
+
+def _over_budget(violation: Violation) -> Words:
+    numbers = violation.numbers
+    price, taken, before, after = (numbers[name] for name in ("price", "taken", "before", "after"))
+    asked = "this release" if price.releases == 1 else f"this series of {price.releases} releases"
+    symbols = ("ε", "δ") if taken is None else (f"the divergence of order {taken.order:f}", "the tails")
+    sums = (
+        (symbols[0], before.epsilon_spent, after.epsilon_spent, after.epsilon_budget),
+        (symbols[1], before.delta_spent, after.delta_spent, after.delta_budget),
+    )
+    excess = " and ".join(
+        f"{symbol} from {amount_shown(old)} to {amount_shown(new)}, past the budget {amount_shown(budget)}"
+        for symbol, old, new, budget in sums
+        if new > budget
+    )
+    return f"{asked} would bring {excess}.", _what_fits(numbers)
+
+
+def _what_fits(numbers: Mapping[str, Any]) -> str:
+    price, mechanism, dataset = numbers["price"], numbers["mechanism"], numbers["dataset"]
+    rows = dataset.rows_per_person
+    if not isinstance(dataset, FilterDatasetAdded):
+        return what_fits(numbers["before"], price, mechanism=mechanism, rows_per_person=rows)
+    from ..kernel.ledger.filter_budget import FilterBudget  # numerics that an additive data set does without
+
+    terms = {"releases": price.releases, "rows_per_person": rows}
+    return what_fits_filter(numbers["before"], mechanism=mechanism, budget=FilterBudget.of(dataset), **terms)
+
+
+def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_per_person: int) -> str:
+    """What to do about a price that is past a budget, in sentences: what is left before it, and what would fit."""
+    from ..theory.planning.inversion import advice_for_price  # numerics, for a refusal alone
+
+    return advice_for_price(
+        mechanism_of_record(dict(mechanism)),
+        epsilon=account.epsilon_left,
+        delta=account.delta_left,
+        stated_delta=price.delta,
+        releases=price.releases,
+        rows_per_person=rows_per_person,
+    )
+
+
+def what_fits_filter(
+    account: Account, *, mechanism: Fields, budget: FilterBudget, releases: int, rows_per_person: int
+) -> str:
+    """What to do about a charge that is past a filter budget, in sentences: what is left, and what would fit."""
+    from ..kernel.ledger.filter_budget import filter_charge
+    from ..theory.planning.inversion import advice_for_filter
+
+    def fits(k: int, rate: Decimal) -> bool:
+        changed = sorted_fields(dict(mechanism) | {"k": k, "sampling_rate": str(rate)})
+        try:
+            taken = filter_charge(changed, budget=budget, releases=releases, rows_per_person=rows_per_person)
+        except (ArithmeticError, InputRefused, ValueError):
+            return False
+        return account.charged(epsilon=taken.divergence, delta=taken.tail).within_budget
+
+    left = {"divergence": account.epsilon_left, "tail": account.delta_left}
+    found = mechanism_of_record(dict(mechanism))
+    return advice_for_filter(found, order=budget.accounting.order, **left, fits=fits)
+
+
+RESTORE = "Restore what was changed, or run without --series: a release of its own is charged for itself."
+
+
+def _series_changed(violation: Violation) -> Words:
+    series, parts, reason = (violation.numbers[name] for name in ("series", "parts", "reason"))
+    if parts == ("specification",):
+        if series.mixed is not None:
+            return "another data set, another delta or another unit than was registered.", RESTORE
+        if isinstance(series, FreeSeriesRegistered):
+            what = (
+                "this specification differs from the one that was registered in more than columns, hierarchies, "
+                "levels, a higher k or a lower rate: the same are data set, kind and form, delta, how records are "
+                "read, rows_per_person, how a map is drawn, and every other parameter of the mechanism."
+            )
+            return what, RESTORE
+        what = (
+            "this specification differs from the one that was registered, and the price holds for parameters fixed "
+            "then: data set, form, k, rate, delta, columns, hierarchies, levels, and how records are read."
+        )
+        return what, RESTORE
+    if reason is None:
+        return f"it has not paid for this release: another {' and another '.join(parts)}.", RESTORE
+    mixed, number = series.mixed, violation.numbers["number"]
+    if mixed is not None and number <= mixed.releases:
+        part = mixed.part_of(number)
+        reason = f"{reason}, in part {part} ({mixed.each[part - 1]})"
+    what = (
+        f"it has not paid for this mechanism: {reason}. With free columns a release may have a higher k or a lower "
+        "rate than was registered, and nothing else differs."
+    )
+    return what, RESTORE
+
+
+def _series_finished(violation: Violation) -> Words:
+    series, number = violation.numbers["series"], violation.numbers["number"]
+    taken = f"{series.price.releases} releases"
+    if (mixed := series.mixed) is not None and number <= mixed.releases:
+        part = mixed.part_of(number)
+        taken = f"{mixed.each[part - 1].releases} releases of part {part} ({mixed.each[part - 1]})"
+    return f"all its {taken} are taken.", "Register another series, which is charged anew."
+
+
+def _stage(violation: Violation) -> Words:
+    stage = violation.numbers["stage"]
+    if stage == "charged":
+        return "nothing was read for this release, so nothing can be published.", ""
+    return f"this release is {stage} and can't change any more.", "Use another release id."
+
+
+WORDS: Mapping[str, Callable[[Violation], Words]] = {
+    "accounting-differs": _accounting_differs,
+    "budget-not-raised": _budget_not_raised,
+    "counts-not-alone": _counts_not_alone,
+    "dataset-known": _always(
+        "a data set of this name is in the ledger already.",
+        "A new delivery of its records keeps the name and the budget; a larger budget is `crowdblend dataset raise`.",
+    ),
+    "divergence-differs": _always("", "Charge what the mechanism takes."),
+    "filter-raised": _always(
+        "it has a filter budget, which can't be raised: the proof holds for a budget, an order and a share of δ that "
+        "were fixed before the first release.",
+        "Use what is left of it.",
+    ),
+    "no-divergence": _no_divergence,
+    "over-budget": _over_budget,
+    "price-differs": _always("", "Charge what the mechanism costs."),
+    "relation-mismatch": _relation_mismatch,
+    "release-known": _release_known,
+    "rows-per-person": _rows_per_person,
+    "sample-used": lambda violation: (f"{violation.fault}, and a sample serves one release.", FRESH),
+    "samples-differ": _always("", FRESH),
+    "series-changed": _series_changed,
+    "series-finished": _series_finished,
+    "series-known": _always(
+        "a series of this name is in the ledger already.",
+        "Run its releases, or register another under a new name.",
+    ),
+    "stage": _stage,
+    "survey-differs": _always(
+        "",
+        "Register the data under a name of their own with `crowdblend dataset add NAME --survey-rate RATE`, RATE being "
+        "the largest; or draw a fresh sample with [sampling].rate.",
+    ),
+    "survey-released": _survey_released,
+    "token-known": _always("", "Add it again: another id is drawn."),
+    "unit-differs": _unit_differs,
+    "unknown": _unknown,
+}
+"""Cause → the words for it; a cause that is not here is told by its fault alone."""

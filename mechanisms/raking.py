@@ -1,0 +1,117 @@
+"""Weights of published records that are raked to noisy margins: post-processing of what is published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernel.recoding import KeyLayout
+from .kinds.margins import Margin, cells_of_margin
+from .recoding import GeneralizationMap
+
+__all__ = ["Raked", "coarser_margins", "rake_weights"]
+
+Cells = NDArray[np.int64]
+Codes = Sequence[NDArray[np.int64]] | Sequence[NDArray[np.int32]]
+Amounts = NDArray[np.float64]
+
+_ROUNDS = 200
+_NEAR_ENOUGH = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Raked:
+    """Weights that were raked to margins, and how well they fit.
+
+    Args:
+        weights: of each group's records; shape (groups,).
+        total: the number of records that they were raked to; 0 where nothing was, and the weights are those given.
+        largest_difference: between what they add up to in a cell and what was aimed at, as a share of the total.
+    """
+
+    weights: Amounts
+    total: float
+    largest_difference: float
+
+
+def coarser_margins(
+    noisy: Sequence[Cells], *, finer: GeneralizationMap, coarser: GeneralizationMap, margins: Sequence[Margin]
+) -> list[Cells]:
+    """Noisy margins by the labels of a coarser map: the sums of the cells that become one.
+
+    Args:
+        noisy: the cells of each margin by the finer map.
+        finer: one map.
+        coarser: another of the same columns, none at a lower level.
+        margins: the columns of each margin.
+    """
+    becomes = [
+        after.hierarchy.coarser(np.arange(before.size, dtype=np.int64), level=before.level, to=after.level)
+        for before, after in zip(finer.columns, coarser.columns, strict=True)
+    ]
+    merged = []
+    for margin, cells in zip(margins, noisy, strict=True):
+        shape = tuple(finer.columns[place].size for place in margin)
+        codes: list[Cells] = [np.zeros(0, dtype=np.int64)] * len(finer.columns)
+        for place, own in zip(margin, np.unravel_index(np.arange(cells.size), shape), strict=True):
+            codes[place] = becomes[place][own]
+        sums = np.zeros(math.prod(coarser.columns[place].size for place in margin), dtype=np.int64)
+        np.add.at(sums, cells_of_margin(codes, coarser, margin), cells)
+        merged.append(sums)
+    return merged
+
+
+def rake_weights(
+    weights: Amounts,
+    records: Cells,
+    codes: Codes,
+    *,
+    layout: KeyLayout,
+    margins: Sequence[Margin],
+    noisy: Sequence[Cells],
+) -> Raked:
+    """Change weights by one factor a cell, margin after margin, until they add up to the noisy margins.
+
+    Source: iterative proportional fitting, W. Deming, F. Stephan, On a least squares adjustment of a sampled frequency
+    table when the expected marginal totals are known, Annals of Mathematical Statistics 11 (1940). It is
+    post-processing of what is published. Only sums in the order of the groups, products and quotients are computed, so
+    that the weights are the same on every machine.
+
+    What is aimed at in a cell is its noisy count, and at least the number of its records that are published; nothing
+    where none is published, since no weight can reach it. Each margin is scaled to one total, the mean of the margins'
+    own weighted by the inverse of their number of cells, as their variances are. There are at most 200 rounds.
+
+    Args:
+        weights: of each group's records at the beginning, above 0; shape (groups,).
+        records: published of each group, at least 1; shape (groups,).
+        codes: per column, the groups' codes at the levels that all of them have; each of shape (groups,).
+        layout: of these codes.
+        margins: the columns of each margin.
+        noisy: its noisy cells by the labels of these levels.
+    """
+    totals = math.fsum(int(cells.sum()) / cells.size for cells in noisy)
+    total = max(totals / math.fsum(1 / cells.size for cells in noisy), float(records.sum()))
+    if not records.size:
+        return Raked(weights=weights, total=0.0, largest_difference=0.0)
+    places = [cells_of_margin(codes, layout, margin).astype(np.int32, copy=False) for margin in margins]
+    aims = []
+    for cells, place in zip(noisy, places, strict=True):
+        there = np.bincount(place, weights=records, minlength=cells.size)
+        aim = np.where(there > 0, np.maximum(cells, there), 0.0)
+        aims.append(aim * (total / math.fsum(aim.tolist())))
+    mass = weights * records
+    difference = math.inf
+    for _ in range(_ROUNDS):
+        difference = 0.0
+        for aim, place in zip(aims, places, strict=True):
+            now = np.bincount(place, weights=mass, minlength=aim.size)
+            difference = max(difference, float(np.abs(now - aim).max()) / total)
+            factors = np.divide(aim, now, out=np.ones_like(aim), where=now > 0)
+            mass = mass * factors[place]
+        if difference <= _NEAR_ENOUGH:
+            break
+    return Raked(weights=mass / records, total=total, largest_difference=difference)
