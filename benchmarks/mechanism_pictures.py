@@ -14,8 +14,9 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from crowdblend.accounting.kinds.survey_prices import price_biased_counts
+from crowdblend.mechanisms.answer_errors import estimates, half_width
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
-from crowdblend.mechanisms.kinds.answers import CountAnswer, answered, estimates, half_width, tallied
+from crowdblend.mechanisms.kinds.answers import CountAnswer, answered, tallied
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.deletion import OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.kinds.histogram import (
@@ -28,9 +29,11 @@ from crowdblend.mechanisms.kinds.histogram import (
 )
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from crowdblend.mechanisms.kinds.points import SyntheticPoints, cell_numbers, points_of_counts
-from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.design import QuestionDesign, QuestionEncoding, answer_labels, estimated
+from crowdblend.mechanisms.local_reports.estimates import estimated_counts, standard_error
+from crowdblend.mechanisms.synthetic_points import cell_numbers, points_of_counts
 from matplotlib.figure import Figure
 from scipy import stats
 

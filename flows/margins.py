@@ -14,10 +14,10 @@ from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.theory.planning.margin_prices import price_parts
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
-from ..mechanisms.kinds.deletion import CalibratedDeletion, deletion_variance
+from ..mechanisms.kinds.deletion import CalibratedDeletion
 from ..mechanisms.kinds.margins import Margin, margin_sizes
-from ..mechanisms.raking import Raked, coarser_margins, rake_weights
 from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.record_weights import Raked, coarser_margins, deletion_variance, rake_weights
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable
 

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from functools import partial
+from importlib.metadata import version
 
 import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
-from .. import accounting, mechanisms, tasks
 from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ..mechanisms.recoding import GeneralizationMap
 from ..tasks.counting.executors import DaskCluster, Executor
 from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
-from ..tasks.kernel.draws import noise_draw
-from ..tasks.kernel.protected import Protected
-from ..tasks.kernel.publication import StagedRelease, remembered_release
-from ..tasks.request import Request, output_named
-from ..tasks.stages.charge import LedgerWriter, begin_reading, close, open_writer, reserve
+from ..tasks.kernel.gate import Gate, Plan
+from ..tasks.kernel.publication import StagedRelease
+from ..tasks.request import output_named
+from ..tasks.stages.charge import LedgerWriter, begin_reading, charge_of, close, open_writer, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
 from .prepare import PreparedRelease, layout_of_copy
 from .releases.kind import Observer, drawn_levels, release_kind
+from .software import kernel_digest, software_digest
 
-__all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
+__all__ = ["run_flow"]
 
 
 def run_flow(
@@ -102,129 +97,79 @@ def _stages(
 ) -> StagedRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request = prepared.request
-    sources = code_sources()  # before the charge: where they can't be read nothing is spent
-    paper = request.paper_price
+    sources = kernel_digest(request.mechanism)  # before the charge: where they can't be read nothing is spent
+    gate = Gate(
+        _plan(prepared, layout, folder), ledger=writer, folder=folder, randomness=randomness, place_of=output_named
+    )
     with observer.stage("charge"):
-        receipt, charge, context = reserve(
-            writer=writer,
-            reader=prepared.reader,
-            request=request,
-            release_id=prepared.release_id,
-            folder=folder,
-            state=prepared.state,
-            series=prepared.series,
-            epsilon_paper=None if paper is None else paper.epsilon,
-            inputs=manifest_bytes(layout.source),
-            table_version=layout.source.version,
-            delivery=delivery_bytes(layout.source),
-            code_version=version("crowdblend"),
-            software=software_digest(),
-            today=datetime.now(UTC).date(),
-            randomness=randomness,
+        context = reserve(
+            gate=gate, writer=writer, reader=prepared.reader, state=prepared.state, today=datetime.now(UTC).date()
         )
-        release = remembered_release(folder, place_of=output_named) if prepared.state is not None else None
+        release = gate.remembered() if prepared.state is not None else None
         if release is None:
-            begin_reading(writer=writer, receipt=receipt)
+            begin_reading(gate=gate)
             if request.query is not None:
                 from ..tasks.inputs.database import copied_records  # of databases alone
 
-                layout = layout_of_copy(request, copied_records(request=request, receipt=receipt, folder=folder))
+                copied = copied_records(request=request, receipt=gate.receipt, folder=folder)
+                layout = layout_of_copy(request, copied)
     if release is None:
         work = ReleaseWork(
-            receipt=receipt,
+            gate=gate,
             layout=layout_for_other_machines(layout) if isinstance(executor, DaskCluster) else layout,
             folder=folder,
             executor=executor,
-            randomness=randomness,
             on_progress=observer.on_progress,
         )
-        generalization, protected = _run_count(request, work=work, observer=observer)
+        kind = release_kind(request.kind)
+        generalization = kind.count_columns(request, work, observer)
+        with observer.stage("count"):
+            count_stage(
+                work=work,
+                count=partial(kind.count, request, work, generalization),
+                protection=kind.protection(request, drawn_levels(request, work)),
+            )
         with observer.stage("publish"):
             release = write_output(
-                protected=protected,
-                receipt=receipt,
-                charge=charge,
+                gate=gate,
                 context=context,
                 request=request,
                 generalization=generalization,
-                finish=partial(release_kind(request.kind).finish, request, generalization),
-                folder=folder,
+                finish=partial(kind.finish, request, generalization),
                 code_sources=sources,
                 signing=prepared.state_paths.anchoring.keys,
             )
     with observer.stage("publish"):
-        publish(release=release)
+        publish(gate=gate)
     with observer.stage("close"):
-        close(writer=writer, receipt=receipt, folder=folder, hashes=release.staged.hashes)
+        close(gate=gate)
     return release
 
 
-def _run_count(request: Request, *, work: ReleaseWork, observer: Observer) -> tuple[GeneralizationMap, Protected]:
-    """The map that the records were read with, and what may be published."""
-    kind = release_kind(request.kind)
-    generalization = kind.count_columns(request, work, observer)
-    protection, draw = kind.protection(request, drawn_levels(request, work)), None
-    if protection.drawn:
-        draw = noise_draw(request, fits=protection.fits, sample_id=work.receipt.sample_id)
-    with observer.stage("count"):
-        return generalization, count_stage(
-            work=work,
-            count=partial(kind.count, request, work, generalization),
-            protection=protection,
-            draw=draw,
-        )
-
-
-ROOMS: Mapping[str, Path] = {
-    "accounting": Path(str(accounting.__file__)).parent,
-    "flows": Path(__file__).parent,
-    "mechanisms": Path(str(mechanisms.__file__)).parent,
-    "tasks": Path(str(tasks.__file__)).parent,
-}
-"""The rooms that decide what a release is and what it costs, and where they lie."""
-
-
-@cache
-def code_sources() -> str:
-    """The digest of all of them.
-
-    PRIVACY: a function of the installed software alone.
-    """
-    return digest_of_sources(ROOMS)
-
-
-LIBRARIES = ("dask", "numpy", "opendp", "pyarrow", "scipy")
-"""Libraries that decide how records are read, drawn, counted and written."""
-
-
-def software_digest() -> str:
-    """The digest of all that a resumed release depends on: the sources, these libraries' versions and Python's.
-
-    PRIVACY: a release that goes on with another sampler, or other noise, would mix two draws. Two installations of one
-    version's name may differ in each.
-    """
-    versions = ",".join(f"{name} {_version_of(name)}" for name in LIBRARIES)
-    python = ".".join(map(str, sys.version_info[:2]))
-    return hashlib.sha256(f"{code_sources()}\n{versions}\npython {python}\n".encode()).hexdigest()
-
-
-def _version_of(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "-"
-
-
-def digest_of_sources(rooms: Mapping[str, Path]) -> str:
-    """SHA-256 (hex) over names and contents of the Python files of some rooms, by room and path.
-
-    Args:
-        rooms: name and folder of each.
-    """
-    whole = hashlib.sha256()
-    for room, root in sorted(rooms.items()):
-        files = {path.relative_to(root).as_posix(): path for path in root.rglob("*.py")}
-        for name in sorted(files):
-            content = hashlib.sha256(files[name].read_bytes()).hexdigest()
-            whole.update(f"{room}/{name}\0{content}\n".encode())
-    return whole.hexdigest()
+def _plan(prepared: PreparedRelease, layout: SourceLayout, folder: ReleaseFolder) -> Plan:
+    """Return what is fixed of a release before it is charged."""
+    request, paper = prepared.request, prepared.request.paper_price
+    delivery = delivery_bytes(layout.source)
+    return Plan(
+        entry=charge_of(
+            request,
+            release_id=prepared.release_id,
+            series=prepared.series,
+            epsilon_paper=None if paper is None else paper.epsilon,
+            code_version=version("crowdblend"),
+            day=datetime.now(UTC).date(),
+        ),
+        rows_per_person=request.price.rows_per_person,
+        unit=request.unit,
+        part=request.part,
+        digest=request.digest,
+        inputs=manifest_bytes(layout.source),
+        output=request.output,
+        software=software_digest(),
+        facts={
+            "delivery": None if delivery is None else folder.fingerprint(delivery),
+            "source_day": None if request.source_day is None else request.source_day.isoformat(),
+            "table_version": layout.source.version,
+            "copy": None,
+        },
+    )

@@ -64,11 +64,16 @@ class CertificateCheck:
         findings: what does not hold, one sentence each; empty where all is well.
         signed_by: id of the key whose signature holds; None where none does.
         unchecked: what was not shown, one sentence each.
+        kernel: digest of the kernel and the kind that made the release, as the certificate says; None where that isn't
+            asked or can't be read.
+        kernel_is_installed: whether this installation has the same.
     """
 
     findings: tuple[str, ...]
     signed_by: str | None
     unchecked: tuple[str, ...]
+    kernel: str | None = None
+    kernel_is_installed: bool = False
 
 
 def read_certificate(path: Path) -> Mapping[str, Any]:
@@ -204,7 +209,7 @@ def _finding_if_unreadable(what: str) -> Callable[[Check], Check]:
     "its name, ids, digests, days, place in the ledger or what is published have no form that they could have"
 )
 def _form_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
-    require_release_id(certificate["release_id"])
+    require_release_id(certificate["release_id"], "release id")
     for name in ("name", "dataset", "code_version", "sampler_layout"):
         require_name(certificate[name], name)
     for name in ("sample_id", "code_sources"):

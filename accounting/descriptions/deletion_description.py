@@ -12,11 +12,11 @@ from ...mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
     SelectedDeletion,
-    deletion_variance,
     deletion_weights,
     expected_deletion,
     largest_deletion,
 )
+from ...mechanisms.record_weights import deletion_variance
 from ..kinds.deletion_prices import deletion_parts
 from ..kinds.selected_deletion_prices import selected_deletion_losses
 from .kind_description import CENTRAL, DeletedRecords, KindDescription, Published

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -12,15 +12,15 @@ from typing import BinaryIO
 from sqlalchemy import Connection, select
 
 from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
-from ..kernel.keys.anchor import LONGEST_LINE, head_of_line
+from ..kernel.keys.anchor import LONGEST_LINE, Anchoring, head_of_line
 from ..kernel.keys.private_files import open_given
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.database import STREAMED, entry
+from ..kernel.ledger.database import STREAMED, Store, entry
 from ..kernel.ledger.entry_codec import Head
-from ..kernel.ledger.transactions import last_place, ledger_id_of, stored_state
+from ..kernel.ledger.transactions import Look, head_in, last_place, ledger_id_of, require_continued, stored_state
 from .schema import typed
 
-__all__ = ["AnchorCheck", "check_anchor"]
+__all__ = ["AnchorCheck", "check_anchor", "looking_anchored"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,3 +167,20 @@ def _signer(connection: Connection) -> PublicKey | None:
         return stored_state(connection)[1]
     except Refusal:
         return None
+
+
+@contextmanager
+def looking_anchored(store: Store, anchoring: Anchoring) -> Iterator[Look]:
+    """Open one transaction to look things up in, of a ledger that continues its anchor and has a head of our own.
+
+    Raises:
+        AccountantRefused: it is behind its anchor, others signed it, or the anchor is missing or damaged.
+        InputRefused: the anchor can't be read.
+        ReleaseFailed: the database fails.
+    """
+    with store.reading() as connection:
+        last = anchoring.last_of(ledger_id_of(connection))
+    with store.reading() as connection:
+        state, signer = stored_state(connection)
+        require_continued(connection, head_in(state), signer, anchoring, last)
+        yield Look(connection=connection, state=state)

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..kernel.keys.anchor import Anchoring
-from ..kernel.ledger.charge import Receipt, ReleaseCharge, SeriesRegistration
+from ..kernel.ledger.charge import Receipt, SeriesRegistration
 from ..kernel.ledger.entry_types import (
     BudgetRaised,
     DataAccess,
@@ -41,7 +41,7 @@ from .opening import open_store
 from .refusals import refusal_of, worded
 from .tokens import secret_digest, token_text
 
-__all__ = ["LedgerWriter", "open_writer"]
+__all__ = ["LedgerWriter", "open_writer", "well_formed"]
 
 
 def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
@@ -102,7 +102,7 @@ class LedgerWriter(ReleaseWriter):
         """
         if survey_rate is not None and rows_per_person > 1:
             raise no_price_for_surveyed_group(rows_per_person, where=f"dataset '{name}'")
-        with _well_formed():
+        with well_formed():
             added = DatasetAdded(
                 dataset=name,
                 epsilon=epsilon,
@@ -127,7 +127,7 @@ class LedgerWriter(ReleaseWriter):
         Raises:
             InputRefused: unknown data set, a value outside its range, or a budget that is not larger.
         """
-        with _well_formed():
+        with well_formed():
             raised = BudgetRaised(dataset=name, epsilon=epsilon, delta=delta, reason=reason, by=by, day=day)
         self._record(raised)
 
@@ -140,7 +140,7 @@ class LedgerWriter(ReleaseWriter):
         Raises:
             InputRefused: unknown data set, or a value that the ledger can't hold.
         """
-        with _well_formed():
+        with well_formed():
             look = DataAccess(dataset=dataset, what=what, by=by, day=day)
         return RecordedLook(position=self._record(look).position, look=look)
 
@@ -152,30 +152,34 @@ class LedgerWriter(ReleaseWriter):
             AccountantRefused: a price that is not the mechanism's, another neighbouring relation, a survey, or a
                 budget that it would pass.
         """
-        with _well_formed():
+        with well_formed():
             entry = registration.entry
-        with self._refusal_kept(entry):
+        with self.refusal_kept(entry):
             super().register_series(registration)
 
-    def charge(self, charge: ReleaseCharge) -> Receipt:
+    def charge(
+        self, entry: ReleaseCharged, *, rows_per_person: int, unit: DatasetUnit, part: int | None = None
+    ) -> Receipt:
         """Reserve a release's cost and its sample, in one entry; a refusal is recorded too.
 
         A release of a series takes the series' next free place in that entry, and costs nothing more.
 
         Raises:
-            InputRefused: unknown data set or series, or a value that the ledger can't hold.
+            InputRefused: unknown data set or series.
             AccountantRefused: a known release id, a used sample, a price that is not the mechanism's, another
                 neighbouring relation, a survey that was released before, a budget that it would pass, or a series
                 with other parameters or without a free place.
         """
-        with _well_formed():
-            entry = charge.entry_at(None if charge.series is None else 1)
-        with self._refusal_kept(entry):
-            return super().charge(charge)
+        with self.refusal_kept(entry):
+            return super().charge(entry, rows_per_person=rows_per_person, unit=unit, part=part)
 
     @contextmanager
-    def _refusal_kept(self, entry: ReleaseCharged | SeriesRegistered) -> Iterator[None]:
-        """Record the accountant's refusal of a charge as evidence, once its transaction has ended, and raise it."""
+    def refusal_kept(self, entry: ReleaseCharged | SeriesRegistered) -> Iterator[None]:
+        """Record the accountant's refusal of a charge as evidence, once its transaction has ended, and raise it.
+
+        Args:
+            entry: of the charge that is made inside.
+        """
         try:
             yield
         except RuleBroken as broken:
@@ -223,7 +227,7 @@ class LedgerWriter(ReleaseWriter):
             if (known := ledger.state.releases.get(release_id)) is None:
                 raise RuleBroken(unknown("release", release_id))
             refunded = known.refunded or known.stage == "charged"
-            with _well_formed():
+            with well_formed():
                 entry = ReleaseAbandoned(release_id=release_id, reason=reason, refunded=refunded, by=by, day=day)
             ledger.append(entry)
             return refunded
@@ -238,7 +242,7 @@ class LedgerWriter(ReleaseWriter):
             InputRefused: a token of this name opens the pages already, or a value is outside its range.
         """
         token_id, secret = randomness(8).hex(), randomness(32)
-        with _well_formed():
+        with well_formed():
             digest = secret_digest(token_id, secret)
             added = TokenAdded(token_id=token_id, name=name, secret_digest=digest, expires=expires, by=by, day=day)
         with self._worded() as ledger:
@@ -262,7 +266,7 @@ class LedgerWriter(ReleaseWriter):
             found = [added.token_id for added in known if name in (added.name, added.token_id)]
             if not found:
                 raise RuleBroken(unknown("token", name))
-            with _well_formed():
+            with well_formed():
                 revoked = TokenRevoked(token_id=found[-1], by=by, day=day)
             ledger.append(revoked)
         return found[-1]
@@ -275,7 +279,7 @@ class LedgerWriter(ReleaseWriter):
         Raises:
             InputRefused: a value that the ledger can't hold.
         """
-        with _well_formed():
+        with well_formed():
             refused = ReleaseRefused(release_id=release_id, dataset=dataset, cause=cause, reason=reason, day=day)
         self._record(refused)
 
@@ -286,7 +290,7 @@ class LedgerWriter(ReleaseWriter):
 
 
 @contextmanager
-def _well_formed() -> Iterator[None]:
+def well_formed() -> Iterator[None]:
     """Refuse, as the caller's mistake, a value that the ledger can't hold."""
     try:
         yield

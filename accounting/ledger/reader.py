@@ -19,20 +19,34 @@ from ..kernel.ledger.charge import Receipt, charged_price
 from ..kernel.ledger.database import STREAMED
 from ..kernel.ledger.database import entry as entry_table
 from ..kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
-from ..kernel.ledger.entry_types import BudgetRaised, DatasetUnit, Entry, FilterDatasetAdded, FreeSeriesRegistered
-from ..kernel.ledger.ledger_state import LedgerState, Place, Token
+from ..kernel.ledger.entry_types import (
+    BudgetRaised,
+    ChargedPrice,
+    DatasetUnit,
+    Entry,
+    Fields,
+    FilterDatasetAdded,
+    FreeSeriesRegistered,
+    SeriesRegistered,
+)
+from ..kernel.ledger.ledger_state import Dataset, LedgerState, Place, Token
 from ..kernel.ledger.rules import (
+    Violation,
+    account_violations,
     all_releases_taken,
-    budget_violations,
     known_by_name,
-    other_specification,
+    rows_violations,
+    series_changed,
+    survey_violations,
+    taken_of_filter,
+    uncovered,
     unit_violations,
     unknown,
 )
-from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking, looking_anchored
+from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
-from .anchor_check import AnchorCheck, check_anchor
+from .anchor_check import AnchorCheck, check_anchor, looking_anchored
 from .lookup import DatasetContext, DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
 from .opening import open_store
 from .overview import Overview, overview_of
@@ -312,3 +326,43 @@ class LedgerReader(OpenedLedger):
         from .witnessed import check_witnessed  # most looks at a ledger do without the tree
 
         return check_witnessed(path, connect=self._store.reading, policy=policy, trusted=trusted)
+
+
+def budget_violations(
+    price: ChargedPrice, *, mechanism: Fields, rows_per_person: int, known: Dataset
+) -> Iterator[Violation]:
+    """Give what speaks against charging a price to a data set, as far as it is known before the charge.
+
+    Args:
+        price: what would be charged.
+        mechanism: the mechanism's versioned record.
+        rows_per_person: the most records of one person in a delivery that the price covers.
+        known: the data set whose budget would pay, as it is now.
+    """
+    yield from survey_violations(mechanism, known.added)
+    yield from rows_violations(known, rows_per_person)
+    taken = taken_of_filter(mechanism, price, known.added) if isinstance(known.added, FilterDatasetAdded) else None
+    if isinstance(taken, Violation):
+        yield taken
+        return
+    yield from account_violations(price, taken, mechanism, known)
+
+
+def other_specification(
+    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields, number: int
+) -> Violation | None:
+    """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
+
+    Args:
+        registered: the series.
+        dataset: the data set that would be released.
+        spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
+        mechanism: record of what would be run. A series without free columns has it in its digest.
+        number: of a place of the part that it is of.
+    """
+    fault = f"series '{registered.series}' has not paid for this release"
+    if (dataset, spec_digest) != (registered.dataset, registered.spec_digest):
+        return series_changed(registered, fault=fault, parts=("specification",), reason=None, number=number)
+    if (reason := uncovered(mechanism, registered, number)) is None:
+        return None
+    return series_changed(registered, fault=fault, parts=("mechanism",), reason=reason, number=number)

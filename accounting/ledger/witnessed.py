@@ -22,8 +22,9 @@ from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.database import STREAMED, Store, entry
 from ..kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
 from ..kernel.ledger.entry_types import Entry, ReleaseCharged
-from ..kernel.ledger.transactions import ledger_id_of, looking_anchored
+from ..kernel.ledger.transactions import ledger_id_of
 from . import checkpoint as tlog
+from .anchor_check import looking_anchored
 from .opening import open_store
 from .schema import typed
 

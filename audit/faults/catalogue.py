@@ -385,7 +385,7 @@ FAULTS = (
     Fault(
         name="deletion-weights-of-the-stage-before",
         what="records of the last stage but one stand for deleted ones, which were not lost",
-        file="mechanisms/kinds/deletion.py",
+        file="mechanisms/record_weights.py",
         old="    if stage < release.stages:\n",
         new="    if stage < release.stages - 1:\n",
         detectors=(DELETION,),

@@ -15,9 +15,10 @@ from typing import Any
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.anchor import DOMAIN as ANCHOR_DOMAIN
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes, link_hash
-from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.kernel.ledger.charge import charged_price
+from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes, link_hash, sorted_fields
+from crowdblend.accounting.kernel.ledger.entry_types import ReleaseCharged
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
 from crowdblend.accounting.keys.signing_upkeep import pem_of, read_public_keys
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import open_reader
@@ -173,19 +174,20 @@ def sound_certificate(desk: Desk) -> bytes:
     sex = ValueHierarchy.from_values(["Female", "Male"])
     generalization = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=sex, level=0),))
     paper = paper_price(mechanism, delta=Decimal("1e-6"))
-    charge = ReleaseCharge(
+    charge = ReleaseCharged(
         release_id="one",
         label="census",
         dataset="census",
         sample_id="1" * 64,
-        mechanism=mechanism,
-        price=price(mechanism, delta=Decimal("1e-6")),
+        mechanism=sorted_fields(mechanism_record(mechanism)),
+        price=charged_price(price(mechanism, delta=Decimal("1e-6"))),
         epsilon_paper=None if paper is None else paper.epsilon,
         spec_digest="a" * 64,
         map_digest=generalization.digest(),
         code_version="0.1.0",
         sampler_layout="chacha20-byte-first/1",
         day=DAY,
+        series=None,
     )
     folder = desk.folder / "release"
     shutil.rmtree(folder, ignore_errors=True)
@@ -193,7 +195,7 @@ def sound_certificate(desk: Desk) -> bytes:
     (folder / "data.csv").write_text("sex,count\nFemale,21\nMale,34\n", encoding="utf-8")
     write_certificate(
         folder,
-        charge=charge.entry,
+        charge=charge,
         context=DatasetContext(rows_per_person=1, look_days=(date(2026, 3, 2),)),
         position=2,
         chain_hash="f" * 64,

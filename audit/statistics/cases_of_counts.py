@@ -16,7 +16,8 @@ from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram, suppressed_counts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
-from crowdblend.mechanisms.kinds.points import SyntheticPoints, cell_numbers, points_of_counts
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
+from crowdblend.mechanisms.synthetic_points import cell_numbers, points_of_counts
 from numpy.typing import NDArray
 from scipy.stats import binom
 

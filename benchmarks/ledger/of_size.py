@@ -11,19 +11,22 @@ from functools import cache
 from itertools import count
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.charge import SeriesRegistration, charged_price
+from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetAdded,
     Entry,
     ReleaseAbandoned,
+    ReleaseCharged,
     ReleasePublished,
     ReleaseReading,
     ReleaseRefused,
+    SeriesPlace,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.transactions import writing
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
-from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
@@ -61,25 +64,24 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def charge_of(number: int, *, label: str = "release", series: str | None = None) -> ReleaseCharge:
-    """The charge of release `number` among those with a label, in a series where one is named."""
-    mechanism = MECHANISMS[0 if series else number % len(MECHANISMS)]
-    cost = cost_of(mechanism, RELEASES_OF_A_SERIES if series else 1)
-    return ReleaseCharge(
+def charge_of(number: int, *, label: str = "release", place: SeriesPlace | None = None) -> ReleaseCharged:
+    """The charge of release `number` among those with a label, at its place in a series where one is named."""
+    mechanism = MECHANISMS[0 if place else number % len(MECHANISMS)]
+    cost = cost_of(mechanism, RELEASES_OF_A_SERIES if place else 1)
+    return ReleaseCharged(
         release_id=f"{label}-{number}",
         label=f"quarterly table {number % 40}",
-        dataset=DATASETS[0 if series else number // 5 % len(DATASETS)],
+        dataset=DATASETS[0 if place else number // 5 % len(DATASETS)],
         sample_id=digest(f"{label} sample {number}"),
-        mechanism=mechanism,
-        price=cost.price,
+        mechanism=sorted_fields(mechanism_record(mechanism)),
+        price=charged_price(cost.price),
         epsilon_paper=cost.paper,
         spec_digest=digest(f"specification {number}"),
         map_digest=digest("map"),
         code_version="0.1.0",
         sampler_layout="chacha20-byte-first/1",
         day=FIRST_DAY + timedelta(days=number // 100),
-        series=series,
-        series_digest=digest("series") if series else "",
+        series=place,
     )
 
 
@@ -138,9 +140,10 @@ def _release(number: int, state: LedgerState) -> Iterator[Entry]:
         series = f"weekly-{place // RELEASES_OF_A_SERIES}"
         if series not in state.series:
             yield _series(series)
-        charge = charge_of(number, series=series).entry_at(place % RELEASES_OF_A_SERIES + 1)
+        own = {"name": series, "number": place % RELEASES_OF_A_SERIES + 1, "spec_digest": digest("series")}
+        charge = charge_of(number, place=SeriesPlace(**own))
     else:
-        charge = charge_of(number).entry
+        charge = charge_of(number)
     yield charge
     release_id = charge.release_id
     end = {"release_id": release_id, "by": "operator", "day": charge.day}

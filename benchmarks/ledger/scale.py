@@ -23,6 +23,7 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.kernel.ledger.charge import RECORDS
 from crowdblend.accounting.kernel.ledger.database import STREAMED, entry
 from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.kernel.ledger.transactions import last_place
@@ -126,7 +127,7 @@ def _charges(url: str, anchoring: Anchoring, label: str, how_many: int) -> Itera
         for number in range(how_many):
             charge = charge_of(number, label=label)
             begun = time.perf_counter(), time.process_time()
-            writer.charge(charge)
+            writer.charge(charge, rows_per_person=1, unit=RECORDS)
             yield time.perf_counter() - begun[0], time.process_time() - begun[1]
 
 

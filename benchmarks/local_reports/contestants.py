@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.mechanisms.kinds.krandomization import KRandomization, estimated_distribution
-from crowdblend.mechanisms.kinds.krandomization import standard_errors as vector_errors
-from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, estimated_counts, hash_positions, standard_error
+from crowdblend.mechanisms.kinds.krandomization import KRandomization
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, hash_positions
+from crowdblend.mechanisms.local_reports.estimates import estimated_counts, estimated_distribution, standard_error
+from crowdblend.mechanisms.local_reports.estimates import standard_errors as vector_errors
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source

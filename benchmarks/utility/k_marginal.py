@@ -36,8 +36,8 @@ import pyarrow.parquet as pq
 from crowdblend.accounting.theory.planning.planner import least_k
 from crowdblend.deploy.api import add_dataset, release
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.raking import rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap
+from crowdblend.mechanisms.record_weights import rake_weights
 from numpy.typing import NDArray
 
 from ..whole_run import write_between

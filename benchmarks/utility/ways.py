@@ -33,16 +33,10 @@ from crowdblend.flows.margins import raked_weights
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.kernel.recoding import coarsened
-from crowdblend.mechanisms.kinds.deletion import (
-    CalibratedDeletion,
-    delete_records,
-    deletion_variance,
-    draw_deletions,
-    expected_deletion,
-    record_weights,
-)
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, delete_records, draw_deletions, expected_deletion
 from crowdblend.mechanisms.kinds.margins import noisy_margins, split_margins
 from crowdblend.mechanisms.kinds.microdata import suppress
+from crowdblend.mechanisms.record_weights import deletion_variance, record_weights
 from numpy.typing import NDArray
 from scipy.stats import binom
 

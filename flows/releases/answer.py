@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from ...accounting.kernel.prices.registry import price
+from ...mechanisms.answer_errors import estimates, half_width, standard_errors
 from ...mechanisms.hierarchies.declare import IntervalHierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, Relation
@@ -23,10 +24,7 @@ from ...mechanisms.kinds.answers import (
     MeanAnswer,
     RehearsalProtection,
     SumAnswer,
-    estimates,
-    half_width,
     noise_of,
-    standard_errors,
 )
 from ...mechanisms.map_selection.choice import Levels
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn

@@ -35,12 +35,12 @@ from ...mechanisms.kinds.deletion import (
     SelectedDeletion,
     expected_deletion,
     largest_deletion,
-    record_weights,
 )
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.margins import Margin
 from ...mechanisms.map_selection.choice import Levels, MapChoice
 from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.record_weights import record_weights
 from ...tasks.request import Request
 from ..columns import declared_chain, declared_choice, exponential_draws
 from ..margins import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
@@ -305,7 +305,7 @@ def _given_noise(given: GivenSpec) -> DeletionNoise | None:
 
 def _layout(request: DeletionRequest) -> SourceLayout:
     """The files of records, which can't have more groups than there is memory for."""
-    from ...tasks.counting.group_counts import require_room
+    from ...tasks.counting.memory import require_room
 
     layout, choice = record_layout(request), request.recoding
     finest = (choice.lattice.map_of(choice.lattice.finest),) if isinstance(choice, MapChoice) else ()

@@ -29,11 +29,11 @@ from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 if TYPE_CHECKING:
     from ...mechanisms.inclusion import InclusionColumn
     from ...mechanisms.kernel.contributions import ContributionLimit
-    from ...mechanisms.kernel.group_counts import GroupCounts
     from ...mechanisms.kernel.protection import Protection
     from ...mechanisms.kinds.deletion import DeletionRelease
     from ...tasks.inputs.database_query import DatabaseQuery
     from ...tasks.inputs.list import SourceLayout
+    from ...tasks.kernel.protected import ExactCounts
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
@@ -387,7 +387,7 @@ class ReleaseKind:
     request: Callable[[GivenSpec], Request]
     layout: Callable[[Any], SourceLayout]
     count_columns: Callable[[Any, ReleaseWork, Observer], GeneralizationMap]
-    count: Callable[[Any, ReleaseWork, GeneralizationMap], Any]
+    count: Callable[[Any, ReleaseWork, GeneralizationMap], ExactCounts]
     protection: Callable[[Any, Levels | None], Protection[Any, Any]]
     finish: Callable[[Any, GeneralizationMap, Any], Publication]
     explain: Callable[[Any], dict[str, Any]]
@@ -485,7 +485,8 @@ def drawn_levels(request: Request, work: ReleaseWork) -> Levels | None:
     Raises:
         ReleaseFailed: they are not stored, or are damaged.
     """
-    from ...tasks.kernel.draws import load_draw, map_draw
+    from ...tasks.kernel.draws import load_draw
+    from ...tasks.stages.map_draws import map_draw
 
     if not isinstance(request.recoding, MapChoice):
         return None
@@ -495,26 +496,15 @@ def drawn_levels(request: Request, work: ReleaseWork) -> Levels | None:
     return tuple(levels)
 
 
-def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> GroupCounts:
+def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> ExactCounts:
     """Count the records of each group exactly, on the workers; sampled ones at the rate that each names."""
+    from ...tasks.counting.group_counts import counting_of
     from ...tasks.stages.count import exact_counts
 
-    thinning = request.thinning
-    counted = generalization
-    if thinning is not None:
-        counted = GeneralizationMap(columns=(*generalization.columns, thinning.column))
-    counts = exact_counts(
-        work,
-        generalization=counted,
-        reading=request.reading,
-        rate=request.sampling_rate,
-        key=work.folder.key,
-        sample_id=work.receipt.sample_id,
-        limit=request.limit,
+    columns, rates = generalization, None
+    if (thinning := request.thinning) is not None:
+        columns, rates = GeneralizationMap(columns=(*generalization.columns, thinning.column)), thinning.rates_of_codes
+    counting = counting_of(
+        columns, reading=request.reading, rate=request.sampling_rate, limit=request.limit, rates=rates
     )
-    if thinning is None:
-        return counts
-    from ...mechanisms.kinds.biased_sampling import Thinning, inclusion_coins  # of releases with such a column alone
-
-    coins = inclusion_coins(work.folder.key.load())
-    return Thinning(layout=counted.layout, rates=thinning.rates_of_codes).thinned(counts, randomness=coins)
+    return exact_counts(work, counting=counting)

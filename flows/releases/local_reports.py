@@ -38,6 +38,7 @@ from .kind import NOISE_MEANS, WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, fixed_
 
 if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
+    from ...tasks.kernel.protected import ExactCounts
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
@@ -218,16 +219,21 @@ def _layout(request: ReportsRequest) -> SourceLayout:
     return layout
 
 
-def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) -> Totals:
-    """The reports, added up on the workers."""
+def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) -> ExactCounts:
+    """Return the reports, added up on the workers."""
     from ...tasks.counting.report_counts import outcome_totals, sketch_totals
     from ...tasks.readers.report_files import report_tasks
 
     design = request.design
     tasks = report_tasks(work.layout, collection=design.mechanism)
-    if isinstance(design, SketchDesign):
-        return sketch_totals(tasks, sketch=design.mechanism, executor=work.executor, on_progress=work.on_progress)
-    return outcome_totals(tasks, mechanism=design.mechanism, executor=work.executor, on_progress=work.on_progress)
+
+    def added_up() -> Totals:
+        executor, on_progress = work.executor, work.on_progress
+        if isinstance(design, SketchDesign):
+            return sketch_totals(tasks, sketch=design.mechanism, executor=executor, on_progress=on_progress)
+        return outcome_totals(tasks, mechanism=design.mechanism, executor=executor, on_progress=on_progress)
+
+    return work.gate.totals(added_up)
 
 
 def _protection(request: ReportsRequest, levels: Levels | None) -> ReportsProtection:

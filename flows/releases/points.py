@@ -15,10 +15,10 @@ from pydantic import Field
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.histogram import NoisyHistogram
 from ...mechanisms.kinds.microdata import StronglySafeRelease
-from ...mechanisms.kinds.points import PointsProtection, SyntheticPoints, stated_moved_share
+from ...mechanisms.kinds.points import PointsProtection, SyntheticPoints
 from ...mechanisms.map_selection.choice import Levels
-from ...mechanisms.point_axes import PointAxis, axis_steps, centres, sides_of_codes
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
+from ...mechanisms.synthetic_points import PointAxis, axis_steps, centres, sides_of_codes, stated_moved_share
 from ...tasks.request import Request
 from ..columns import require_cells
 from ..spec_tables import Exact, SpecTable, refuse_unknown_noise, refuse_unsafe

@@ -108,7 +108,7 @@ def _check_columns(given: GivenSpec, recoding: GeneralizationMap) -> None:
 
 def _layout(request: SyntheticRequest) -> SourceLayout:
     """The files of records, where what makes synthetic rows is installed, and there is memory for their groups."""
-    from ...tasks.counting.group_counts import require_room
+    from ...tasks.counting.memory import require_room
     from ...tasks.stages.synthesize import require_synthesizer
 
     require_synthesizer()

@@ -29,12 +29,10 @@ __all__ = [
     "OptimalDeletion",
     "SelectedDeletion",
     "delete_records",
-    "deletion_variance",
     "deletion_weights",
     "draw_deletions",
     "expected_deletion",
     "largest_deletion",
-    "record_weights",
     "residual_counts",
     "stage_counts",
 ]
@@ -313,12 +311,6 @@ def expected_deletion(noise: DeletionNoise) -> Fraction:
     return Fraction(sum(z * weight for z, weight in enumerate(deletion_weights(noise))), WEIGHT_TOTAL)
 
 
-def deletion_variance(noise: DeletionNoise) -> Fraction:
-    """Var[Z], in records squared, exactly."""
-    square = Fraction(sum(z * z * weight for z, weight in enumerate(deletion_weights(noise))), WEIGHT_TOTAL)
-    return square - expected_deletion(noise) ** 2
-
-
 def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness) -> Counts:
     """Z for each of a number of groups: exactly by the integer weights.
 
@@ -401,25 +393,6 @@ def delete_records(
         counts = residual_counts(counts, published[-1], step, groups=drawn.size)
         published.append(stage_counts(counts, drawn, k=release.k))
     return published
-
-
-def record_weights(published: Counts, *, release: DeletionRelease, stage: int) -> NDArray[np.float64]:
-    """For how many records each published record of a group stands.
-
-    1 before the last stage: what was deleted there went on. On the last (J + E[Z])/J, so that a group's weights add up
-    to an unbiased estimate where `largest_deletion` + k records or more are left of the group; smaller groups that
-    happen to be published are overstated. Its standard error is sd(Z).
-
-    Args:
-        published: J of each group, at least 1; shape (groups,).
-        release: the mechanism.
-        stage: 1 for the finest … `release.stages`.
-    """
-    if stage < release.stages:
-        return np.ones(published.shape)
-    weights = np.asarray(float(expected_deletion(release.noise)) / published, dtype=np.float64)
-    weights += 1.0
-    return weights
 
 
 def _require_amount(name: str, amount: Decimal, most: int) -> None:

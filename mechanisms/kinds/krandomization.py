@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -18,12 +17,8 @@ __all__ = [
     "KRandomization",
     "OutcomeCounts",
     "biased_coins",
-    "estimated_distribution",
-    "estimated_ones",
     "flipped",
     "outcome_counts",
-    "standard_error_of_ones",
-    "standard_errors",
     "uniform_below",
     "word_threshold_up",
 ]
@@ -191,60 +186,3 @@ def outcome_counts(mechanism: KRandomization, reports: NDArray[np.unsignedintege
     outcomes = 1 << mechanism.bits
     known = reports[reports < outcomes]  # a single strange report would else cost memory for all numbers below it
     return np.bincount(known, minlength=outcomes).astype(np.int64)
-
-
-def estimated_distribution(mechanism: KRandomization, outcomes: Counts) -> Reals:
-    """Unbiased estimates of how many people have each of the 2^L vectors; shape (2^L,), may be negative.
-
-    The inverse of the flip matrix, which is a tensor product of 2 × 2 matrices: O(L·2^L). It goes
-    through sums and differences of each bit (Walsh and Hadamard), whose eigenvalues are 1 and 1 − 2q.
-    """
-    same, other = _inverse(mechanism)
-    return _each_bit(outcomes.astype(np.float64), same, other)
-
-
-def standard_errors(mechanism: KRandomization, outcomes: Counts) -> Reals:
-    """Standard errors of the estimates, from the published outcome counts; shape (2^L,).
-
-    Their squares are unbiased for the estimates' variances wherever they are positive: for x_r people of vector r,
-    Σ_r x_r·(Π over bits of (p³+q³)/(1−2q)² where r and s agree, pq/(1−2q)² where not) − x_s, p = 1 − q.
-    """
-    same, other = _inverse(mechanism)
-    squares = _each_bit(outcomes.astype(np.float64), same * same, other * other)
-    return np.sqrt(np.maximum(squares - estimated_distribution(mechanism, outcomes), 0.0))
-
-
-def estimated_ones(mechanism: KRandomization, outcomes: Counts) -> Reals:
-    """Unbiased estimates of how many people have each bit set: (ones reported − n·q)/(1 − 2q); shape (L,).
-
-    With one bit for each value they are the values' counts, with a smaller error than the vectors' estimates, which
-    answer more.
-    """
-    q = float(mechanism.real_flip_probability)
-    reported = np.array([float(outcomes.reshape(-1, 2, 1 << bit)[:, 1].sum()) for bit in range(mechanism.bits)])
-    return (reported - q * float(outcomes.sum())) / (1.0 - 2.0 * q)
-
-
-def standard_error_of_ones(mechanism: KRandomization, *, people: int) -> float:
-    """The exact standard error of each bit's estimate of n people: √(n·q(1−q))/(1−2q), whatever they have."""
-    q = float(mechanism.real_flip_probability)
-    return math.sqrt(people * q * (1.0 - q)) / (1.0 - 2.0 * q)
-
-
-def _inverse(mechanism: KRandomization) -> tuple[float, float]:
-    """Diagonal and off-diagonal of the inverse of [[1−q, q], [q, 1−q]]."""
-    gap = 1 - 2 * mechanism.real_flip_probability
-    return float((1 - mechanism.real_flip_probability) / gap), float(-mechanism.real_flip_probability / gap)
-
-
-def _each_bit(values: Reals, same: float, other: float) -> Reals:
-    """Apply [[same, other], [other, same]] along every bit."""
-    result = values.astype(np.float64)
-    width = 1
-    while width < result.size:
-        pairs = result.reshape(-1, 2, width)
-        low, high = pairs[:, 0].copy(), pairs[:, 1].copy()
-        pairs[:, 0] = same * low + other * high
-        pairs[:, 1] = other * low + same * high
-        width *= 2
-    return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -22,9 +21,7 @@ __all__ = [
     "SketchSums",
     "empty_sums",
     "encode",
-    "estimated_counts",
     "hash_positions",
-    "standard_error",
     "summed",
 ]
 
@@ -171,25 +168,6 @@ def summed(sketch: CountMeanSketch, reports: SketchReports) -> SketchSums:
         if size:
             sums.ones[number] = _ones_by_bit(reports.packed_bits, order[start:stop])
     return sums
-
-
-def estimated_counts(sketch: CountMeanSketch, sums: SketchSums, values: Sequence[str]) -> NDArray[np.float64]:
-    """How many people have each value: m/(m−1)·(Σ reports' unflipped bit at its place − n/m), shape (values,).
-
-    Unbiased over the choice of hash functions: m/(m−1) and n/m take out the expected collisions.
-    """
-    n = float(sums.reports.sum())
-    half = 0.5 * (1.0 - sketch.correction)
-    answers = np.empty(len(values), dtype=np.float64)
-    for place, value in enumerate(values):
-        ones = float(sums.ones[np.arange(sketch.hashes), hash_positions(sketch, value)].sum())
-        answers[place] = (sketch.correction * ones + half * n - n / sketch.bits) * sketch.bits / (sketch.bits - 1)
-    return answers
-
-
-def standard_error(sketch: CountMeanSketch, *, reports: int) -> float:
-    """The largest standard error that the coins of n reports can give an estimate: m/(m−1)·c·√n/2."""
-    return sketch.bits / (sketch.bits - 1) * sketch.correction * math.sqrt(reports) / 2.0
 
 
 def _position(seed: bytes, number: int, text: bytes, bits: int) -> int:

@@ -15,16 +15,17 @@ from typing import TypeVar, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kinds.krandomization import (
-    MOST_BITS,
-    KRandomization,
+from ..kinds.krandomization import MOST_BITS, KRandomization
+from ..kinds.local_reports import Totals, reports_added_up
+from ..kinds.sketch import CountMeanSketch, SketchSums
+from .estimates import (
+    estimated_counts,
     estimated_distribution,
     estimated_ones,
+    standard_error,
     standard_error_of_ones,
     standard_errors,
 )
-from ..kinds.local_reports import Totals, reports_added_up
-from ..kinds.sketch import CountMeanSketch, SketchSums, estimated_counts, standard_error
 
 __all__ = [
     "MOST_VALUES",

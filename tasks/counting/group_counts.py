@@ -6,25 +6,21 @@ A worker reads the key, draws its chunks' coins and counts groups; records stay 
 from __future__ import annotations
 
 import ctypes
-import math
-import os
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.group_counts import GroupCounts, joined_counts
 from ...mechanisms.recoding import GeneralizationMap
-from ..inputs.list import SourceLayout
 from ..kernel.counting import (
     BlockCounts,
+    Counting,
     CountJob,
     KeySource,
     add_block_counts,
@@ -38,6 +34,7 @@ from ..kernel.counting import (
 from ..readers.file_source import FileSource
 from ..readers.values import RecordReading
 from .chunks import Chunk, group_chunks, shared_chunks, with_quote_states
+from .count_frames import SPLIT_EVERY, counts_of_frame, frame_of_counts, merged_counts
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads, tasks_at_once
 
 if TYPE_CHECKING:
@@ -48,23 +45,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GROUPS_AT_ONCE",
+    "block_counts",
     "count_chunks",
     "count_job",
     "counting_graph",
-    "counts_of_frame",
-    "frame_of_counts",
+    "counting_of",
     "group_counts",
-    "merged_counts",
     "partial_counts",
-    "require_room",
-    "room_bytes",
 ]
-
-_GIB = 1 << 30
-_NUMBER_BYTES = 8
-_FEW_GROUPS = 1 << 20
-"""So many groups take less memory than reading the records does."""
-_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @naming_kinds_only
@@ -73,81 +61,6 @@ def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
     return frame_of_counts(marked(counted_blocks(chunks, job=job)))
 
 
-def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> None:
-    """Refuse records that may have more distinct groups than there is memory for; only metadata is looked at.
-
-    There are no more groups than combinations of labels, nor than records; CSV has at least a byte for each field, but
-    for compressed CSV, of which nothing is known. Of each group of the first map key and count are in memory, with five
-    more numbers while records are deleted and labels put together, or twice with one more; and of each group of a later
-    stage a key and four numbers.
-
-    Args:
-        layout: the files of the records.
-        maps: the maps of the stages, at least one, the finest first.
-
-    Raises:
-        InputRefused: the groups may need more than CROWDBLEND_MEMORY says, or half of this machine's memory.
-    """
-    records = layout.records
-    if records is None and layout.n_bytes:
-        records = layout.n_bytes // len(maps[0].columns)
-    groups = [one.cells if records is None else min(records, one.cells) for one in maps]
-    numbers = groups[0] * max(2 * maps[0].key_words + 3, maps[0].key_words + 6)
-    numbers += sum(many * (one.key_words + 4) for many, one in zip(groups[1:], maps[1:], strict=True))
-    needed, room = numbers * _NUMBER_BYTES, room_bytes()
-    if groups[0] > _FEW_GROUPS and needed > room:
-        raise InputRefused(
-            f"there may be so many distinct groups that they need {_rounded(needed)} GiB of memory, and "
-            f"{room / _GIB:.3g} GiB are meant for them.",
-            where="[columns]",
-            remedy="Begin with coarser levels or fewer columns; or, where there is more memory or there are surely "
-            f"fewer groups, set CROWDBLEND_MEMORY to {_rounded(needed)}.",
-        )
-
-
-def _rounded(n_bytes: int) -> int:
-    """GiB, the next power of two. PRIVACY: the number of records, which decides it, is told to its order alone."""
-    return 1 << max(0, (-(-n_bytes // _GIB) - 1).bit_length())
-
-
-def room_bytes() -> float:
-    """Bytes that groups may take: what the steward says, or half of what the machine or container has.
-
-    Raises:
-        InputRefused: what the steward says is no number of GiB.
-    """
-    said = os.environ.get("CROWDBLEND_MEMORY")
-    if said is not None:
-        try:
-            gib = float(said)
-        except ValueError:
-            gib = math.nan
-        if not 0 < gib < math.inf:
-            raise InputRefused(
-                "this is no number of GiB above 0.", where="CROWDBLEND_MEMORY", remedy="Write, for example, 4 or 0.5."
-            )
-        return gib * _GIB
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # no such file, or "max"
-        machine = min(machine, int(_CONTAINER_LIMIT.read_text(encoding="ascii")))
-    return machine / 2
-
-
-def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
-    """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
-    import pandas as pd  # its import takes longer than counting a few million records
-
-    columns = {f"key{word}": values for word, values in enumerate(groups.keys)}
-    return pd.DataFrame({**columns, "count": groups.counts})
-
-
-def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
-    """The inverse of `frame_of_counts`; where frames were put together, groups may repeat."""
-    key_words = [frame[name].to_numpy(dtype=np.int64) for name in frame.columns if name != "count"]
-    return GroupCounts(np.array(key_words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
-
-
-_SPLIT_EVERY = 8
 _STEPS_AHEAD = 2
 Total = tuple[list[GroupCounts], list[NDArray[np.int64]]]
 """A sum in ranges of keys, and the blocks that it was counted from."""
@@ -179,17 +92,39 @@ def count_job(
     Raises:
         ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
-    source = FileSource(columns=generalization.columns, reading=reading, person=None if limit is None else limit.column)
+    counting = counting_of(generalization, reading=reading, rate=rate, limit=limit)
     return CountJob(
         release_id=release_id,
         token=uuid.uuid4().hex,
         sample_id=sample_id,
-        layout=generalization.layout,
+        layout=counting.layout,
         rate=rate,
-        source=source,
+        source=counting.source,
         key_source=key_source,
         limit=limit,
     )
+
+
+def counting_of(
+    generalization: GeneralizationMap,
+    *,
+    reading: RecordReading,
+    rate: Decimal | None,
+    limit: ContributionLimit | None,
+    rates: tuple[Decimal, ...] | None = None,
+) -> Counting:
+    """Return how files are counted by a map.
+
+    Args:
+        generalization: the map.
+        reading: how the records are read.
+        rate: of the sample; None counts every record.
+        limit: how many records of a person count; None where all do.
+        rates: of each code of the map's last column, where that says the rate of each record.
+    """
+    person = None if limit is None else limit.column
+    source = FileSource(columns=generalization.columns, reading=reading, person=person)
+    return Counting(layout=generalization.layout, source=source, rate=rate, limit=limit, rates=rates)
 
 
 def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:
@@ -213,28 +148,21 @@ def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.
         )
 
 
-def merged_counts(partial: dd.DataFrame, *, split_every: int = _SPLIT_EVERY) -> dd.DataFrame:
-    """Add up partial counts in a tree; one partition, groups ascending.
-
-    Args:
-        partial: as `partial_counts`.
-        split_every: branches of the tree.
-    """
-    return partial.reduction(
-        chunk=_unchanged,
-        combine=_merged,
-        aggregate=_merged,
-        meta=partial._meta,
-        split_every=split_every,
-    )
-
-
 def group_counts(
     chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, on_progress: OnProgress | None = None
 ) -> GroupCounts:
-    """Count the sampled records of every group.
+    """Count the sampled records of every group, as `block_counts`, and see that every block is counted once."""
+    total = block_counts(chunks, job=job, executor=executor, on_progress=on_progress)
+    require_every_block(total.blocks, chunks)
+    return total.counts
 
-    PRIVACY: the result still has the groups below the threshold; it goes to `suppress` and nowhere else.
+
+def block_counts(
+    chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, on_progress: OnProgress | None = None
+) -> BlockCounts:
+    """Return the counts of the sampled records of every group, and the blocks that they were counted from.
+
+    PRIVACY: the result still has the groups below the threshold; it goes to the gate and nowhere else.
 
     Args:
         chunks: as `plan_chunks`.
@@ -246,7 +174,11 @@ def group_counts(
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
     if not chunks:
-        return empty_counts(job.layout.key_words)
+        return BlockCounts(empty_counts(job.layout.key_words), np.empty(0, dtype=np.int64))
+    if job.limit is not None:
+        from .person_counts import person_counts  # of releases with such a limit alone
+
+        return person_counts(chunks, job=job, executor=executor, on_progress=on_progress)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
         groups, total = group_chunks(chunks), (list[GroupCounts](), list[NDArray[np.int64]]())
@@ -256,13 +188,10 @@ def group_counts(
             graph, last = counting_graph(those, job=job, total=total)
             total = computed_on_threads(graph, last, executor=executor, on_progress=told)
         counts, blocks = total
-        require_every_block(np.concatenate(blocks), chunks)
-        return _joined(counts)
+        return BlockCounts(_joined(counts), np.concatenate(blocks))
     shared = shared_chunks(chunks, workers=tasks_at_once(executor))
     frame = merged_counts(partial_counts(shared, job=job))
-    sum_of_all = unmarked(counts_of_frame(computed(frame, executor=executor, on_progress=on_progress)))
-    require_every_block(sum_of_all.blocks, chunks)
-    return sum_of_all.counts
+    return unmarked(counts_of_frame(computed(frame, executor=executor, on_progress=on_progress)))
 
 
 def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tuple[int, int, int]) -> None:
@@ -279,7 +208,7 @@ def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tupl
 
 
 def counting_graph(
-    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, total: Total, together: int = _SPLIT_EVERY
+    groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, total: Total, together: int = SPLIT_EVERY
 ) -> tuple[dict[Any, Any], Any]:
     """What `partial_counts` adds to a sum in blocks, as a Dask graph without dataframes.
 
@@ -336,12 +265,3 @@ def _give_back_memory() -> None:
     """Give the system what is free: the C library keeps what threads have freed, for each of them."""
     with suppress(AttributeError):  # a C library other than glibc
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
-
-
-@naming_kinds_only
-def _merged(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame_of_counts(marked(unmarked(counts_of_frame(frame))))

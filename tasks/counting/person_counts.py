@@ -30,10 +30,10 @@ from ..kernel.counting import (
     marked,
     naming_kinds_only,
     person_records,
-    require_every_block,
     unmarked,
 )
 from .chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
+from .count_frames import counts_of_frame, frame_of_counts, merged_counts
 from .executors import (
     DaskCluster,
     Executor,
@@ -44,7 +44,7 @@ from .executors import (
     computed_on_threads,
     tasks_at_once,
 )
-from .group_counts import counts_of_frame, frame_of_counts, merged_counts, room_bytes
+from .memory import room_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,8 +63,8 @@ _BUCKET = "bucket"
 
 def person_counts(
     chunks: Sequence[Chunk], *, job: CountJob, executor: Executor, on_progress: OnProgress | None = None
-) -> GroupCounts:
-    """Count the sampled ones of the records that count, of every group.
+) -> BlockCounts:
+    """Count the sampled ones of the records that count, of every group, and name the blocks that they are of.
 
     PRIVACY: the result still has the groups below the threshold. Which records count, and which of them are sampled,
     follows from the records and the key alone, however the work is split.
@@ -78,15 +78,13 @@ def person_counts(
     Raises:
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
-    if not chunks:
-        return empty_counts(job.layout.key_words)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     buckets = _bucket_bits(chunks)
     if isinstance(executor, LocalThreads):
         with PersonBuckets(bits=buckets, rows=PERSON_WORDS + job.layout.key_words + 1, room=room_bytes() / 2) as held:
-            graph, last = _graph(group_chunks(chunks), chunks=chunks, job=job, buckets=held)
-            counts: GroupCounts = computed_on_threads(graph, last, executor=executor, on_progress=on_progress)
-            return counts
+            graph, last = _graph(group_chunks(chunks), job=job, buckets=held)
+            counts, blocks = computed_on_threads(graph, last, executor=executor, on_progress=on_progress)
+            return BlockCounts(counts, np.concatenate(blocks))
     return _shuffled(chunks, job=job, executor=executor, bits=buckets, on_progress=on_progress)
 
 
@@ -204,23 +202,31 @@ def _bucket_bits(chunks: Sequence[Chunk]) -> int:
     return (min(_MOST_BUCKETS, max(1, -(-records // _BUCKET_RECORDS))) - 1).bit_length()
 
 
-def _graph(
-    groups: Sequence[tuple[Chunk, ...]], *, chunks: Sequence[Chunk], job: CountJob, buckets: PersonBuckets
-) -> tuple[dict[Any, Any], Any]:
-    """All records into buckets; when the last is there, bucket after bucket is chosen from and counted."""
+def _graph(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, buckets: PersonBuckets) -> tuple[dict[Any, Any], Any]:
+    """All records into buckets; when the last is there, bucket after bucket is chosen from and counted.
+
+    The last key gives the counts, and the blocks of each group of chunks.
+    """
     name = "-".join(job.__dask_tokenize__())
     filled = [(name, 0, place) for place in range(len(groups))]
     graph: dict[Any, Any] = {
         key: (partial(_put, group, job=job, buckets=buckets),) for key, group in zip(filled, groups, strict=True)
     }
-    graph[name, 1] = (partial(_all_there, chunks), filled)
+    graph[name, 1] = (_all_there, filled)
     parts = [(name, 2, bucket) for bucket in range(buckets.number)]
     graph |= {key: (partial(_chosen_of_bucket, job=job, buckets=buckets, bucket=key[2]), (name, 1)) for key in parts}
     last: list[Any] = []
     for step, first in enumerate(range(0, len(parts), _TOGETHER)):
         graph[name, 3, step] = (merge_counts, [*last, *parts[first : first + _TOGETHER]])
         last = [(name, 3, step)]
-    return graph, last[0]
+    graph[name, 4] = (_with_blocks, last[0], filled)
+    return graph, (name, 4)
+
+
+def _with_blocks(
+    counts: GroupCounts, blocks: Sequence[NDArray[np.int64]]
+) -> tuple[GroupCounts, Sequence[NDArray[np.int64]]]:
+    return counts, blocks
 
 
 def _put(group: tuple[Chunk, ...], *, job: CountJob, buckets: PersonBuckets) -> NDArray[np.int64]:
@@ -229,8 +235,8 @@ def _put(group: tuple[Chunk, ...], *, job: CountJob, buckets: PersonBuckets) -> 
     return blocks
 
 
-def _all_there(chunks: Sequence[Chunk], blocks: Sequence[NDArray[np.int64]]) -> None:
-    require_every_block(np.concatenate(blocks), chunks)
+def _all_there(blocks: Sequence[NDArray[np.int64]]) -> None:
+    del blocks
 
 
 def _chosen_of_bucket(done: None, *, job: CountJob, buckets: PersonBuckets, bucket: int) -> GroupCounts:
@@ -252,7 +258,7 @@ def _shuffled(
     executor: LocalProcesses | DaskCluster,
     bits: int,
     on_progress: OnProgress | None,
-) -> GroupCounts:
+) -> BlockCounts:
     import dask
     import dask.dataframe as dd
 
@@ -277,9 +283,7 @@ def _shuffled(
             enforce_metadata=False,
         )
         merged = counts_of_frame(computed(merged_counts(chosen), executor=executor, on_progress=on_progress))
-    counts, blocks = unmarked(merged)
-    require_every_block(blocks, chunks)
-    return counts
+    return unmarked(merged)
 
 
 @naming_kinds_only

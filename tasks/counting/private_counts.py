@@ -101,8 +101,6 @@ def records_left_out(
     Raises:
         ReleaseFailed: as `private_counts`.
     """
-    from .person_counts import person_counts  # of releases with such a limit alone
-
     _require_own(look, request)
     key = _OwnKey(randomness(KEY_BYTES))
     job = count_job(
@@ -114,7 +112,7 @@ def records_left_out(
         key_source=key,
         limit=limit,
     )
-    counted = person_counts(plan_chunks(layout), job=job, executor=LocalThreads(), on_progress=on_progress)
+    counted = group_counts(plan_chunks(layout), job=job, executor=LocalThreads(), on_progress=on_progress)
     return before.records - int(counted.counts.sum())
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "BlockCounts",
     "CoinsOfBlocks",
     "CountJob",
+    "Counting",
     "KeySource",
     "RecordSource",
     "add_block_counts",
@@ -144,6 +145,26 @@ class RecordSource(Protocol):
             ReleaseFailed: the records can't be read, or are not those that were listed.
         """
         ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counting:
+    """How the records of a release are counted, as it is fixed before its charge.
+
+    Args:
+        layout: how a record's codes make its group.
+        source: reads the records.
+        rate: of the sample; None counts every record.
+        limit: how many records of a person count; None where all do.
+        rates: of each code of the layout's last column, by which sampled records are drawn once more; None where the
+            groups have all columns.
+    """
+
+    layout: KeyLayout
+    source: RecordSource
+    rate: Decimal | None
+    limit: ContributionLimit | None
+    rates: tuple[Decimal, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

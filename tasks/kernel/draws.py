@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,16 +15,11 @@ from numpy.typing import NDArray
 from ...accounting.kernel.keys.private_store import ReleaseFolder
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.protection import Numbers
-from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.recoding import GeneralizationMap
-from ..request import Request
 
 __all__ = [
     "StoredDraw",
     "draw_once",
     "load_draw",
-    "load_map",
-    "map_draw",
     "noise_draw",
     "store_draw",
     "stored_numbers",
@@ -51,13 +47,13 @@ class StoredDraw:
     fits: Callable[[Numbers], bool]
 
 
-def noise_draw(request: Request, *, fits: Callable[[Numbers], bool], sample_id: str) -> StoredDraw:
+def noise_draw(digest: str, *, fits: Callable[[Numbers], bool], sample_id: str) -> StoredDraw:
     """Where the published numbers of a release stand: counts or sums with their noise, or what deletion left of groups.
 
     PRIVACY: noisy numbers alone are kept, never the exact ones nor the noise by itself.
 
     Args:
-        request: what they are drawn for.
+        digest: of the request that they are drawn for.
         fits: whether numbers can be these.
         sample_id: commitment to the release's sample.
     """
@@ -66,33 +62,7 @@ def noise_draw(request: Request, *, fits: Callable[[Numbers], bool], sample_id: 
         field="numbers",
         what="the numbers in the private store were",
         again="They are",
-        drawn_for={"request": request.digest, "sample_id": sample_id},
-        fits=fits,
-    )
-
-
-def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> StoredDraw:
-    """Where the levels of a drawn map stand, one a column.
-
-    Args:
-        choice: what they are drawn from.
-        sample_id: commitment to the release's sample.
-        step: number of a walk's step, from 0; None for the map itself.
-    """
-
-    def fits(levels: Numbers) -> bool:
-        try:
-            choice.lattice.index_of(tuple(levels))
-        except ValueError:
-            return False
-        return True
-
-    return StoredDraw(
-        name="map" if step is None else f"map-step-{step}",
-        field="levels",
-        what="the map in the private store was",
-        again="It is",
-        drawn_for={"lattice": choice.digest(), "sample_id": sample_id},
+        drawn_for={"request": digest, "sample_id": sample_id},
         fits=fits,
     )
 
@@ -101,7 +71,7 @@ def store_draw(draw: StoredDraw, numbers: Numbers, *, folder: ReleaseFolder) -> 
     """Store what was drawn, before anything depends on it.
 
     Few numbers stand in the file as a list of JSON. An array stands there as its size, and the raw bytes of its int64
-    numbers (little-endian) packed by Zstandard, in base64.
+    numbers (little-endian) packed by zlib, in base64.
 
     Args:
         draw: its place.
@@ -118,11 +88,9 @@ def store_draw(draw: StoredDraw, numbers: Numbers, *, folder: ReleaseFolder) -> 
 def _stored_form(numbers: Numbers) -> Any:  # noqa: ANN401 - what JSON has
     if not isinstance(numbers, np.ndarray):
         return list(numbers)
-    import pyarrow as pa
-
     raw_bytes = np.ascontiguousarray(numbers, dtype="<i8").data.cast("B")
-    packed = pa.Codec("zstd").compress(raw_bytes, asbytes=True) if numbers.size else b""
-    return {"size": numbers.size, "zstd": base64.b64encode(packed).decode("ascii")}
+    packed = zlib.compress(raw_bytes, level=1) if numbers.size else b""
+    return {"size": numbers.size, "zlib": base64.b64encode(packed).decode("ascii")}
 
 
 def stored_numbers(stored: Any) -> tuple[int, ...] | NDArray[np.int64]:  # noqa: ANN401 - what JSON has
@@ -134,13 +102,12 @@ def stored_numbers(stored: Any) -> tuple[int, ...] | NDArray[np.int64]:  # noqa:
     match stored:
         case list() if all(type(number) is int for number in stored):
             return tuple(stored)
-        case {"size": int(size), "zstd": str(packed)} if 0 <= size < 1 << 40:
-            import pyarrow as pa
-
+        case {"size": int(size), "zlib": str(packed)} if 0 <= size < 1 << 40:
             try:
                 raw_bytes = base64.b64decode(packed, validate=True)
-                unpacked = pa.Codec("zstd").decompress(raw_bytes, 8 * size) if size else raw_bytes
-            except (binascii.Error, OSError, pa.ArrowException, MemoryError) as error:
+                unpacker = zlib.decompressobj()
+                unpacked = unpacker.decompress(raw_bytes, 8 * size + 1) if size else raw_bytes
+            except (binascii.Error, zlib.error, MemoryError) as error:
                 raise ValueError("the array is damaged") from error
             if memoryview(unpacked).nbytes != 8 * size:
                 raise ValueError("the array has another size")
@@ -198,22 +165,3 @@ def draw_once(
     if drawn is None:
         raise ReleaseFailed(f"{draw.what} drawn, and not stored.")
     return drawn
-
-
-def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> GeneralizationMap | None:
-    """The map of a release: the fixed one, or the one that was drawn; None where it is still to be drawn.
-
-    Of a chain that was drawn it is the first, the finest.
-
-    Args:
-        request: what is asked for.
-        folder: the release's folder in the private store.
-        sample_id: commitment to the release's sample, which the draw was made for.
-
-    Raises:
-        ReleaseFailed: what is stored is damaged, or was drawn for something else.
-    """
-    if isinstance(request.recoding, GeneralizationMap):
-        return request.recoding
-    levels = load_draw(map_draw(request.recoding, sample_id=sample_id), folder=folder)
-    return None if levels is None else request.recoding.lattice.chain_of(tuple(levels))[0]

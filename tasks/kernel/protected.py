@@ -14,7 +14,7 @@ from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.mechanism import Randomness
 from ...mechanisms.kernel.protection import Protection, protection_of
 
-__all__ = ["ExactCounts", "Protected", "protect", "protected_result", "seal_counts"]
+__all__ = ["ExactCounts", "Protected", "opened_for_choice", "protect", "protected_result", "seal_counts"]
 
 
 class _Sealed:
@@ -98,6 +98,11 @@ def protect(
         Protected, once(lambda: by.protect(_opened(exact(), ExactCounts), randomness=randomness))
     )
     return sealed
+
+
+def opened_for_choice(exact: ExactCounts) -> Any:  # noqa: ANN401 - as above
+    """Return exact counts for the exponential mechanism that chooses a map by them, and for nothing else."""
+    return _opened(exact, ExactCounts)
 
 
 def protected_result(protected: Protected) -> Any:  # noqa: ANN401 - as above

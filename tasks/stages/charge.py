@@ -8,68 +8,48 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import date
 from decimal import Decimal
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ...accounting.kernel.keys.anchor import Anchoring
-from ...accounting.kernel.keys.private_store import KeyRef, PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt, ReleaseCharge
-from ...accounting.kernel.ledger.entry_types import ReleaseCharged
-from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from ...accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder
+from ...accounting.kernel.ledger.charge import charged_price
+from ...accounting.kernel.ledger.entry_codec import sorted_fields
+from ...accounting.kernel.ledger.entry_types import ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace
+from ...accounting.kernel.prices.registry import mechanism_record
+from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer, well_formed
 from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
 from ...accounting.ledger.reader import LedgerReader, ReleaseState
-from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
-from ...mechanisms.kernel.sampling import sample_commitment
+from ...accounting.ledger.refusals import worded
+from ...mechanisms.kernel.errors import AccountantRefused, Refusal
 from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT
+from ..kernel.gate import UNNAMED, Gate
 from ..request import Request
 from .stage import stage
 
-__all__ = ["LedgerWriter", "begin_reading", "close", "destroy_secrets", "give_up", "open_writer", "refuse", "reserve"]
+__all__ = ["LedgerWriter", "begin_reading", "charge_of", "close", "destroy_secrets", "give_up", "open_writer"]
+__all__ += ["refuse", "reserve"]
 
 
 @stage("charge")
 def reserve(
     *,
+    gate: Gate,
     writer: LedgerWriter,
     reader: LedgerReader,
-    request: Request,
-    release_id: str,
-    folder: ReleaseFolder,
     state: ReleaseState | None,
-    series: str | None,
-    epsilon_paper: Decimal | None,
-    inputs: bytes,
-    table_version: int | None,
-    delivery: bytes | None,
-    code_version: str,
-    software: str,
     today: date,
-    randomness: Callable[[int], bytes],
-) -> tuple[Receipt, ReleaseCharged, DatasetContext]:
+) -> DatasetContext:
     """Reserve the cost and the sample in one transaction, or take up the reservation of a release cut off.
 
-    The key is durable in the private store before the ledger knows the sample. A key whose release was never
-    charged drew nothing, so a new one takes its place.
-
     Args:
+        gate: the release.
         writer: the ledger, open for writing.
         reader: the same ledger, open for looking.
-        request: what is asked for.
-        release_id: its id, locked by this process.
-        folder: its folder in the private store.
         state: what the ledger knows of the id.
-        series: the series that has paid for it, None for a release that pays for itself.
-        epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
-        inputs: canonical list of the input files; kept as a keyed fingerprint, privately.
-        table_version: of the lake table that is read, which a retry reads again; None for files.
-        delivery: what was delivered when; kept as a keyed fingerprint, privately. None where that isn't known.
-        code_version: version of the software; a retry by another is refused.
-        software: digest of all that the rest of the work depends on; as long as something is to be computed, a retry by
-            another is refused, whatever its version is called.
         today: day of the charge.
-        randomness: source of the sampling keys, n to n bytes.
 
     Returns:
-        The receipt, the charge as the ledger has it, and what the ledger said of the data set then.
+        What the ledger said of the data set at the charge.
 
     Raises:
         AccountantRefused: over budget, no place in the series, id or sample used, the ledger behind its anchor, or
@@ -77,48 +57,23 @@ def reserve(
         InputRefused: there is no signing key.
         ReleaseFailed: the ledger failed, so that the charge may be in it.
     """
-    binding = {"inputs": folder.fingerprint(inputs), "output": str(request.output), "software": software}
-    if state is not None:
-        changed = _unchanged(state, folder, binding=binding, code_version=code_version, layout=_sampler_layout(request))
-        if changed is not None:
-            refuse(
-                changed,
-                opened=lambda: nullcontext(writer),
-                release_id=release_id,
-                dataset=state.charge.dataset,
-                today=today,
-            )
-        return state.receipt, state.charge, reader.dataset_context(state.receipt)
-    # INVARIANT: this holds the ledger against its anchor: one that was set back may have forgotten that this sample was
-    # read, so no key is destroyed before. It takes the writers' lock too: a charge of this id whose connection was lost
-    # in the middle of its commit is in the ledger by now, or never will be.
-    if writer.has_release(release_id):
-        raise ReleaseFailed("this release was charged meanwhile, by an attempt that lost the database.", not_done="")
-    folder.destroy_key()
-    folder.forget_draws()
-    key = folder.key.create(randomness)
-    selection_sample_id = None
-    if request.selection_rate is not None:
-        selection_sample_id = sample_commitment(folder.selection_key.create(randomness).load())
-    day = None if request.source_day is None else request.source_day.isoformat()
-    of_delivery = {"delivery": None if delivery is None else folder.fingerprint(delivery), "source_day": day}
-    folder.remember({**binding, **of_delivery, "table_version": table_version, "copy": None})
-    charge = _charge_of(
-        request,
-        release_id=release_id,
-        sample_id=sample_commitment(key.load()),
-        selection_sample_id=selection_sample_id,
-        code_version=code_version,
-        today=today,
-        series=series,
-        epsilon_paper=epsilon_paper,
-    )
-    try:
-        receipt = writer.charge(charge)
-    except AccountantRefused:
-        folder.destroy_key()
-        raise
-    return receipt, writer.charged(receipt), reader.dataset_context(receipt)
+    if state is None:
+        with writer.refusal_kept(gate.plan.entry):
+            return reader.dataset_context(gate.charge())
+    if changed := gate.resume():
+        refuse(
+            AccountantRefused(
+                f"release id '{state.release_id}' was charged before, and since then this changed: "
+                f"{', '.join(changed)}.",
+                cause="changed-since-charge",
+                remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
+            ),
+            opened=lambda: nullcontext(writer),
+            release_id=state.release_id,
+            dataset=state.charge.dataset,
+            today=today,
+        )
+    return reader.dataset_context(gate.receipt)
 
 
 def _sampler_layout(request: Request) -> str:
@@ -127,81 +82,62 @@ def _sampler_layout(request: Request) -> str:
     return layout if request.thinning is None else f"{layout} {request.thinning.layout}"
 
 
-def _charge_of(
+def charge_of(
     request: Request,
     *,
     release_id: str,
-    sample_id: str,
-    selection_sample_id: str | None,
-    code_version: str,
-    today: date,
     series: str | None,
     epsilon_paper: Decimal | None,
-) -> ReleaseCharge:
-    return ReleaseCharge(
-        release_id=release_id,
-        label=request.label,
-        dataset=request.dataset,
-        sample_id=sample_id,
-        mechanism=request.mechanism,
-        price=request.price,
-        epsilon_paper=epsilon_paper,
-        spec_digest=request.digest,
-        map_digest=request.map_digest,
-        code_version=code_version,
-        sampler_layout=_sampler_layout(request),
-        day=today,
-        series=series,
-        series_digest=request.series_digest,
-        selection_sample_id=selection_sample_id,
-        part=request.part,
-        unit=request.unit,
-    )
+    code_version: str,
+    day: date,
+) -> ReleaseCharged:
+    """Return the entry of a charge; the gate puts in the ids of the samples, and the ledger the number in a series.
 
+    Args:
+        request: what is asked for.
+        release_id: its id.
+        series: the series that has paid for it, None for a release that pays for itself.
+        epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
+        code_version: version of the software; a retry by another is refused.
+        day: of the charge.
 
-def _lost(key: KeyRef, sample_id: str | None) -> bool:
-    """Whether the key of a sample that was taken is gone, or another one."""
-    return sample_id is not None and (not key.exists() or sample_commitment(key.load()) != sample_id)
-
-
-def _unchanged(
-    state: ReleaseState, folder: ReleaseFolder, *, binding: dict[str, str], code_version: str, layout: str
-) -> AccountantRefused | None:
-    """What speaks against resuming: anything that is not as it was at the charge."""
-    remembered = folder.remembered()
-    changes = {
-        "the software's version": state.charge.code_version != code_version,
-        "the software or a library of it": "published" not in remembered
-        and remembered.get("software") != binding["software"],
-        "the sampler's layout": state.charge.sampler_layout != layout,
-        "the input files": remembered.get("inputs") != binding["inputs"],
-        "the output's place": remembered.get("output") != binding["output"],
-        "the sampling key": _lost(folder.key, state.receipt.sample_id),
-        "the selection's sampling key": _lost(folder.selection_key, state.receipt.selection_sample_id),
+    Raises:
+        InputRefused: a value that the ledger can't hold.
+    """
+    place = None if series is None else SeriesPlace(name=series, number=1, spec_digest=request.series_digest)
+    values: dict[str, Any] = {
+        "release_id": release_id,
+        "label": request.label,
+        "dataset": request.dataset,
+        "sample_id": UNNAMED,
+        "mechanism": sorted_fields(mechanism_record(request.mechanism)),
+        "price": charged_price(request.price),
+        "epsilon_paper": epsilon_paper,
+        "spec_digest": request.digest,
+        "map_digest": request.map_digest,
+        "code_version": code_version,
+        "sampler_layout": _sampler_layout(request),
+        "day": day,
+        "series": place,
     }
-    changed = [what for what, differs in changes.items() if differs]
-    if not changed:
-        return None
-    return AccountantRefused(
-        f"release id '{state.release_id}' was charged before, and since then this changed: {', '.join(changed)}.",
-        cause="changed-since-charge",
-        remedy="Restore it and run again, or give the release up with `crowdblend abandon`.",
-    )
+    with well_formed():
+        if request.selection_rate is None:
+            return ReleaseCharged(**values)
+        return ReleaseChargedTwoSamples(selection_sample_id=UNNAMED[::-1], **values)
 
 
 @stage("reading")
-def begin_reading(*, writer: LedgerWriter, receipt: Receipt) -> None:
+def begin_reading(*, gate: Gate) -> None:
     """Make durable that records are about to be read, in the ledger and its anchor: the cost is spent for ever."""
-    writer.mark_reading(receipt)
+    with worded():
+        gate.read()
 
 
 @stage("close")
-def close(
-    *, writer: LedgerWriter, receipt: Receipt, folder: ReleaseFolder, hashes: tuple[tuple[str, str], ...]
-) -> None:
+def close(*, gate: Gate) -> None:
     """Record that the release is published, then destroy its sampling key."""
-    writer.mark_published(receipt, hashes)
-    folder.destroy_key()
+    with worded():
+        gate.close()
 
 
 def give_up(

@@ -8,27 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
 from ...accounting.kernel.ledger.charge import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
 from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kernel.mechanism import Randomness
 from ...mechanisms.kernel.protection import Protection
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap
 from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
-from ..counting.group_counts import count_job, group_counts
+from ..counting.group_counts import block_counts, counting_of
 from ..inputs.files import require_as_listed
 from ..inputs.list import SourceLayout
-from ..kernel.counting import KeySource
-from ..kernel.draws import StoredDraw, draw_once, load_draw, map_draw, store_draw
-from ..kernel.protected import ExactCounts, Protected, protect, seal_counts
+from ..kernel.counting import BlockCounts, Counting, KeySource
+from ..kernel.draws import StoredDraw, load_draw, store_draw
+from ..kernel.gate import Gate, JobOf
+from ..kernel.protected import ExactCounts
 from ..readers.values import RecordReading
+from .map_draws import map_draw
 from .stage import stage
 
 if TYPE_CHECKING:
@@ -36,110 +37,76 @@ if TYPE_CHECKING:
 
 __all__ = ["ReleaseWork", "count_stage", "drawn_chain", "exact_counts", "key_source_at"]
 
-Exact = TypeVar("Exact")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseWork:
     """A release that is paid for, and what its stages work with.
 
     Args:
-        receipt: proof that it is paid for; the samples are those that it names.
+        gate: of the release; what is counted and protected goes through it.
         layout: the files of the records.
         folder: the release's folder in the private store.
         executor: where the work is done.
-        randomness: n to n secret bytes, for coins that aren't of the sampling; OpenDP draws noise by itself.
         on_progress: called with the progress; for the steward's terminal alone.
     """
 
-    receipt: Receipt
+    gate: Gate
     layout: SourceLayout
     folder: ReleaseFolder
     executor: Executor
-    randomness: Randomness
     on_progress: OnProgress
+
+    @property
+    def receipt(self) -> Receipt:
+        """Proof that it is paid for; the samples are those that it names."""
+        return self.gate.receipt
 
 
 @stage("count")
-def count_stage(
-    *,
-    work: ReleaseWork,
-    count: Callable[[], Exact],
-    protection: Protection[Exact, Any],
-    draw: StoredDraw | None,
-) -> Protected:
-    """Count, protect the counts, and return what may be published, whatever the kind of the release.
+def count_stage(*, work: ReleaseWork, count: Callable[[], ExactCounts], protection: Protection[Any, Any]) -> None:
+    """Count and protect the counts, whatever the kind of the release.
 
-    PRIVACY: exact counts go from `count` to the protection and nowhere else. Where noise is drawn its result is stored
-    before it is used, and a retry takes it: it is what is published. An attempt that ends before has given nothing
-    away. Counts of files that were changed or exchanged while they were read may have a person twice: they are
-    never protected (docs/decisions/0023-bound-readings.md).
+    PRIVACY: exact counts go from the count to the protection and nowhere else, both inside the gate.
 
     Args:
         work: the release.
         count: counts the records exactly.
-        protection: gives of exact counts what may be published: suppressed, or with noise.
-        draw: where the noisy numbers stand; None where nothing is drawn, so that a retry gives the same.
+        protection: makes of exact counts what may be published: suppressed, or with noise.
 
     Raises:
         ReleaseFailed: the records can't be read or were changed meanwhile, the workers were lost, or the draw can't be
             stored.
     """
-
-    def exact() -> ExactCounts:
-        counts = count()
-        require_as_listed(work.layout.source.files)
-        return seal_counts(counts)
-
-    def once(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the kind's protection gives
-        return make() if draw is None else draw_once(draw, make, folder=work.folder)
-
-    return protect(exact, protection, randomness=work.randomness, once=once)
+    work.gate.protect(protection, exact=count)
 
 
-def exact_counts(
-    work: ReleaseWork,
-    *,
-    generalization: GeneralizationMap,
-    reading: RecordReading,
-    rate: Decimal | None,
-    key: KeyRef,
-    sample_id: str | None,
-    limit: ContributionLimit | None,
-) -> GroupCounts:
+def exact_counts(work: ReleaseWork, *, counting: Counting, on_selection_sample: bool = False) -> ExactCounts:
     """Count the records of every group that has any: of a fresh sample, or all; of each person at most so many.
 
-    PRIVACY: the result has every small group.
+    PRIVACY: counts of files that were changed or exchanged while they were read may have a person twice: they are
+    never protected (docs/decisions/0023-bound-readings.md).
 
     Args:
         work: the release.
-        generalization: the map that gives a record its group.
-        reading: how the records are read.
-        rate: of the sample; None counts every record.
-        key: the sample's key in the private store; not used where there is neither a rate nor a limit.
-        sample_id: commitment to the sample, as the receipt names it.
-        limit: how many records of a person count, chosen by the key; None where all do.
+        counting: how they are counted.
+        on_selection_sample: whether the sample is that which the map is chosen on.
 
     Raises:
         ReleaseFailed: the records can't be read, or the workers were lost.
     """
-    unused = rate is None and limit is None
-    with key_source_at(None if unused else key, work.executor) as key_source:
-        job = count_job(
-            release_id=work.receipt.release_id,
-            sample_id=None if unused else sample_id,
-            generalization=generalization,
-            rate=rate,
-            reading=reading,
-            key_source=key_source,
-            limit=limit,
-        )
-        chunks = plan_chunks(work.layout)
-        if limit is not None:
-            from ..counting.person_counts import person_counts  # of releases with such a limit alone
+    chunks = plan_chunks(work.layout)
 
-            return person_counts(chunks, job=job, executor=work.executor, on_progress=work.on_progress)
-        return group_counts(chunks, job=job, executor=work.executor, on_progress=work.on_progress)
+    def counted(job_of: JobOf, key: KeyRef | None) -> BlockCounts:
+        with key_source_at(key, work.executor) as key_source:
+            return block_counts(chunks, job=job_of(key_source), executor=work.executor, on_progress=work.on_progress)
+
+    return work.gate.exact(
+        counting,
+        blocks=chunks,
+        counted=counted,
+        unchanged=partial(require_as_listed, work.layout.source.files),
+        on_selection_sample=on_selection_sample,
+    )
 
 
 @contextmanager
@@ -189,24 +156,15 @@ def drawn_chain(
         ReleaseFailed: the records can't be read, the workers were lost, or the draw can't be stored.
     """
 
+    finest = choice.lattice.map_of(choice.lattice.finest)
+    counting = counting_of(finest, reading=reading, rate=selection.rate, limit=limit)
     # PRIVACY: on the whole data the release's key chooses the records of each person, and draws no coin.
-    whole = selection.rate is None
-
-    def drawn() -> Levels:
-        counts = exact_counts(
-            work,
-            generalization=choice.lattice.map_of(choice.lattice.finest),
-            reading=reading,
-            rate=selection.rate,
-            key=work.folder.key if whole else work.folder.selection_key,
-            sample_id=work.receipt.sample_id if whole else work.receipt.selection_sample_id,
-            limit=limit,
-        )
-        require_as_listed(work.layout.source.files)
-        return _drawn(counts, choice=choice, selection=selection, work=work)
-
-    draw = map_draw(choice, sample_id=work.receipt.sample_id)
-    return choice.lattice.chain_of(tuple(draw_once(draw, drawn, folder=work.folder)))
+    levels = work.gate.choose(
+        map_draw(choice, sample_id=work.receipt.sample_id),
+        exact=lambda: exact_counts(work, counting=counting, on_selection_sample=selection.rate is not None),
+        by=lambda counts: _drawn(counts, choice=choice, selection=selection, work=work),
+    )
+    return choice.lattice.chain_of(levels)
 
 
 def _drawn(counts: GroupCounts, *, choice: MapChoice, selection: Selection, work: ReleaseWork) -> Levels:

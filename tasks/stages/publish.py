@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...accounting.certificate.write import VERIFY_PAGE, write_certificate
-from ...accounting.kernel.keys.private_store import ReleaseFolder
 from ...accounting.kernel.keys.signing import SigningKey, SigningKeys
-from ...accounting.kernel.ledger.charge import Receipt
-from ...accounting.kernel.ledger.entry_types import ReleaseCharged
 from ...accounting.ledger.lookup import DatasetContext
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
-from ..kernel.protected import Protected
-from ..kernel.publication import Output, Rendered, StagedRelease, bring_into_view, stage_release
+from ..kernel.gate import Gate
+from ..kernel.publication import Output, Rendered, StagedRelease
 from ..request import MetadataTexts, Request
 from .object_store import MANIFEST
 from .stage import stage
@@ -36,28 +33,22 @@ def certificate_of(output: Output) -> str:
 @stage("write")
 def write_output(
     *,
-    protected: Protected,
-    receipt: Receipt,
-    charge: ReleaseCharged,
+    gate: Gate,
     context: DatasetContext,
     request: Request,
     generalization: GeneralizationMap,
     finish: Callable[[Any], Publication],
-    folder: ReleaseFolder,
     code_sources: str,
     signing: SigningKeys,
 ) -> StagedRelease:
     """Write the table and its certificate where nobody looks yet, and remember them durably.
 
     Args:
-        protected: what may be published.
-        receipt: proof of payment.
-        charge: the ledger's entry of the charge.
+        gate: the release, whose counts are protected.
         context: what the ledger said of the data set at the charge.
         request: what is asked for.
         generalization: the map that the records were recoded with.
         finish: makes tables of what may be published, and what the certificate says of them.
-        folder: the release's folder in the private store.
         code_sources: digest of the software's sources, for the certificate.
         signing: the private store's signing keys; the private one is read here and nowhere kept.
 
@@ -66,7 +57,7 @@ def write_output(
     """
     from .table import write_statistics_table, write_table  # loads pyarrow, which a refusal does without
 
-    key = _key_that_signs(signing)
+    key, receipt, charge = _key_that_signs(signing), gate.receipt, gate.entry
 
     def render(place: Path, result: Any) -> Rendered:  # noqa: ANN401 - what the kind's protection gives
         publication = finish(result)
@@ -97,14 +88,7 @@ def write_output(
         details = {name: fact for name, fact in facts.items() if name not in ("form", "groups", "records")}
         return Rendered(groups=publication.groups, records=publication.records, details=details)
 
-    return stage_release(
-        protected,
-        output=request.output,
-        sample_id=receipt.sample_id,
-        day=charge.day,
-        folder=folder,
-        render=render,
-    )
+    return gate.stage(render)
 
 
 def _metadata_writer(
@@ -139,10 +123,10 @@ def _key_that_signs(signing: SigningKeys) -> SigningKey:
 
 
 @stage("publish")
-def publish(*, release: StagedRelease) -> None:
+def publish(*, gate: Gate) -> None:
     """Bring the release's folder into view in one step.
 
     Raises:
         ReleaseFailed: something else is in its place, or its bytes are not what they were.
     """
-    bring_into_view(release.staged, release.output)
+    gate.publish()

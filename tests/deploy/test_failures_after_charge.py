@@ -68,8 +68,8 @@ def disturbed(disturbance: Disturbance) -> Iterator[Disturbance]:
             disturbance.connections += 1
         return connect(self, *given, **named)
 
-    def charging(self: LedgerWriter, *given: Any) -> Any:
-        receipt = charge(self, *given)
+    def charging(self: LedgerWriter, *given: Any, **named: Any) -> Any:
+        receipt = charge(self, *given, **named)
         disturbance.charged = True
         return receipt
 
@@ -208,9 +208,9 @@ def killed_around_commit(server: OwnServer, write: str, *, committed: bool, back
     method, commit = getattr(LedgerWriter, write), DefaultDialect.do_commit
     armed: list[str] = []
 
-    def writing(self: LedgerWriter, *given: Any) -> Any:
+    def writing(self: LedgerWriter, *given: Any, **named: Any) -> Any:
         armed.append(write)
-        return method(self, *given)
+        return method(self, *given, **named)
 
     def killing(self: DefaultDialect, connection: Any) -> None:
         if not armed:

@@ -179,7 +179,7 @@ def test_a_release_is_read_from_and_published_to_the_store(desk, bucket) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moment", ["begin_reading", "group_counts"])
+@pytest.mark.parametrize("moment", ["begin_reading", "block_counts"])
 def test_an_object_that_is_written_again_while_it_is_read_publishes_nothing(desk, bucket, monkeypatch, moment) -> None:
     desk.add_dataset()
     files = filesystem()
@@ -188,7 +188,7 @@ def test_an_object_that_is_written_again_while_it_is_read_publishes_nothing(desk
     people = (desk.folder / "people.csv").read_bytes()
     header, *lines = people.splitlines(keepends=True)
     waiting = [b"".join([header, *reversed(lines)])]
-    stages = (release, count)[moment == "group_counts"]
+    stages = (release, count)[moment == "block_counts"]
     real = getattr(stages, moment)
 
     def then_written(*given, **named):

@@ -329,8 +329,8 @@ def two_attempts(desk: Any, cut_off: Callable[..., None]) -> Callable[[Path], tu
         folder = desk.folder / "first"
         folder.mkdir()
 
-        def written(*, protected: Any, finish: Callable[[Any], Any], **_: Any) -> None:
-            publication = finish(protected_result(protected))
+        def written(*, gate: Any, finish: Callable[[Any], Any], **_: Any) -> None:
+            publication = finish(protected_result(gate._protected))
             for stem, table in {"data": publication.table, **publication.beside}.items():
                 write_table(table, folder=folder, file_format=publication.file_format, stem=stem)
 

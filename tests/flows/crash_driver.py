@@ -42,13 +42,13 @@ from crowdblend.accounting.ledger.reader import LedgerReader
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
-from crowdblend.flows import release
+from crowdblend.flows import release, software
 from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.spec import read_spec
 from crowdblend.flows.unfinished import abandon_release
 from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kinds import deletion_protection, histogram
-from crowdblend.tasks.counting import group_counts as chunk_counts
+from crowdblend.tasks.kernel import counting as kernel_counting
 from crowdblend.tasks.kernel import draws as draw_once
 from crowdblend.tasks.stages import charge as charge_stages
 from crowdblend.tasks.stages import count as select
@@ -67,19 +67,20 @@ def charge_last() -> None:
     charge, reading, published = LedgerWriter.charge, LedgerWriter.mark_reading, LedgerWriter.mark_published
     owed: list = []
 
-    def owe(self: LedgerWriter, request: Any) -> Receipt:
-        owed.append(request)
+    def owe(self: LedgerWriter, entry: Any, **terms: Any) -> Receipt:
+        owed.append((entry, terms))
         with self._store.reading() as connection:
             position = last_place(connection).position + 1
-        known = {"release_id": request.release_id, "dataset": request.dataset, "sample_id": request.sample_id}
+        known = {"release_id": entry.release_id, "dataset": entry.dataset, "sample_id": entry.sample_id}
         return Receipt(ledger_id=self.ledger_id, position=position, hash="0" * 64, **known)
 
     def pay(self: LedgerWriter, receipt: Receipt, hashes: Any) -> None:
-        receipt = charge(self, owed.pop())
+        entry, terms = owed.pop()
+        receipt = charge(self, entry, **terms)
         reading(self, receipt)
         published(self, receipt, hashes)
 
-    LedgerWriter.charge, LedgerWriter.charged = owe, lambda *_: owed[-1].entry
+    LedgerWriter.charge, LedgerWriter.charged = owe, lambda *_: owed[-1][0]
     LedgerWriter.mark_reading, LedgerWriter.mark_published = lambda *_: None, pay
     LedgerReader.dataset_context = lambda *_: DatasetContext(rows_per_person=1, look_days=())
 
@@ -104,7 +105,7 @@ def redraw() -> None:
         if given["state"] is not None:
             given["folder"].destroy_key()
             given["folder"].key.create(given["randomness"])
-            chunk_counts.sample_commitment = lambda key: given["state"].charge.sample_id
+            kernel_counting.sample_commitment = lambda key: given["state"].charge.sample_id
         return answer
 
     release.reserve = redrawing
@@ -291,7 +292,7 @@ def done(job: dict) -> dict:
 
 def main() -> None:
     changed_settings(flows=NO_HEARTBEATS).__enter__()
-    release.code_sources()  # which are read once in a process
+    software.sources_digest()  # which are read once in a process
     gc.collect()
     gc.freeze()  # what the forks share stays shared
     for line in sys.stdin:

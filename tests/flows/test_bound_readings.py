@@ -116,7 +116,7 @@ def once_all_is_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], 
     """Has something happen once, when all records are counted, before anything is made of the counts."""
 
     def arrange(change: Callable[[], None]) -> None:
-        real, waiting = count.group_counts, [change]
+        real, waiting = count.block_counts, [change]
 
         def counted(*given: object, **named: object) -> object:
             counts = real(*given, **named)
@@ -124,7 +124,7 @@ def once_all_is_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], 
                 waiting.pop()()
             return counts
 
-        monkeypatch.setattr(count, "group_counts", counted)
+        monkeypatch.setattr(count, "block_counts", counted)
 
     return arrange
 

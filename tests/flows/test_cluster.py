@@ -318,7 +318,7 @@ def test_a_cluster_counts_for_a_private_choice_too(desk, cluster, on: str) -> No
             assert not any(secret in content for key in keys for secret in (key, key.hex().encode()))
 
 
-@pytest.mark.parametrize("moment", ["begin_reading", "group_counts"])
+@pytest.mark.parametrize("moment", ["begin_reading", "block_counts"])
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
 def test_workers_read_the_files_that_were_listed_alone(desk, cluster, monkeypatch, ending, moment) -> None:
     """Two files of the same people in another order are exchanged while a release on the cluster reads."""
@@ -339,7 +339,7 @@ def test_workers_read_the_files_that_were_listed_alone(desk, cluster, monkeypatc
         places[1].rename(places[0])
         (desk.folder / "between").rename(places[1])
 
-    stages, waiting = (release, count)[moment == "group_counts"], [exchange]
+    stages, waiting = (release, count)[moment == "block_counts"], [exchange]
     real = getattr(stages, moment)
 
     def then_exchanged(*given, **named):

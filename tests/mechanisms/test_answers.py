@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.answer_errors import estimates, half_width, standard_errors
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.kinds.answers import (
     MEAN_STEPS,
@@ -17,11 +18,8 @@ from crowdblend.mechanisms.kinds.answers import (
     SumAnswer,
     Tally,
     answered,
-    estimates,
-    half_width,
     noise_of,
     sensitivity,
-    standard_errors,
     step,
     tallied,
 )

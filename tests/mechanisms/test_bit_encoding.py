@@ -7,14 +7,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds.krandomization import (
-    KRandomization,
-    estimated_distribution,
-    flipped,
-    outcome_counts,
-    standard_errors,
-)
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
 from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding, QuestionEncoding
+from crowdblend.mechanisms.local_reports.estimates import estimated_distribution, standard_errors
 
 COLOURS = OneHotEncoding(values=("red", "green", "blue"))
 

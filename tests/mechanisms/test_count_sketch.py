@@ -17,11 +17,10 @@ from crowdblend.mechanisms.kinds.sketch import (
     SketchReports,
     empty_sums,
     encode,
-    estimated_counts,
     hash_positions,
-    standard_error,
     summed,
 )
+from crowdblend.mechanisms.local_reports.estimates import estimated_counts, standard_error
 from scipy import stats
 
 from audit.theory.report_errors import expected_estimate, variance_given_hashes, variance_over_hashes

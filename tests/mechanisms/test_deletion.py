@@ -20,17 +20,16 @@ from crowdblend.mechanisms.kinds.deletion import (
     GeometricDeletion,
     OptimalDeletion,
     delete_records,
-    deletion_variance,
     deletion_weights,
     draw_deletions,
     expected_deletion,
     largest_deletion,
-    record_weights,
     residual_counts,
     stage_counts,
 )
 from crowdblend.mechanisms.map_selection.chains import chain_quality
 from crowdblend.mechanisms.map_selection.choice import WEIGHT_UNIT
+from crowdblend.mechanisms.record_weights import deletion_variance, record_weights
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,13 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds.krandomization import (
-    KRandomization,
-    estimated_distribution,
-    flipped,
-    outcome_counts,
-    standard_errors,
-)
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
+from crowdblend.mechanisms.local_reports.estimates import estimated_distribution, standard_errors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from secrets import token_bytes
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import raking
+from crowdblend.mechanisms import record_weights as raking
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, GeometricDeletion
@@ -18,8 +18,8 @@ from crowdblend.mechanisms.kinds.margins import (
     noisy_margins,
     split_margins,
 )
-from crowdblend.mechanisms.raking import coarser_margins, rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.record_weights import coarser_margins, rake_weights
 
 FINE = GeneralizationMap(
     columns=(

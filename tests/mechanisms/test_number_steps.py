@@ -11,7 +11,7 @@ import pytest
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import number_of_text
 from crowdblend.mechanisms.kernel.recoding import KeyLayout
-from crowdblend.mechanisms.point_axes import PointAxis, axis_steps, centres, sides_of_codes
+from crowdblend.mechanisms.synthetic_points import PointAxis, axis_steps, centres, sides_of_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

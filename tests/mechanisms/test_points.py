@@ -11,14 +11,17 @@ import pytest
 from crowdblend.mechanisms.kernel.recoding import KeyLayout
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, noisy_counts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from crowdblend.mechanisms.kinds.points import (
-    SyntheticPoints,
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
+from crowdblend.mechanisms.synthetic_points import (
+    PointAxis,
+    axis_steps,
     cell_numbers,
+    centres,
     error_bound,
     points_of_counts,
+    sides_of_codes,
     stated_moved_share,
 )
-from crowdblend.mechanisms.point_axes import PointAxis, axis_steps, centres, sides_of_codes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

@@ -7,9 +7,10 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.answer_errors import standard_errors
 from crowdblend.mechanisms.hierarchies.build import interval_rows
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kinds.answers import SumAnswer, standard_errors
+from crowdblend.mechanisms.kinds.answers import SumAnswer
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries, series_of_parts
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch

@@ -7,13 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds.krandomization import (
-    KRandomization,
-    estimated_ones,
-    flipped,
-    outcome_counts,
-    standard_error_of_ones,
-)
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
 from crowdblend.mechanisms.kinds.local_reports import reports_added_up
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.design import (
@@ -29,6 +23,7 @@ from crowdblend.mechanisms.local_reports.design import (
     largest_standard_error,
 )
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
+from crowdblend.mechanisms.local_reports.estimates import estimated_ones, standard_error_of_ones
 
 from audit.theory.report_errors import variances
 

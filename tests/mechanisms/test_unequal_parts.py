@@ -18,8 +18,8 @@ from crowdblend.mechanisms.map_selection import rollup
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapWeights
 from crowdblend.mechanisms.map_selection.rollup import prefix_keys, scorer
 from crowdblend.mechanisms.measures.classification import fitted_model
-from crowdblend.mechanisms.raking import coarser_margins, rake_weights
 from crowdblend.mechanisms.recoding import GeneralizationMap
+from crowdblend.mechanisms.record_weights import coarser_margins, rake_weights
 
 ONE = Decimal(1)
 TREE = ValueHierarchy.from_rows([("a", "x", "*"), ("b", "x", "*"), ("c", "y", "*")])

@@ -15,10 +15,11 @@ from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHi
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting import group_counts as counting
+from crowdblend.tasks.counting import memory
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts, require_room
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.counting.memory import require_room
 from crowdblend.tasks.inputs.files import open_records
 from crowdblend.tasks.inputs.list import check_metadata, list_source
 from crowdblend.tasks.readers.values import RecordReading
@@ -132,7 +133,7 @@ def test_a_file_beside_its_unpacked_copy_is_refused(tmp_path, one, other, stored
 def test_memory_does_not_follow_from_the_compressed_size(tmp_path, monkeypatch):
     """Of how many records there are nothing is known, so only the declared labels bound the groups."""
     monkeypatch.setenv("CROWDBLEND_MEMORY", "0.001")
-    monkeypatch.setattr(counting, "_FEW_GROUPS", 100)
+    monkeypatch.setattr(memory, "_FEW_GROUPS", 100)
     wide = GeneralizationMap(
         columns=tuple(
             MappedColumn(name=name, hierarchy=IntervalHierarchy(lower=0, upper=1_000, widths=()), level=0)

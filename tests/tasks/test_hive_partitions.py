@@ -19,7 +19,6 @@ from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.counting.person_counts import person_counts
 from crowdblend.tasks.inputs.list import check_metadata, list_source
 from crowdblend.tasks.inputs.schema import read_names
 from crowdblend.tasks.readers.column_codes import ColumnCoder
@@ -196,7 +195,7 @@ def test_partitions_are_columns_where_a_person_s_records_are_limited_and_name_no
         key_source=key,
         limit=limit,
     )
-    groups = person_counts(plan_chunks(layout), job=job, executor=LocalThreads())
+    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
     labels = [
         column.hierarchy.labels(codes, column.level)
         for column, codes in zip(mapped.columns, mapped.decode(groups.keys), strict=True)

@@ -22,8 +22,7 @@ from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import person_counts as person_counting
 from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import Executor, LocalProcesses, LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job
-from crowdblend.tasks.counting.person_counts import person_counts
+from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.readers.person_ids import with_person_column
 from crowdblend.tasks.readers.values import RecordReading
@@ -110,7 +109,7 @@ def counted(
         key_source=key,
         limit=limit,
     )
-    groups = person_counts(plan_chunks(layout), job=job, executor=executor or LocalThreads(workers=2))
+    groups = group_counts(plan_chunks(layout), job=job, executor=executor or LocalThreads(workers=2))
     codes = [values - 2 for values in generalization.decode(groups.keys)]
     found = Counter()
     for person, visit, count in zip(codes[0].tolist(), codes[1].tolist(), groups.counts.tolist(), strict=True):

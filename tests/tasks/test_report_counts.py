@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, outcome_counts
-from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, estimated_counts, standard_error, summed
+from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
+from crowdblend.mechanisms.local_reports.estimates import estimated_counts, standard_error
 from crowdblend.tasks.counting import chunks
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals

@@ -28,14 +28,9 @@ from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_pos
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import executors
 from crowdblend.tasks.counting.chunks import Chunk, plan_chunks
+from crowdblend.tasks.counting.count_frames import counts_of_frame, merged_counts
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
-from crowdblend.tasks.counting.group_counts import (
-    count_job,
-    counts_of_frame,
-    group_counts,
-    merged_counts,
-    partial_counts,
-)
+from crowdblend.tasks.counting.group_counts import count_job, group_counts, partial_counts
 from crowdblend.tasks.inputs.list import check_metadata, list_source
 from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel.counting import CountJob, counted_blocks, unmarked

@@ -250,7 +250,7 @@ class PrivateStore:
 def path_of_release(home: Path, *, ledger_id: str, release_id: str) -> Path:
     """Return where a release's folder is, or would be; an id of another form raises `ValueError`."""
     require_digest(ledger_id, "ledger's id")
-    require_release_id(release_id)
+    require_release_id(release_id, "release id")
     return home / "releases" / ledger_id / release_id
 
 

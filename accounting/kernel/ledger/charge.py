@@ -1,4 +1,4 @@
-"""What is handed to the ledger for a charge or a series, whether its price is right, and the receipt."""
+"""What is handed to the ledger for a series, whether a price is right, and the receipt of a release's charge."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ from .entry_types import (
     DatasetUnit,
     Fields,
     FreeSeriesRegistered,
-    ReleaseCharged,
-    ReleaseChargedTwoSamples,
-    ReleaseHeader,
-    SeriesPlace,
     SeriesRegistered,
 )
 from .entry_values import differ
@@ -29,7 +25,6 @@ from .entry_values import differ
 __all__ = [
     "RECORDS",
     "Receipt",
-    "ReleaseCharge",
     "SeriesRegistration",
     "charged_price",
     "enforced_unit",
@@ -61,45 +56,6 @@ class Receipt:
     dataset: str
     sample_id: str
     selection_sample_id: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReleaseCharge(ReleaseHeader):
-    """A release to be charged.
-
-    Args:
-        mechanism: what will be run.
-        price: what it costs, as `price` of the theory gives it.
-        series: the series that has paid for it, None for a release that pays for itself.
-        series_digest: SHA-256 (hex) of all that the specifications of a series must have in common.
-        selection_sample_id: commitment to the key of the sample that the map is chosen on; None where there is none.
-        part: its part of a series of different mechanisms, from 1; None elsewhere.
-        unit: whose presence it hides.
-    """
-
-    mechanism: Mechanism
-    price: Price
-    series: str | None = None
-    series_digest: str = ""
-    selection_sample_id: str | None = None
-    part: int | None = None
-    unit: DatasetUnit = RECORDS
-
-    @property
-    def entry(self) -> ReleaseCharged:
-        """The entry that records this charge of a release that pays for itself; ValueError as of `entry_at`."""
-        return self.entry_at(None)
-
-    def entry_at(self, number: int | None) -> ReleaseCharged:
-        """The entry that records this charge at its place in a series; ValueError where a field can't be recorded."""
-        if (number is None) is not (self.series is None):
-            raise ValueError("a release has a number exactly where it has a series")
-        place = None
-        if self.series is not None and number is not None:
-            place = SeriesPlace(name=self.series, number=number, spec_digest=self.series_digest)
-        kind = ReleaseCharged if self.selection_sample_id is None else ReleaseChargedTwoSamples
-        record = sorted_fields(mechanism_record(self.mechanism))
-        return kind.of(self, mechanism=record, price=charged_price(self.price), series=place)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import Mechanism
 from ..prices.registry import mechanism_of_record
 from .entry_values import check_field, require_digest, require_name, require_series_name
-
-if TYPE_CHECKING:
-    from ....mechanisms.kinds.mixed_series import MixedSeries
 
 __all__ = [
     "MIXED",
@@ -162,7 +159,7 @@ class SeriesRegistered(ChargeHeader, Record):
 
     def __post_init__(self) -> None:
         Record.__post_init__(self)  # `super()` doesn't know a class with slots
-        require_series_name(self.series)
+        require_series_name(self.series, "series' name")
 
     @property
     def of_filter(self) -> FilterCharge | None:
@@ -175,12 +172,12 @@ class SeriesRegistered(ChargeHeader, Record):
         return mechanism_of_record(dict(self.mechanism))
 
     @property
-    def mixed(self) -> MixedSeries | None:
-        """Its parts where its mechanisms differ; None for a series of one mechanism, and where they can't be read."""
+    def mixed(self) -> Any:  # noqa: ANN401
+        """Its `MixedSeries` where its mechanisms differ; None for one of one mechanism, and where it can't be read."""
         if dict(self.mechanism).get("kind") != MIXED:
             return None
         try:
-            return cast("MixedSeries", self.decoded_mechanism)
+            return self.decoded_mechanism
         except InputRefused:
             return None  # which has no price either
 
@@ -223,7 +220,7 @@ class SeriesPlace(Record):
 
     def __post_init__(self) -> None:
         Record.__post_init__(self)
-        require_series_name(self.name)
+        require_series_name(self.name, "series' name")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

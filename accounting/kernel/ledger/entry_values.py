@@ -127,6 +127,7 @@ class Account:
         return self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget
 
 
+Check = Callable[[Any, str], None]
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 SERIES_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -142,70 +143,51 @@ def require_amount(amount: Decimal, what: str) -> None:
         raise ValueError(f"{what} can have at most {PLACES} decimal places")
 
 
-def require_release_id(release_id: str, what: str = "release id") -> None:
-    """Refuse (ValueError) other ids of releases than 1 to 128 ASCII letters, digits and ``._:+@-``.
+def _form(holds: Callable[[Any], object], says: str, *, amount: bool = False) -> Check:
+    """Return a check that refuses (ValueError) a value for which something doesn't hold, and says so by its name."""
 
-    It is used as the name of a private folder, so it can hold neither a separator nor a leading dot.
-    """
-    if not RELEASE_ID.fullmatch(release_id):
-        raise ValueError(f"a {what} is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit")
+    def require(value: Any, what: str) -> None:  # noqa: ANN401 - of the type of its field
+        if amount:
+            require_amount(value, what)
+        if not holds(value):
+            raise ValueError(says.format(what=what, value=value))
 
-
-def require_series_name(name: str) -> None:
-    """Refuse (ValueError) a series' name that no release id could begin with."""
-    if not SERIES_NAME.fullmatch(name):
-        raise ValueError("a series' name is 1 to 100 letters, digits, dots, dashes and underscores")
+    require.__doc__ = f"Refuse (ValueError) a value of another form: {says}."
+    return require
 
 
-def require_digest(digest: str, what: str) -> None:
-    """Refuse (ValueError) what is no SHA-256 digest in lower-case hexadecimal digits."""
-    if not DIGEST.fullmatch(digest):
-        raise ValueError(f"the {what} must be 64 lower-case hexadecimal digits")
+require_digest = _form(DIGEST.fullmatch, "the {what} must be 64 lower-case hexadecimal digits")
+"""A SHA-256 digest."""
+require_name = _form(
+    lambda name: 1 <= len(name) <= 200 and name.isprintable() and name == name.strip(),
+    "the {what} must be 1 to 200 printable characters without spaces at its ends",
+)
+"""A name, given by people, that can be shown on one short line."""
+require_release_id = _form(
+    RELEASE_ID.fullmatch, "a {what} is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit"
+)
+"""It is used as the name of a private folder, so it can hold neither a separator nor a leading dot."""
+require_series_name = _form(SERIES_NAME.fullmatch, "a {what} is 1 to 100 letters, digits, dots, dashes and underscores")
+"""A name that a release id may begin with."""
+_require_text = _form(
+    lambda text: 1 <= len(text) <= 2000 and text.isprintable() and text.strip(),
+    "the {what} must be 1 to 2000 printable characters on one line",
+)
 
-
-def require_name(name: str, what: str) -> None:
-    """Refuse (ValueError) a name, given by people, that can't be shown on one short line."""
-    if not 1 <= len(name) <= 200 or not name.isprintable() or name != name.strip():
-        raise ValueError(f"the {what} must be 1 to 200 printable characters without spaces at its ends")
-
-
-def _require_text(text: str, what: str) -> None:
-    if not 1 <= len(text) <= 2000 or not text.isprintable() or not text.strip():
-        raise ValueError(f"the {what} must be 1 to 2000 printable characters on one line")
-
-
-def _require_token_id(token_id: str, what: str) -> None:
-    if not TOKEN_ID.fullmatch(token_id):
-        raise ValueError(f"a {what} must be 16 lower-case hexadecimal digits")
-
-
-def _require_order(order: Decimal, what: str) -> None:
-    require_amount(order, what)
-    if order <= 1:
-        raise ValueError(f"an {what} must be above 1, not {order}")
-
-
-def _require_rate(rate: Decimal, what: str) -> None:
-    require_amount(rate, what)
-    if not 0 < rate < 1:
-        raise ValueError(f"the {what} must lie strictly between 0 and 1, not {rate}")
-
-
-def _require_positive(number: int, what: str) -> None:
-    if number < 1:
-        raise ValueError(f"the {what} must be at least 1, not {number}")
-
-
-_FIELDS: Mapping[Callable[[Any, str], None], str] = {
+_FIELDS: Mapping[Check, str] = {
     require_name: "by cause code_version dataset label relation rule sampler_layout",
     _require_text: "column reason what",
     require_digest: "ledger_id map_digest sample_id secret_digest selection_sample_id spec_digest",
     require_release_id: "release_id",
-    _require_token_id: "token_id",
+    _form(TOKEN_ID.fullmatch, "a {what} must be 16 lower-case hexadecimal digits"): "token_id",
     require_amount: "allowance delta divergence epsilon epsilon_paper tail tail_delta tail_each",
-    _require_order: "order",
-    _require_rate: "survey_rate",
-    _require_positive: "number releases rows_per_person",
+    _form(lambda order: order > 1, "an {what} must be above 1, not {value}", amount=True): "order",
+    _form(lambda rate: 0 < rate < 1, "the {what} must lie strictly between 0 and 1, not {value}", amount=True): (
+        "survey_rate"
+    ),
+    _form(lambda number: number >= 1, "the {what} must be at least 1, not {value}"): (
+        "number releases rows_per_person"
+    ),
 }
 """Form → names of the fields that have it, in every entry and part of an entry."""
 _CHECKS = {name: check for check, names in _FIELDS.items() for name in names.split()}

@@ -172,7 +172,8 @@ class Series:
             return range(1, self.registered.price.releases + 1)
         if (mixed := self.registered.mixed) is None:
             raise ValueError("a series of one mechanism has no parts")
-        return mixed.numbers(part)
+        numbers: range = mixed.numbers(part)
+        return numbers
 
     def free_number(self, part: int | None = None) -> int | None:
         """Return the place of the next release; None where none is left.

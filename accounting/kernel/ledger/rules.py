@@ -42,12 +42,15 @@ __all__ = [
     "RULES",
     "RuleBroken",
     "Violation",
+    "account_violations",
     "all_releases_taken",
-    "budget_violations",
     "known_by_name",
-    "other_specification",
     "rows_violations",
+    "series_changed",
     "survey_fault",
+    "survey_violations",
+    "taken_of_filter",
+    "uncovered",
     "unit_violations",
     "unknown",
     "unpaid_parts",
@@ -202,10 +205,10 @@ def _sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
 
 def _of_population(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     if (known := state.datasets.get(entry.dataset)) is not None:
-        yield from _of_survey(entry.mechanism, known.added)
+        yield from survey_violations(entry.mechanism, known.added)
 
 
-def _of_survey(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Violation]:
+def survey_violations(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Violation]:
     """A price holds for the population as it was registered."""
     if (fault := survey_fault(mechanism, dataset.survey_rate)) is not None:
         yield Violation(cause="survey-differs", fault=fault, where=f"dataset '{dataset.dataset}'")
@@ -316,30 +319,10 @@ def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) ->
     if known is None or (isinstance(entry, ReleaseCharged) and entry.series is not None):
         return
     yield from _of_accounting(entry, known.added)
-    yield from _of_budget(entry.price, entry.of_filter, entry.mechanism, known)
+    yield from account_violations(entry.price, entry.of_filter, entry.mechanism, known)
 
 
-def budget_violations(
-    price: ChargedPrice, *, mechanism: Fields, rows_per_person: int, known: Dataset
-) -> Iterator[Violation]:
-    """Give what speaks against charging a price to a data set, as far as it is known before the charge.
-
-    Args:
-        price: what would be charged.
-        mechanism: the mechanism's versioned record.
-        rows_per_person: the most records of one person in a delivery that the price covers.
-        known: the data set whose budget would pay, as it is now.
-    """
-    yield from _of_survey(mechanism, known.added)
-    yield from rows_violations(known, rows_per_person)
-    taken = _taken(mechanism, price, known.added) if isinstance(known.added, FilterDatasetAdded) else None
-    if isinstance(taken, Violation):
-        yield taken
-        return
-    yield from _of_budget(price, taken, mechanism, known)
-
-
-def _taken(mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded) -> FilterCharge | Violation:
+def taken_of_filter(mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded) -> FilterCharge | Violation:
     """What releases would take of a filter budget, or that it can't pay for them."""
     from .filter_budget import FilterBudget, filter_charge  # numerics that an additive data set does without
 
@@ -365,7 +348,7 @@ def _of_accounting(entry: SeriesRegistered | ReleaseCharged, dataset: DatasetAdd
         # Each release of it may have columns without a divergence of their own.
         yield Violation(cause=cause, fault=BY_PRICE, where=where, numbers={"free_columns": True})
     elif taken is None:
-        due = _taken(entry.mechanism, entry.price, dataset)
+        due = taken_of_filter(entry.mechanism, entry.price, dataset)
         yield due if isinstance(due, Violation) else Violation(cause=cause, fault=BY_PRICE, where=where)
     else:
         from .filter_budget import FilterBudget, charge_faults  # numerics that an additive data set does without
@@ -375,7 +358,7 @@ def _of_accounting(entry: SeriesRegistered | ReleaseCharged, dataset: DatasetAdd
             yield Violation(cause="divergence-differs", fault=fault, where=where)
 
 
-def _of_budget(
+def account_violations(
     price: ChargedPrice, taken: FilterCharge | None, mechanism: Fields, known: Dataset
 ) -> Iterator[Violation]:
     """A budget pays for prices of its own relation, once where that is all that is proved, and as far as it goes."""
@@ -424,9 +407,9 @@ def _of_place(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
         reason = None
         fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
         if parts == ("mechanism",) and isinstance(series, FreeSeriesRegistered):
-            reason = _uncovered(entry.mechanism, series, place.number)
+            reason = uncovered(entry.mechanism, series, place.number)
             fault = f"{fault}: {reason}"
-        yield _series_changed(series, fault=fault, parts=parts, reason=reason, number=place.number)
+        yield series_changed(series, fault=fault, parts=parts, reason=reason, number=place.number)
     if place.number > (paid := series.price.releases):
         fault = f"series '{place.name}' has paid for {paid} releases, and this is one more"
         yield all_releases_taken(series, number=place.number, fault=fault)
@@ -440,7 +423,7 @@ def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[
     place, free = charge.series, isinstance(registered, FreeSeriesRegistered)
     differences = {
         "data set": charge.dataset != registered.dataset,
-        "mechanism": _uncovered(charge.mechanism, registered, None if place is None else place.number) is not None,
+        "mechanism": uncovered(charge.mechanism, registered, None if place is None else place.number) is not None,
         "generalization map": not free and charge.map_digest != registered.map_digest,
         "price": charge.price != registered.price,
         "specification": place is None or place.spec_digest != registered.spec_digest,
@@ -448,7 +431,7 @@ def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[
     return tuple(part for part, differs in differences.items() if differs)
 
 
-def _uncovered(mechanism: Fields, registered: SeriesRegistered, number: int | None) -> str | None:
+def uncovered(mechanism: Fields, registered: SeriesRegistered, number: int | None) -> str | None:
     """Why a series' price doesn't hold for a mechanism, in words; None where it does."""
     if mechanism == registered.mechanism:
         return None
@@ -461,27 +444,7 @@ def _uncovered(mechanism: Fields, registered: SeriesRegistered, number: int | No
         return "another mechanism"
 
 
-def other_specification(
-    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields, number: int
-) -> Violation | None:
-    """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
-
-    Args:
-        registered: the series.
-        dataset: the data set that would be released.
-        spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
-        mechanism: record of what would be run. A series without free columns has it in its digest.
-        number: of a place of the part that it is of.
-    """
-    fault = f"series '{registered.series}' has not paid for this release"
-    if (dataset, spec_digest) != (registered.dataset, registered.spec_digest):
-        return _series_changed(registered, fault=fault, parts=("specification",), reason=None, number=number)
-    if (reason := _uncovered(mechanism, registered, number)) is None:
-        return None
-    return _series_changed(registered, fault=fault, parts=("mechanism",), reason=reason, number=number)
-
-
-def _series_changed(
+def series_changed(
     series: SeriesRegistered, *, fault: str, parts: tuple[str, ...], reason: str | None, number: int
 ) -> Violation:
     """Return that a series' price holds for other releases; `reason` is why not for a mechanism that may differ."""

@@ -35,7 +35,6 @@ __all__ = [
     "last_place",
     "ledger_id_of",
     "looking",
-    "looking_anchored",
     "require_continued",
     "require_sound_entries",
     "stored_rows",
@@ -285,23 +284,6 @@ def looking(store: Store) -> Iterator[Look]:
     """
     with store.reading() as connection:
         yield Look(connection=connection, state=stored_state(connection)[0])
-
-
-@contextmanager
-def looking_anchored(store: Store, anchoring: Anchoring) -> Iterator[Look]:
-    """Open the same for a ledger that continues its anchor, and whose head a key of the private store signed.
-
-    Raises:
-        AccountantRefused: it is behind its anchor, others signed it, or the anchor is missing or damaged.
-        InputRefused: the anchor can't be read.
-        ReleaseFailed: the database fails.
-    """
-    with store.reading() as connection:
-        last = anchoring.last_of(ledger_id_of(connection))
-    with store.reading() as connection:
-        state, signer = stored_state(connection)
-        require_continued(connection, head_in(state), signer, anchoring, last)
-        yield Look(connection=connection, state=state)
 
 
 @contextmanager

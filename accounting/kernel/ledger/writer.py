@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from itertools import chain
 
 from ....mechanisms.kernel.errors import AccountantRefused
 from ..keys.anchor import Anchoring
-from .charge import Receipt, ReleaseCharge, SeriesRegistration, price_faults
+from .charge import Receipt, SeriesRegistration, price_faults
 from .database import Store
 from .entry_types import (
+    DatasetUnit,
     Fields,
     FilterDatasetAdded,
     FreeSeriesRegistered,
@@ -38,34 +40,50 @@ class ReleaseWriter(OpenedLedger):
         with self._writing() as ledger:
             self.ledger_id = ledger.state.ledger_id
 
+    @classmethod
+    def over(cls, ledger: ReleaseWriter) -> ReleaseWriter:
+        """Return a writer of this class itself over the database that another one has open."""
+        own = object.__new__(cls)
+        own._store, own._anchoring, own.ledger_id = ledger._store, ledger._anchoring, ledger.ledger_id
+        return own
+
     def _writing(self) -> AbstractContextManager[Write]:
         return writing(self._store, self._anchoring)
 
     def register_series(self, registration: SeriesRegistration) -> None:
         """Reserve the cost of several releases, in one entry; ValueError for a value that the ledger can't hold."""
-        entry = registration.entry
-        _price_beforehand(entry, registration, mechanism=entry.mechanism)
+        entry, rows_per_person = registration.entry, registration.price.rows_per_person
+        _price_beforehand(entry, mechanism=entry.mechanism, rows_per_person=rows_per_person)
         with self._writing() as ledger:
-            _pay(ledger, entry, registration)
+            _pay(ledger, entry, rows_per_person=rows_per_person, unit=registration.unit)
 
-    def charge(self, charge: ReleaseCharge) -> Receipt:
-        """Reserve a release's cost and its sample, in one entry; ValueError for a value that the ledger can't hold.
+    def charge(
+        self, entry: ReleaseCharged, *, rows_per_person: int, unit: DatasetUnit, part: int | None = None
+    ) -> Receipt:
+        """Reserve a release's cost and its sample, in one entry.
 
-        A release of a series takes the series' next free place in that entry, and costs nothing more.
+        A release of a series takes the series' next free place in that entry, and costs nothing more: what number the
+        entry has is chosen here.
+
+        Args:
+            entry: the charge.
+            rows_per_person: for how many records of a person its price is.
+            unit: whose presence it hides.
+            part: its part of a series of different mechanisms, from 1; None elsewhere.
         """
-        entry = charge.entry_at(None if charge.series is None else 1)
         priced: ReleaseCharged | SeriesRegistered = entry
-        if charge.series is not None:
+        if (place := entry.series) is not None:
             with looking(self._store) as ledger:
-                registered = known_by_name("series", charge.series, ledger.state.series).registered
+                registered = known_by_name("series", place.name, ledger.state.series).registered
             priced = registered if isinstance(registered, FreeSeriesRegistered) else entry
-        _price_beforehand(entry, charge, mechanism=priced.mechanism)
+        _price_beforehand(entry, mechanism=priced.mechanism, rows_per_person=rows_per_person)
         with self._writing() as ledger:
-            if charge.series is not None:
-                series = known_by_name("series", charge.series, ledger.state.series)
+            if place is not None:
+                series = known_by_name("series", place.name, ledger.state.series)
                 # Where no place is free it is the first, and the rules refuse that.
-                entry = charge.entry_at(series.free_number(charge.part) or series.places(charge.part)[0])
-            _pay(ledger, entry, charge)
+                number = series.free_number(part) or series.places(part)[0]
+                entry = replace(entry, series=replace(place, number=number))
+            _pay(ledger, entry, rows_per_person=rows_per_person, unit=unit)
         return ledger.state.releases[entry.release_id].receipt(self.ledger_id)
 
     def charged(self, receipt: Receipt) -> ReleaseCharged:
@@ -77,6 +95,14 @@ class ReleaseWriter(OpenedLedger):
         """Return whether a release of this id was charged, alone among writers and by what continues the anchor."""
         with self._writing() as ledger:
             return release_id in ledger.state.releases
+
+    def charged_before(self, release_id: str) -> tuple[Receipt, ReleaseCharged]:
+        """Return receipt and charge of a release that goes on; one that can't, or was never charged, is refused."""
+        with self._writing() as ledger:
+            known = ledger.state.releases.get(release_id)
+            if known is None or known.stage == "abandoned":
+                raise AccountantRefused("this release can't go on.", where=f"release '{release_id}'")
+            return known.receipt(self.ledger_id), ledger.charge_of(known)
 
     def mark_reading(self, receipt: Receipt) -> None:
         """Record that records are about to be read: from here on the cost is spent for ever.
@@ -100,11 +126,13 @@ class ReleaseWriter(OpenedLedger):
                 ledger.append(entry)
 
 
-def _pay(ledger: Write, entry: ReleaseCharged | SeriesRegistered, asked: ReleaseCharge | SeriesRegistration) -> None:
+def _pay(
+    ledger: Write, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int, unit: DatasetUnit | None
+) -> None:
     """Append a charge with what it takes of a filter budget, where no rule speaks against what is asked for."""
-    state, rows_per_person = ledger.state, asked.price.rows_per_person
+    state = ledger.state
     known = state.datasets.get(entry.dataset)
-    of_unit = () if asked.unit is None else unit_violations(entry.dataset, asked.unit, state)
+    of_unit = () if unit is None else unit_violations(entry.dataset, unit, state)
     of_rows = () if known is None else rows_violations(known, rows_per_person)
     for violation in chain(of_unit, of_rows):
         raise RuleBroken(violation)
@@ -117,12 +145,10 @@ def _pay(ledger: Write, entry: ReleaseCharged | SeriesRegistered, asked: Release
     ledger.append(entry)
 
 
-def _price_beforehand(
-    entry: ReleaseCharged | SeriesRegistered, asked: ReleaseCharge | SeriesRegistration, *, mechanism: Fields
-) -> None:
+def _price_beforehand(entry: ReleaseCharged | SeriesRegistered, *, mechanism: Fields, rows_per_person: int) -> None:
     """Compute a price before the transaction, since it takes time; the rules find it computed."""
-    rows, paper = asked.price.rows_per_person, entry.epsilon_paper
-    price_faults(mechanism=mechanism, price=entry.price, epsilon_paper=paper, rows_per_person=rows)
+    paper = entry.epsilon_paper
+    price_faults(mechanism=mechanism, price=entry.price, epsilon_paper=paper, rows_per_person=rows_per_person)
 
 
 def _paid_release(ledger: Look, receipt: Receipt) -> Release:

@@ -13,9 +13,11 @@ from ....mechanisms.kernel.mechanism import Mechanism
 from .mechanism_kind import MechanismKind, Price, check_records, check_request
 
 __all__ = [
+    "FILTER_RULES",
     "KINDS",
     "KindLine",
     "filter_rules",
+    "kind_module",
     "kind_of",
     "kind_of_record",
     "load_kind",
@@ -134,7 +136,7 @@ def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1)
 
 def filter_rules() -> ModuleType:
     """The module of the rules of filter budgets, which other budgets do without; it is loaded now if it wasn't."""
-    return import_module(f"{_KINDS}.composition.renyi_filter")
+    return import_module(FILTER_RULES)
 
 
 class KindLine(NamedTuple):
@@ -171,12 +173,20 @@ KINDS: dict[str, KindLine] = {
 """Kind, as its mechanisms' `kind` has it → its place."""
 _KINDS = f"{__package__.removesuffix('.kernel.prices')}.kinds"
 
+FILTER_RULES = f"{_KINDS}.composition.renyi_filter"
+"""The module by whose rules a charge takes of a filter budget."""
+
 M = TypeVar("M", bound=Mechanism)
+
+
+def kind_module(name: str) -> str:
+    """Return the full name of the module that prices a kind."""
+    return f"{_KINDS}.{KINDS[name].module}"
 
 
 def load_kind(name: str) -> MechanismKind[Any]:
     """A kind by its name; its module is loaded now if it wasn't."""
-    found: MechanismKind[Any] = getattr(import_module(f"{_KINDS}.{KINDS[name].module}"), name.upper())
+    found: MechanismKind[Any] = getattr(import_module(kind_module(name)), name.upper())
     return found
 
 

@@ -23,15 +23,15 @@ import pytest
 from crowdblend.accounting.dashboard.server.access import Options
 from crowdblend.accounting.dashboard.server.app import Observer, dashboard
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.local_reports.design import QuestionDesign, ReportDesign, design_of_table
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
+from support.charging import ReleaseCharge, charging_writer
 from support.commands import Commands, Forked
 from support.desk import DEFAULTS, SPEC, CommandFolder
 from support.prefect_servers import PrefectServer
@@ -76,7 +76,7 @@ class Town(CommandFolder):
         return Anchoring(home=self.home, file=None)
 
     def writer(self) -> LedgerWriter:
-        return open_writer(self.ledger, anchoring=self.anchoring)
+        return charging_writer(self.ledger, anchoring=self.anchoring)
 
     def charge(
         self,

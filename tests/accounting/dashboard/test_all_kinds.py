@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
@@ -16,6 +15,7 @@ from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivate
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
+from support.charging import ReleaseCharge
 
 RATE, HALF = Decimal("0.1"), Decimal("0.5")
 SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)

@@ -12,7 +12,7 @@ from crowdblend.accounting.dashboard.views.pictures import curve_of
 from crowdblend.accounting.dashboard.views.state import DashboardState, Follower, PageRequest, PublicationDelay
 from crowdblend.accounting.dashboard.work import PENDING, ChainState, JobQueue
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.charge import SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
@@ -21,6 +21,7 @@ from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterTer
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from support.charging import ReleaseCharge
 
 DELTA = Decimal("1e-6")
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))

@@ -22,7 +22,7 @@ import pytest
 from crowdblend.accounting.certificate.write import write_certificate
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.charge import RECORDS, Receipt, ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.charge import RECORDS, Receipt, SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import Entry, Fields, FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge
@@ -34,7 +34,7 @@ from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.kinds.composition.renyi_filter import FilterTerms, conversion_loss
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
+from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.accounting.ledger.lookup import DatasetContext, SeriesState
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
@@ -43,6 +43,7 @@ from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySa
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
+from support.charging import ReleaseCharge, charging_writer
 from support.folding import faults_of
 from support.golden_ledger import put_golden_ledger
 from support.guards import past_guards
@@ -126,7 +127,7 @@ class Books:
         return prices()[0]
 
     def writer(self) -> LedgerWriter:
-        return open_writer(self.url, anchoring=self.anchoring)
+        return charging_writer(self.url, anchoring=self.anchoring)
 
     def reader(self) -> LedgerReader:
         return open_reader(self.url)

@@ -18,7 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.anchor import Anchoring
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, charged_price, price_faults
+from crowdblend.accounting.kernel.ledger.charge import charged_price, price_faults
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import Entry
 from crowdblend.accounting.kernel.ledger.transactions import Write
@@ -31,6 +31,9 @@ from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+
+sys.path.append(str(Path(__file__).parents[2]))  # this is run as a program, and what tests share lies there
+from support.charging import ReleaseCharge
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.25"))
@@ -133,10 +136,10 @@ def work(job: dict, steps: list[str], charge: ReleaseCharge) -> None:
         with open_writer(job["url"], anchoring=anchoring) as writer:
             match step:
                 case "charge":
-                    receipt = writer.charge(charge)
+                    receipt = charge.paid(writer.charge)
                 case "die-in-charge":
                     Write.append = append_and_die
-                    writer.charge(charge)
+                    charge.paid(writer.charge)
                 case "reading":
                     writer.mark_reading(receipt)
                 case "publish":

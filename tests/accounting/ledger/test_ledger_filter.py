@@ -19,7 +19,7 @@ from crowdblend.accounting.kernel.ledger.filter_budget import (
     filter_charge,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
-from crowdblend.accounting.kernel.ledger.rules import budget_violations, violations
+from crowdblend.accounting.kernel.ledger.rules import violations
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
 from crowdblend.accounting.kinds.composition import renyi_divergence, renyi_filter
 from crowdblend.accounting.kinds.composition.renyi_filter import (
@@ -31,6 +31,7 @@ from crowdblend.accounting.kinds.composition.renyi_filter import (
     tails_of,
 )
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
+from crowdblend.accounting.ledger.reader import budget_violations
 from crowdblend.accounting.ledger.refusals import refusal_of, what_fits_filter
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer

@@ -7,11 +7,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease
 from sqlalchemy import text
+from support.charging import ReleaseCharge
 
 pytestmark = pytest.mark.slow
 

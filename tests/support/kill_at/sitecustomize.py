@@ -20,7 +20,7 @@ STEPS = {
     ),  # the key is there, the charge isn't
     "charged": ("crowdblend.accounting.ledger.ledger_writer", "LedgerWriter", "mark_reading"),
     "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
-    "count": ("crowdblend.tasks.stages.count", "", "group_counts"),
+    "count": ("crowdblend.tasks.stages.count", "", "block_counts"),
     "publish": ("crowdblend.tasks.kernel.publication", "", "bring_into_view"),
     "closed": ("crowdblend.accounting.kernel.keys.private_store", "ReleaseFolder", "destroy_key"),
     "close": (

@@ -13,6 +13,7 @@ import copy
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -24,7 +25,7 @@ from typing import Any
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.anchor import line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.charge import ReleaseCharge, SeriesRegistration
+from crowdblend.accounting.kernel.ledger.charge import SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, Head, bytes_of_entry, link_hash
 from crowdblend.accounting.kernel.ledger.entry_types import (
     BudgetRaised,
@@ -63,6 +64,9 @@ from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
+
+sys.path.append(str(Path(__file__).parents[2]))  # this is run as a program, and what tests share lies there
+from support.charging import ReleaseCharge
 
 HERE = Path(__file__).parent
 PUBLISHER, NEXT, STRANGER = (SigningKey(seed=bytes([byte]) * 32) for byte in (0x2A, 0x2B, 0x2C))

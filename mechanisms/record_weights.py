@@ -1,19 +1,21 @@
-"""Weights of published records that are raked to noisy margins: post-processing of what is published."""
+"""For how many records each published record stands, raked to noisy margins where there are any: post-processing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .kernel.recoding import KeyLayout
+from .kinds.deletion import WEIGHT_TOTAL, DeletionNoise, DeletionRelease, deletion_weights, expected_deletion
 from .kinds.margins import Margin, cells_of_margin
 from .recoding import GeneralizationMap
 
-__all__ = ["Raked", "coarser_margins", "rake_weights"]
+__all__ = ["Raked", "coarser_margins", "deletion_variance", "rake_weights", "record_weights"]
 
 Cells = NDArray[np.int64]
 Codes = Sequence[NDArray[np.int64]] | Sequence[NDArray[np.int32]]
@@ -21,6 +23,31 @@ Amounts = NDArray[np.float64]
 
 _ROUNDS = 200
 _NEAR_ENOUGH = 1e-6
+
+
+def record_weights(published: Cells, *, release: DeletionRelease, stage: int) -> NDArray[np.float64]:
+    """For how many records each published record of a group stands.
+
+    1 before the last stage: what was deleted there went on. On the last (J + E[Z])/J, so that a group's weights add up
+    to an unbiased estimate where `largest_deletion` + k records or more are left of the group; smaller groups that
+    happen to be published are overstated. Its standard error is sd(Z).
+
+    Args:
+        published: J of each group, at least 1; shape (groups,).
+        release: the mechanism.
+        stage: 1 for the finest … `release.stages`.
+    """
+    if stage < release.stages:
+        return np.ones(published.shape)
+    weights = np.asarray(float(expected_deletion(release.noise)) / published, dtype=np.float64)
+    weights += 1.0
+    return weights
+
+
+def deletion_variance(noise: DeletionNoise) -> Fraction:
+    """Var[Z], in records squared, exactly."""
+    square = Fraction(sum(z * z * weight for z, weight in enumerate(deletion_weights(noise))), WEIGHT_TOTAL)
+    return square - expected_deletion(noise) ** 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,58 @@
+"""Partial counts as partitions of Dask dataframes, with the blocks that they were counted from, and their sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...mechanisms.kernel.group_counts import GroupCounts
+from ..kernel.counting import marked, naming_kinds_only, unmarked
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+    import pandas as pd
+
+__all__ = ["SPLIT_EVERY", "counts_of_frame", "frame_of_counts", "merged_counts"]
+
+SPLIT_EVERY = 8
+"""Branches of a tree of sums."""
+
+
+def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
+    """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
+    import pandas as pd  # its import takes longer than counting a few million records
+
+    columns = {f"key{word}": values for word, values in enumerate(groups.keys)}
+    return pd.DataFrame({**columns, "count": groups.counts})
+
+
+def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
+    """The inverse of `frame_of_counts`; where frames were put together, groups may repeat."""
+    key_words = [frame[name].to_numpy(dtype=np.int64) for name in frame.columns if name != "count"]
+    return GroupCounts(np.array(key_words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
+
+
+def merged_counts(partial: dd.DataFrame, *, split_every: int = SPLIT_EVERY) -> dd.DataFrame:
+    """Add up partial counts in a tree; one partition, groups ascending.
+
+    Args:
+        partial: as `partial_counts`.
+        split_every: branches of the tree.
+    """
+    return partial.reduction(
+        chunk=_unchanged,
+        combine=_merged,
+        aggregate=_merged,
+        meta=partial._meta,
+        split_every=split_every,
+    )
+
+
+def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame
+
+
+@naming_kinds_only
+def _merged(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame_of_counts(marked(unmarked(counts_of_frame(frame))))
