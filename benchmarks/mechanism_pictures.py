@@ -18,7 +18,7 @@ from crowdblend.mechanisms.answer_errors import estimates, half_width
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 from crowdblend.mechanisms.kinds.answers import CountAnswer, answered, tallied
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.kinds.deletion import OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.kinds.histogram import (
     NoisyHistogram,
     OutlierPrivateHistogram,

@@ -30,8 +30,8 @@ from crowdblend.accounting.theory.planning.filter_terms import least_terms, prop
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.kinds.deletion import (
-    DeletionRelease,
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import (
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
