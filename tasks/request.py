@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from ..accounting.descriptions.description_registry import description_of
-from ..accounting.kernel.ledger.charge import RECORDS
 from ..accounting.kernel.ledger.entry_types import DatasetUnit
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price
+from ..accounting.ledger.charge_request import RECORDS
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.map_selection.choice import LatticeColumn, MapChoice

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt
 from ...accounting.kernel.ledger.entry_types import DatasetUnit, ReleaseCharged, ReleaseChargedTwoSamples
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.ledger.writer import ReleaseWriter
 from ...mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts

@@ -24,7 +24,7 @@ from markupsafe import Markup
 from ....accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
 from ....accounting.certificate.write import has_own_rates
 from ....accounting.descriptions.description_registry import description_of
-from ....accounting.kernel.ledger.charge import enforced_unit
+from ....accounting.kernel.ledger.ledger_state import enforced_unit
 from ....accounting.keys.store_upkeep import open_private_store, remembered_facts
 from ....accounting.ledger.ledger_writer import open_writer
 from ....accounting.ledger.reader import open_reader

@@ -7,7 +7,6 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.charge import charged_price
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, FilterDatasetAdded, LedgerCreated
 from crowdblend.accounting.kernel.ledger.entry_values import Account
@@ -30,6 +29,7 @@ from crowdblend.accounting.kinds.composition.renyi_filter import (
     fits,
     tails_of,
 )
+from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
 from crowdblend.accounting.ledger.reader import budget_violations
 from crowdblend.accounting.ledger.refusals import refusal_of, what_fits_filter
