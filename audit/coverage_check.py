@@ -23,6 +23,7 @@ PACKAGES = (
     "accounting/kernel",
     "accounting/kinds",
     "accounting/theory",
+    "accounting/keys",
     "accounting/ledger",
     "accounting/certificate",
     "accounting/dashboard",

@@ -1,4 +1,4 @@
-"""Run as `python -m audit.kernel_size`: files and lines of the kernel, by folder, and of each kind's protection and price."""
+"""Run as `python -m audit.kernel_size`: files and lines of the kernel by folder, and of each kind."""
 
 from __future__ import annotations
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from crowdblend.flows.release import ROOMS, code_sources, digest_of_sources
+from crowdblend.flows.software import PACKAGES, digest_of_sources
+from crowdblend.flows.software import sources_digest as digest_of_packages
 
 __all__ = ["bench_digest", "detectors_digest", "sources_digest"]
 
 
 def sources_digest() -> str:
-    """The digest by which certificates name the software."""
-    return code_sources()
+    """Return the digest of the packages that decide what a release is."""
+    return digest_of_packages()
 
 
 def bench_digest() -> str:
     """The same for what decides what the statistical audits draw: all rooms but the accounts, and the cases."""
-    rooms = {name: folder for name, folder in ROOMS.items() if name != "accounting"}
+    rooms = {name: folder for name, folder in PACKAGES.items() if name != "accounting"}
     whole = hashlib.sha256(digest_of_sources(rooms).encode())
     for path in sorted(Path(__file__).parent.glob("statistics/cases*.py")):
         whole.update(path.read_bytes())

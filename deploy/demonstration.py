@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..accounting.kernel.ledger.charge import RECORDS
 from ..accounting.keys.signing_upkeep import create_where_none, pem_of
+from ..accounting.ledger.charge_request import RECORDS
 from ..accounting.ledger.creation import create_ledger
 from ..accounting.ledger.ledger_writer import open_writer
 from ..flows.paths import StatePaths

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..accounting.kernel.ledger.charge import charged_price
 from ..accounting.kernel.ledger.entry_codec import sorted_fields
 from ..accounting.kernel.ledger.entry_types import ChargedPrice, FilterCharge
 from ..accounting.kernel.prices.registry import mechanism_record
+from ..accounting.ledger.charge_request import charged_price
 from ..accounting.ledger.lookup import DatasetState
 from ..accounting.ledger.reader import open_reader
 from ..flows.metadata_remarks import metadata_remarks

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate, verify_certificate
+from ..flows.software import kernel_digest
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
     After `verify_certificate` the table is read: its labels must be among those of the hierarchies that the
     certificate carries, or `*`; where there are several stages, at the levels of their row's stage. Margins must be as
-    many as the price is for. Points and local reports have no labels.
+    many as the price is for. Points and local reports have no labels. Whether this installation has the kernel that the
+    certificate names is told and is no finding.
 
     Args:
         path: the certificate; the release's files lie in the same folder.
@@ -47,8 +49,14 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
         for column in columns
         if column["hierarchy"] is None
     )
-    findings = tuple(_label_findings(certificate, columns, path.parent))
-    return replace(check, findings=findings, unchecked=(*check.unchecked, *left_out))
+    kernel, own = certificate["code_sources"], kernel_digest(certified_mechanism(certificate))
+    return replace(
+        check,
+        findings=tuple(_label_findings(certificate, columns, path.parent)),
+        unchecked=(*check.unchecked, *left_out),
+        kernel=kernel,
+        kernel_is_installed=kernel == own,
+    )
 
 
 def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, Any]], folder: Path) -> Iterator[str]:

@@ -23,7 +23,7 @@ from ..accounting.kernel.keys.private_files import read_given
 from ..mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
-    from ..accounting.kernel.keys.anchor import Anchoring
+    from ..accounting.keys.anchor import Anchoring
 
 __all__ = [
     "DEFAULTS",
@@ -203,7 +203,7 @@ class StatePaths:
     @property
     def anchoring(self) -> Anchoring:
         """Who signs the heads of the chain, and where they are copied to."""
-        from ..accounting.kernel.keys.anchor import (
+        from ..accounting.keys.anchor import (
             Anchoring,  # with it comes the ledger, which a job's terminal doesn't need
         )
 

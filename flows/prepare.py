@@ -15,16 +15,15 @@ import dataclasses
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
-from ..accounting.kernel.ledger.charge import charged_price
 from ..accounting.kernel.ledger.entry_types import ChargedPrice
 from ..accounting.keys.store_upkeep import (
     open_private_store,
@@ -33,6 +32,7 @@ from ..accounting.keys.store_upkeep import (
     require_not_held,
     require_output_not_held,
 )
+from ..accounting.ledger.charge_request import charged_price
 from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
@@ -196,8 +196,9 @@ def prepare(
             require_not_held(state_paths.home, ledger_id=reader.ledger_id, release_id=name)
         state = reader.release(name)  # of a run nobody else can change it from here on
         if (violation := release_violation(reader, request, state=state, series=series)) is not None:
-            dataset = None if dry else _payer(reader, request, state, series)
-            _refuse(violation, state_paths=state_paths, release_id=name, dataset=dataset)
+            asked = request.dataset if series is None else reader.series(series).registered.dataset
+            dataset = asked if state is None else state.charge.dataset
+            _refuse(violation, state_paths=state_paths, release_id=name, dataset=None if dry else dataset)
         layout: SourceLayout | None = None
         other_names: tuple[str, ...] = ()
         if state is None or state.stage != "published":
@@ -345,24 +346,12 @@ def _require_clock() -> None:
         )
 
 
-def layout_of_source(
-    request: Request, *, charged: Mapping[str, Any] | None = None, copy: Path | None = None
-) -> SourceLayout:
+def layout_of_source(request: Request) -> SourceLayout:
     """The files of the records with their headers, or a database's columns; no record is read.
-
-    Args:
-        request: what is asked for.
-        charged: what the private store remembers of the release once it is charged, the version of a lake table too,
-            which is read again whatever the table is now, and whether a database's records are copied; None before.
-        copy: where these lie.
 
     Raises:
         InputRefused: there are none, or they are not what is asked for.
     """
-    if charged and charged.get("table_version") is not None:
-        request = dataclasses.replace(request, version=charged["table_version"])
-    if charged and charged.get("copy") is not None and copy is not None:
-        return layout_of_copy(request, copy)
     return release_kind(request.kind).layout(request)
 
 
@@ -409,13 +398,6 @@ def release_violation(
     )
 
 
-def _payer(reader: LedgerReader, request: Request, state: ReleaseState | None, series: str | None) -> str:
-    """The data set whose budget was asked."""
-    if state is not None:
-        return state.charge.dataset
-    return request.dataset if series is None else reader.series(series).registered.dataset
-
-
 def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Refusal | None:
     """What speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
@@ -442,7 +424,7 @@ def _resume_violation(state: ReleaseState, request: Request, *, series: str | No
 
 
 def _refuse(refusal: Refusal, *, state_paths: StatePaths, release_id: str, dataset: str | None) -> NoReturn:
-    """Refuse, with a record of it where it is known whose budget was asked."""
+    """Refuse, with a record of it where a data set's budget was asked to pay."""
     if dataset is None:
         raise refusal
     from ..tasks.stages.charge import open_writer, refuse  # what writes to the ledger is loaded where it writes
@@ -467,15 +449,19 @@ def _held_output(store: PrivateStore | None, home: Path, output: str) -> Abstrac
 def _layout_as_charged(
     request: Request, state: ReleaseState | None, folder: ReleaseFolder | None, *, reader: LedgerReader, home: Path
 ) -> SourceLayout:
-    """The source's files with their headers; of a release that is charged, those that it was charged for."""
+    """The source; of a release that is charged, with the version of a lake table and the copied records of then."""
     if state is None:
         return layout_of_source(request)
     if folder is not None:
-        return layout_of_source(request, charged=folder.remembered(), copy=folder.copy)
-    from ..accounting.keys.store_upkeep import copy_of_release, remembered_facts
+        charged, copy = folder.remembered(), folder.copy
+    else:
+        from ..accounting.keys.store_upkeep import copy_of_release, remembered_facts
 
-    known = {"ledger_id": reader.ledger_id, "release_id": state.release_id}
-    return layout_of_source(request, charged=remembered_facts(home, **known), copy=copy_of_release(home, **known))
+        known = {"ledger_id": reader.ledger_id, "release_id": state.release_id}
+        charged, copy = remembered_facts(home, **known), copy_of_release(home, **known)
+    if charged.get("table_version") is not None:
+        request = dataclasses.replace(request, version=charged["table_version"])
+    return layout_of_source(request) if charged.get("copy") is None else layout_of_copy(request, copy)
 
 
 def _other_names(

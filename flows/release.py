@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from functools import partial
+from importlib.metadata import version
 
 import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
-from .. import accounting, mechanisms, tasks
 from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..tasks.counting.executors import DaskCluster, Executor
@@ -26,8 +22,9 @@ from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
 from .prepare import PreparedRelease, layout_of_copy
 from .releases.kind import Observer, drawn_levels, release_kind
+from .software import kernel_digest, software_digest
 
-__all__ = ["ROOMS", "code_sources", "digest_of_sources", "run_flow"]
+__all__ = ["run_flow"]
 
 
 def run_flow(
@@ -100,7 +97,7 @@ def _stages(
 ) -> StagedRelease:
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request = prepared.request
-    sources = code_sources()  # before the charge: where they can't be read nothing is spent
+    sources = kernel_digest(request.mechanism)  # before the charge: where they can't be read nothing is spent
     gate = Gate(
         _plan(prepared, layout, folder), ledger=writer, folder=folder, randomness=randomness, place_of=output_named
     )
@@ -176,58 +173,3 @@ def _plan(prepared: PreparedRelease, layout: SourceLayout, folder: ReleaseFolder
             "copy": None,
         },
     )
-
-
-ROOMS: Mapping[str, Path] = {
-    "accounting": Path(str(accounting.__file__)).parent,
-    "flows": Path(__file__).parent,
-    "mechanisms": Path(str(mechanisms.__file__)).parent,
-    "tasks": Path(str(tasks.__file__)).parent,
-}
-"""The rooms that decide what a release is and what it costs, and where they lie."""
-
-
-@cache
-def code_sources() -> str:
-    """The digest of all of them.
-
-    PRIVACY: a function of the installed software alone.
-    """
-    return digest_of_sources(ROOMS)
-
-
-LIBRARIES = ("dask", "numpy", "opendp", "pyarrow", "scipy")
-"""Libraries that decide how records are read, drawn, counted and written."""
-
-
-def software_digest() -> str:
-    """The digest of all that a resumed release depends on: the sources, these libraries' versions and Python's.
-
-    PRIVACY: a release that goes on with another sampler, or other noise, would mix two draws. Two installations of one
-    version's name may differ in each.
-    """
-    versions = ",".join(f"{name} {_version_of(name)}" for name in LIBRARIES)
-    python = ".".join(map(str, sys.version_info[:2]))
-    return hashlib.sha256(f"{code_sources()}\n{versions}\npython {python}\n".encode()).hexdigest()
-
-
-def _version_of(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return "-"
-
-
-def digest_of_sources(rooms: Mapping[str, Path]) -> str:
-    """SHA-256 (hex) over names and contents of the Python files of some rooms, by room and path.
-
-    Args:
-        rooms: name and folder of each.
-    """
-    whole = hashlib.sha256()
-    for room, root in sorted(rooms.items()):
-        files = {path.relative_to(root).as_posix(): path for path in root.rglob("*.py")}
-        for name in sorted(files):
-            content = hashlib.sha256(files[name].read_bytes()).hexdigest()
-            whole.update(f"{room}/{name}\0{content}\n".encode())
-    return whole.hexdigest()

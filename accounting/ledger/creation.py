@@ -12,9 +12,9 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, select, text, update
 
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..kernel.keys.anchor import AnchorFile, Anchoring
 from ..kernel.keys.private_files import sync_folder
 from ..kernel.keys.signing import PublicKey, read_statement
+from ..kernel.ledger.anchored import require_continued
 from ..kernel.ledger.database import UNIQUE_OF_CHARGE, entry, snapshot
 from ..kernel.ledger.entry_codec import Head
 from ..kernel.ledger.entry_types import LedgerCreated
@@ -24,11 +24,11 @@ from ..kernel.ledger.transactions import (
     head_in,
     keep_snapshot,
     last_place,
-    require_continued,
     require_sound_entries,
     stored_state,
     writing,
 )
+from ..keys.anchor import AnchorFile, Anchoring
 from .opening import (
     EARLIER_REVISIONS,
     SCHEMA_REVISION,

@@ -11,8 +11,6 @@ from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..kernel.keys.anchor import Anchoring
-from ..kernel.ledger.charge import Receipt, SeriesRegistration
 from ..kernel.ledger.entry_types import (
     BudgetRaised,
     DataAccess,
@@ -31,11 +29,13 @@ from ..kernel.ledger.entry_types import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from ..kernel.ledger.ledger_state import Place
+from ..kernel.ledger.ledger_state import Place, Receipt
 from ..kernel.ledger.rules import RuleBroken, unknown
 from ..kernel.ledger.transactions import Write
 from ..kernel.ledger.writer import ReleaseWriter
-from ..kernel.prices.group_privacy import no_price_for_surveyed_group
+from ..kernel.prices.mechanism_kind import no_price_for_surveyed_group
+from ..keys.anchor import Anchoring
+from .charge_request import SeriesRegistration
 from .lookup import RecordedLook
 from .opening import open_store
 from .refusals import refusal_of, worded
@@ -155,7 +155,8 @@ class LedgerWriter(ReleaseWriter):
         with well_formed():
             entry = registration.entry
         with self.refusal_kept(entry):
-            super().register_series(registration)
+            rows = registration.price.rows_per_person
+            self.pay_for_series(entry, rows_per_person=rows, unit=registration.unit)
 
     def charge(
         self, entry: ReleaseCharged, *, rows_per_person: int, unit: DatasetUnit, part: int | None = None

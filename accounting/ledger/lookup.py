@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from ..kernel.ledger.charge import Receipt
 from ..kernel.ledger.entry_types import (
     DataAccess,
     DatasetUnit,
@@ -20,7 +19,7 @@ from ..kernel.ledger.entry_types import (
     SeriesRegistered,
 )
 from ..kernel.ledger.entry_values import Account
-from ..kernel.ledger.ledger_state import Dataset, Release, Series, Stage
+from ..kernel.ledger.ledger_state import Dataset, Receipt, Release, Series, Stage
 from ..kernel.ledger.snapshot import ForgedState
 from ..kernel.ledger.transactions import Look
 

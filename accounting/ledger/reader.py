@@ -13,9 +13,7 @@ from sqlalchemy import select
 
 from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
-from ..kernel.keys.anchor import Anchoring
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.charge import Receipt, charged_price
 from ..kernel.ledger.database import STREAMED
 from ..kernel.ledger.database import entry as entry_table
 from ..kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
@@ -29,7 +27,7 @@ from ..kernel.ledger.entry_types import (
     FreeSeriesRegistered,
     SeriesRegistered,
 )
-from ..kernel.ledger.ledger_state import Dataset, LedgerState, Place, Token
+from ..kernel.ledger.ledger_state import Dataset, LedgerState, Place, Receipt, Token
 from ..kernel.ledger.rules import (
     Violation,
     account_violations,
@@ -46,7 +44,9 @@ from ..kernel.ledger.rules import (
 from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
+from ..keys.anchor import Anchoring
 from .anchor_check import AnchorCheck, check_anchor, looking_anchored
+from .charge_request import charged_price
 from .lookup import DatasetContext, DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
 from .opening import open_store
 from .overview import Overview, overview_of

@@ -31,7 +31,7 @@ from .schema import typed
 if TYPE_CHECKING:
     import httpx
 
-    from ..kernel.keys.anchor import Anchoring
+    from ..keys.anchor import Anchoring
 
 __all__ = ["WitnessCheck", "check_proof", "check_witnessed", "log_key", "name_witness", "policy_of_file", "prove_entry"]
 __all__ += ["prove_since", "witness_head"]

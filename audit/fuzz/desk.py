@@ -15,8 +15,8 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import open_writer

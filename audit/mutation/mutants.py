@@ -23,7 +23,6 @@ from cosmic_ray.plugins import get_operator, operator_names
 __all__ = ["DECISIVE", "PROJECT", "SCOPE", "Mutant", "all_mutants", "sampled", "version_of"]
 
 PROJECT = Path(__file__).resolve().parents[2]
-LEDGER_RULES = ("chain", "entries", "rules", "charge.py", "state.py")
 
 
 def _sources(*places: str) -> tuple[Path, ...]:
@@ -33,7 +32,7 @@ def _sources(*places: str) -> tuple[Path, ...]:
     return tuple(sorted(path.relative_to(PROJECT) for path in found))
 
 
-ACCOUNTING = ("theory", "certificate/registry_entry.py", *(f"ledger/{place}" for place in LEDGER_RULES))
+ACCOUNTING = ("kernel/ledger", "kernel/prices", "kinds", "theory", "certificate/registry_entry.py")
 SCOPE = _sources("mechanisms", *(f"accounting/{place}" for place in ACCOUNTING))
 # Where a change that no test notices would cost privacy at once: coins, threshold, deletion, prices, rules.
 DECISIVE = frozenset(
@@ -41,7 +40,6 @@ DECISIVE = frozenset(
         "mechanisms/kinds/deletion.py",
         "mechanisms/kernel/sampling.py",
         "mechanisms/kinds/microdata.py",
-        "accounting/kernel/ledger/charge.py",
         "accounting/kernel/ledger/entry_values.py",
         "accounting/kernel/ledger/rules.py",
         "accounting/kernel/ledger/ledger_state.py",

@@ -10,8 +10,6 @@ from decimal import Decimal
 from functools import cache
 from itertools import count
 
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
-from crowdblend.accounting.kernel.ledger.charge import SeriesRegistration, charged_price
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetAdded,
@@ -27,6 +25,8 @@ from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.transactions import writing
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
+from crowdblend.accounting.keys.anchor import Anchoring
+from crowdblend.accounting.ledger.charge_request import SeriesRegistration, charged_price
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 

@@ -21,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from crowdblend.accounting.kernel.keys.anchor import Anchoring, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.charge import RECORDS
 from crowdblend.accounting.kernel.ledger.database import STREAMED, entry
 from crowdblend.accounting.kernel.ledger.entry_codec import Head
 from crowdblend.accounting.kernel.ledger.transactions import last_place
+from crowdblend.accounting.keys.anchor import Anchoring, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
+from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.opening import open_store

@@ -230,6 +230,8 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
             "findings": list(check.findings),
             "signed_by": check.signed_by,
             "unchecked": list(check.unchecked),
+            "kernel": check.kernel,
+            "kernel_is_installed": check.kernel_is_installed,
         }
         click.echo(json.dumps(result, ensure_ascii=False))
         return 1 if check.findings else 0
@@ -242,6 +244,9 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
     if check.signed_by is not None:
         whose = "the key it names" if trusted is None else "the publisher's key"
         click.echo(f"Its signature holds for {whose}: {check.signed_by}.")
+    if check.kernel is not None:
+        same = "the one that is installed here" if check.kernel_is_installed else "another one than is installed here"
+        click.echo(f"It was made by the kernel {check.kernel[:16]}, {same}.")
     for what in check.unchecked:
         click.echo(f"Not shown: {one_line(what)}")
     return 0

@@ -219,7 +219,7 @@ class Certificate(TypedDict):
     sampler_layout: Annotated[str, "version of the layout of random words."]
     sample_id: Annotated[Sha256, "commitment to the sampling key."]
     code_version: Annotated[str, "of the software."]
-    code_sources: Annotated[Sha256, "SHA-256 of the software's sources."]
+    code_sources: Annotated[Sha256, "SHA-256 of the sources of the kernel and of the kind of mechanism that was used."]
     series: Annotated[
         CertifiedSeries | None, "the place in the series that paid; null where the release paid for itself."
     ]

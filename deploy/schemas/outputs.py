@@ -403,6 +403,10 @@ class ReleaseVerified(TypedDict):
     findings: Annotated[list[str], "what doesn't hold."]
     signed_by: Annotated[str | None, "id of the key whose signature holds."]
     unchecked: Annotated[list[str], "what was not shown."]
+    kernel: Annotated[
+        Sha256 | None, "SHA-256 of the sources of the kernel and the kind that made it; null where it can't be read."
+    ]
+    kernel_is_installed: Annotated[bool, "whether this installation has the same sources."]
 
 
 class ReleaseRow(TypedDict):

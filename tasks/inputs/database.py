@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from ...accounting.kernel.keys.private_files import sync_folder
 from ...accounting.kernel.keys.private_store import ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...mechanisms.kernel.contributions import ContributionLimit
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, did_you_mean
 from ..request import Request

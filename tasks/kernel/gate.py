@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
-from ...accounting.kernel.ledger.charge import RECORDS, Receipt
 from ...accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
-from ...accounting.kernel.ledger.entry_types import DatasetUnit, ReleaseCharged, ReleaseChargedTwoSamples
+from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, ReleaseCharged, ReleaseChargedTwoSamples
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.ledger.writer import ReleaseWriter
 from ...accounting.kernel.prices.registry import kind_of
 from ...mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
@@ -326,7 +326,7 @@ class Gate:
     def _require_charged_unit(self, counting: Counting) -> None:
         """Refuse a count of more records of a person than its price covers, or of another unit than was charged."""
         limit, plan = counting.limit, self._plan
-        name, column = (RECORDS.name, None) if limit is None else (limit.unit, limit.column)
+        name, column = (RECORD, None) if limit is None else (limit.unit, limit.column)
         covered = limit is None or limit.records <= plan.rows_per_person
         if not covered or (name, column) != (plan.unit.name, plan.unit.column):
             raise ReleaseFailed("records would be counted by another unit, or more of one, than was charged.")

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex
 from weakref import WeakKeyDictionary
 
-from ...accounting.kernel.ledger.charge import Receipt
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism, Randomness
 from ...mechanisms.kernel.protection import Protection, protects

@@ -10,12 +10,12 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from ...accounting.kernel.keys.anchor import Anchoring
 from ...accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.charge import charged_price
 from ...accounting.kernel.ledger.entry_codec import sorted_fields
 from ...accounting.kernel.ledger.entry_types import ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace
 from ...accounting.kernel.prices.registry import mechanism_record
+from ...accounting.keys.anchor import Anchoring
+from ...accounting.ledger.charge_request import charged_price
 from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer, well_formed
 from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
 from ...accounting.ledger.reader import LedgerReader, ReleaseState

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
-from ...accounting.kernel.ledger.charge import Receipt
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.protection import Protection

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy
 from crowdblend.accounting.kernel.ledger import database as store
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
+from crowdblend.accounting.kernel.ledger.writer import ReleaseWriter
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy.api import Refusal, ReleaseFailed, release
 from sqlalchemy import create_engine, text
@@ -59,7 +59,7 @@ class Disturbance:
 @contextmanager
 def disturbed(disturbance: Disturbance) -> Iterator[Disturbance]:
     """Count the connections to the ledger after the charge, and do the harm before the one that is asked for."""
-    connect, charge = sqlalchemy.Engine.connect, LedgerWriter.charge
+    connect, charge = sqlalchemy.Engine.connect, ReleaseWriter.charge
 
     def connecting(self: sqlalchemy.Engine, *given: Any, **named: Any) -> Any:
         if disturbance.charged:
@@ -68,14 +68,14 @@ def disturbed(disturbance: Disturbance) -> Iterator[Disturbance]:
             disturbance.connections += 1
         return connect(self, *given, **named)
 
-    def charging(self: LedgerWriter, *given: Any, **named: Any) -> Any:
+    def charging(self: ReleaseWriter, *given: Any, **named: Any) -> Any:
         receipt = charge(self, *given, **named)
         disturbance.charged = True
         return receipt
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlalchemy.Engine, "connect", connecting)
-        patch.setattr(LedgerWriter, "charge", charging)
+        patch.setattr(ReleaseWriter, "charge", charging)
         try:
             yield disturbance
         finally:
@@ -205,10 +205,10 @@ def test_postgresql_may_be_killed_before_each_call_after_the_charge(desk, own_le
 @contextmanager
 def killed_around_commit(server: OwnServer, write: str, *, committed: bool, back: bool) -> Iterator[None]:
     """Kill PostgreSQL right before or after the commit of one of the ledger's writes, whose answer is lost."""
-    method, commit = getattr(LedgerWriter, write), DefaultDialect.do_commit
+    method, commit = getattr(ReleaseWriter, write), DefaultDialect.do_commit
     armed: list[str] = []
 
-    def writing(self: LedgerWriter, *given: Any, **named: Any) -> Any:
+    def writing(self: ReleaseWriter, *given: Any, **named: Any) -> Any:
         armed.append(write)
         return method(self, *given, **named)
 
@@ -225,7 +225,7 @@ def killed_around_commit(server: OwnServer, write: str, *, committed: bool, back
         connection.execute("SELECT 1")  # on the lost connection: the driver's own error
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LedgerWriter, write, writing)
+        patch.setattr(ReleaseWriter, write, writing)
         patch.setattr(DefaultDialect, "do_commit", killing)
         yield
     if server.process is None:

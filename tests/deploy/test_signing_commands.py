@@ -75,7 +75,9 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     from crowdblend.flows.paths import StatePaths
     from crowdblend.flows.spec import read_spec
     from crowdblend.mechanisms.kernel.errors import AccountantRefused
-    from crowdblend.tasks.stages.charge import open_writer, reserve
+    from crowdblend.tasks.kernel.gate import Gate, Plan
+    from crowdblend.tasks.request import output_named
+    from crowdblend.tasks.stages.charge import charge_of, open_writer, reserve
 
     desk.add_dataset()
     backup(desk, desk.folder / "older.db")
@@ -88,24 +90,24 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     ):
         restore(desk, desk.folder / "older.db")
         folder.key.create(lambda size: b"\x05" * size)
+        request = read_spec(desk.write_spec(), output=None)
+        known = {"release_id": "the-one", "series": None, "epsilon_paper": None, "code_version": "0"}
+        day = date(2026, 3, 4)
+        plan = Plan(
+            entry=charge_of(request, day=day, **known),
+            rows_per_person=1,
+            unit=request.unit,
+            part=None,
+            digest=request.digest,
+            inputs=b"",
+            output=request.output,
+            software="",
+            facts={},
+        )
+        own = {"ledger": writer, "folder": folder, "randomness": lambda size: b"\x06" * size}
+        gate = Gate(plan, place_of=output_named, **own)
         with pytest.raises(AccountantRefused, match="anchor"):
-            reserve.fn(
-                writer=writer,
-                reader=reader,
-                request=read_spec(desk.write_spec(), output=None),
-                release_id="the-one",
-                folder=folder,
-                state=None,
-                inputs=b"",
-                table_version=None,
-                delivery=None,
-                code_version="0",
-                software="",
-                series=None,
-                epsilon_paper=None,
-                today=date(2026, 3, 4),
-                randomness=lambda size: b"\x06" * size,
-            )
+            reserve.fn(gate=gate, writer=writer, reader=reader, state=None, today=day)
         assert folder.key.load() == b"\x05" * 32
 
 

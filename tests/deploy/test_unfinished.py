@@ -14,13 +14,13 @@ from crowdblend.deploy import api
 
 KILLED = """
 import os, signal, sys
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
+from crowdblend.accounting.kernel.ledger.writer import ReleaseWriter
 from crowdblend.deploy import cli
 from crowdblend.tasks.stages import count
 def killed(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 if os.environ["KILLED_AT"] == "charged":
-    LedgerWriter.mark_reading = killed
+    ReleaseWriter.mark_reading = killed
 else:
     count.group_counts = killed
 cli.main(sys.argv[1:])

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import open_writer

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,20 +32,20 @@ import sqlalchemy
 import sqlalchemy.dialects.sqlite
 from crowdblend.accounting.certificate import verify
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
-from crowdblend.accounting.kernel.ledger.charge import Receipt, charged_price, price_faults
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.ledger_state import Receipt
+from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.ledger.transactions import last_place
+from crowdblend.accounting.kernel.ledger.writer import ReleaseWriter
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
-from crowdblend.accounting.kinds import deletion_prices as deletion_price
-from crowdblend.accounting.kinds import histogram_prices as histogram_price
-from crowdblend.accounting.kinds import microdata_prices as microdata
-from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
+from crowdblend.accounting.kinds import deletion_prices, microdata_prices, noisy_histogram_prices
+from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import LedgerReader
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
-from crowdblend.flows import release
+from crowdblend.flows import release, software
 from crowdblend.flows.paths import StatePaths
 from crowdblend.flows.spec import read_spec
 from crowdblend.flows.unfinished import abandon_release
@@ -52,7 +53,7 @@ from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kinds import deletion_protection, histogram
 from crowdblend.tasks.kernel import counting as kernel_counting
 from crowdblend.tasks.kernel import draws as draw_once
-from crowdblend.tasks.stages import charge as charge_stages
+from crowdblend.tasks.kernel.gate import Gate, Step
 from crowdblend.tasks.stages import count as select
 
 sys.path.append(str(Path(__file__).parents[1]))  # this is run as a program, and what tests share lies there
@@ -60,42 +61,42 @@ from support.steps import Steps
 
 IMPORTED_BEFORE_THE_FORK = (
     *(anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, scipy.special, sqlalchemy),
-    *(deletion_price, histogram_price, microdata, planner, verify),
+    *(deletion_prices, noisy_histogram_prices, microdata_prices, planner, verify),
 )
 
 
 def charge_last() -> None:
     """A broken release: charged after its output is in view."""
-    charge, reading, published = LedgerWriter.charge, LedgerWriter.mark_reading, LedgerWriter.mark_published
+    charge, reading, published = ReleaseWriter.charge, ReleaseWriter.mark_reading, ReleaseWriter.mark_published
     owed: list = []
 
-    def owe(self: LedgerWriter, entry: Any, **terms: Any) -> Receipt:
+    def owe(self: ReleaseWriter, entry: Any, **terms: Any) -> Receipt:
         owed.append((entry, terms))
         with self._store.reading() as connection:
             position = last_place(connection).position + 1
         known = {"release_id": entry.release_id, "dataset": entry.dataset, "sample_id": entry.sample_id}
         return Receipt(ledger_id=self.ledger_id, position=position, hash="0" * 64, **known)
 
-    def pay(self: LedgerWriter, receipt: Receipt, hashes: Any) -> None:
+    def pay(self: ReleaseWriter, receipt: Receipt, hashes: Any) -> None:
         entry, terms = owed.pop()
         receipt = charge(self, entry, **terms)
         reading(self, receipt)
         published(self, receipt, hashes)
 
-    LedgerWriter.charge, LedgerWriter.charged = owe, lambda *_: owed[-1][0]
-    LedgerWriter.mark_reading, LedgerWriter.mark_published = lambda *_: None, pay
+    ReleaseWriter.charge, ReleaseWriter.charged = owe, lambda *_: owed[-1][0]
+    ReleaseWriter.mark_reading, ReleaseWriter.mark_published = lambda *_: None, pay
     LedgerReader.dataset_context = lambda *_: DatasetContext(rows_per_person=1, look_days=())
 
 
 def read_unrecorded() -> None:
     """A broken release: that records are read is recorded only after they were."""
-    reading, published = LedgerWriter.mark_reading, LedgerWriter.mark_published
+    reading, published = ReleaseWriter.mark_reading, ReleaseWriter.mark_published
 
-    def late(self: LedgerWriter, receipt: Receipt, hashes: Any) -> None:
+    def late(self: ReleaseWriter, receipt: Receipt, hashes: Any) -> None:
         reading(self, receipt)
         published(self, receipt, hashes)
 
-    LedgerWriter.mark_reading, LedgerWriter.mark_published = lambda *_: None, late
+    ReleaseWriter.mark_reading, ReleaseWriter.mark_published = lambda *_: None, late
 
 
 def redraw() -> None:
@@ -105,8 +106,9 @@ def redraw() -> None:
     def redrawing(**given: Any) -> Any:
         answer = reserve(**given)
         if given["state"] is not None:
-            given["folder"].destroy_key()
-            given["folder"].key.create(given["randomness"])
+            folder = given["gate"]._folder
+            folder.destroy_key()
+            folder.key.create(given["gate"]._randomness)
             kernel_counting.sample_commitment = lambda key: given["state"].charge.sample_id
         return answer
 
@@ -118,15 +120,24 @@ def charge_again() -> None:
     reserve = release.reserve
 
     def recharging(**given: Any) -> Any:
-        again = {} if given["state"] is None else {"state": None, "release_id": f"{given['release_id']}-again"}
-        return reserve(**(given | again))
+        gate = given["gate"]
+        if given["state"] is not None:
+            entry = replace(gate.plan.entry, release_id=f"{gate.plan.entry.release_id}-again")
+            gate._plan = replace(gate.plan, entry=entry)
+        return reserve(**(given | {"state": None}))
 
     release.reserve = recharging
 
 
 def forgive() -> None:
     """A broken release: resumed whatever has changed."""
-    charge_stages._unchanged = lambda *_, **__: None
+
+    def resume(self: Gate) -> tuple[str, ...]:
+        self._enter(Step.PLANNED, Step.CHARGED)
+        self._receipt, self._entry = self._ledger.charged_before(self.plan.entry.release_id)
+        return ()
+
+    Gate.resume = resume
 
 
 def keep_key() -> None:
@@ -166,10 +177,10 @@ def store_late() -> None:
     def known(draw: Any, **given: Any) -> Any:
         return held[-1][1] if held else load(draw, **given)
 
-    def late(*, release: Any) -> None:
+    def late(*, gate: Gate) -> None:
         for draw, numbers, given in held:
             store(draw, numbers, **given)
-        publish(release=release)
+        publish(gate=gate)
 
     draw_once.store_draw, draw_once.load_draw, release.publish = hold, known, late
 
@@ -178,10 +189,10 @@ def hide_steps() -> None:
     """A release with steps that no event tells of."""
     publish = release.publish
 
-    def hiding(*, release: Any) -> None:
+    def hiding(*, gate: Gate) -> None:
         for name in ("one", "two"):
-            pyarrow.fs.LocalFileSystem().create_dir(str(release.output.parent / name))
-        publish(release=release)
+            pyarrow.fs.LocalFileSystem().create_dir(str(gate.plan.output.parent / name))
+        publish(gate=gate)
 
     release.publish = hiding
 
@@ -294,7 +305,7 @@ def done(job: dict) -> dict:
 
 def main() -> None:
     changed_settings(flows=NO_HEARTBEATS).__enter__()
-    release.code_sources()  # which are read once in a process
+    software.sources_digest()  # which are read once in a process
     gc.collect()
     gc.freeze()  # what the forks share stays shared
     for line in sys.stdin:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from crowdblend.flows import release
+from crowdblend.flows import software
 
 
 def sources_that_differ(monkeypatch, folder) -> None:
-    shutil.copytree(release.ROOMS["mechanisms"], folder / "mechanisms", ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "mechanisms" / "sampling.py").open("a", encoding="utf-8") as file:
+    shutil.copytree(
+        software.PACKAGES["mechanisms"], folder / "mechanisms", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    with (folder / "mechanisms" / "kernel" / "sampling.py").open("a", encoding="utf-8") as file:
         file.write("# another line\n")
-    monkeypatch.setattr(release, "ROOMS", {**release.ROOMS, "mechanisms": folder / "mechanisms"})
+    monkeypatch.setattr(software, "PACKAGES", {**software.PACKAGES, "mechanisms": folder / "mechanisms"})
 
 
 def library_that_differs(monkeypatch, folder) -> None:
     del folder
-    real = release.version
-    monkeypatch.setattr(release, "version", lambda name: "99" if name == "pyarrow" else real(name))
+    real = software.version
+    monkeypatch.setattr(software, "version", lambda name: "99" if name == "pyarrow" else real(name))
 
 
 @pytest.mark.parametrize("changed", [sources_that_differ, library_that_differs])
@@ -27,10 +29,10 @@ def test_another_software_of_the_same_version_is_refused(desk, cut_off, monkeypa
     spec = desk.write_spec()
     cut_off(spec)
     with monkeypatch.context() as other:
-        release.code_sources.cache_clear()
+        software.sources_digest.cache_clear()
         changed(other, tmp_path_factory.mktemp("other"))
         answer = desk("run", spec, "--release-id", "one")
-    release.code_sources.cache_clear()
+    software.sources_digest.cache_clear()
     assert answer.code == 3, answer.err
     assert "since then this changed: the software or a library of it." in answer.err
     desk.succeed("run", spec, "--release-id", "one")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from crowdblend.accounting.kernel.ledger.charge import RECORDS, Receipt, charged_price
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetUnit,
@@ -15,8 +14,10 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     ReleaseHeader,
     SeriesPlace,
 )
+from crowdblend.accounting.kernel.ledger.ledger_state import Receipt
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.accounting.ledger.charge_request import RECORDS, charged_price
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer, well_formed
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 

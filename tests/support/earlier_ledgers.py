@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger.schema import database_objects
 from crowdblend.deploy.cli import main

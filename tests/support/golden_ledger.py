@@ -6,10 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
 from crowdblend.accounting.kernel.ledger.transactions import writing
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger.creation import upgrade_tables
 from crowdblend.accounting.ledger.opening import keep_write_ahead_log, open_at

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.private_store import KeyRef, PrivateStore
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.charge import RECORDS
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
+from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys, merge_counts
@@ -27,19 +27,20 @@ from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kernel.recoding import KeyLayout
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
 from crowdblend.mechanisms.kinds.histogram import HistogramProtection, SuppressedHistogram
-from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, Suppression, suppress
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease, Suppression, suppress
 from crowdblend.tasks.kernel.counting import BlockCounts, Counting, counted_blocks
 from crowdblend.tasks.kernel.gate import Gate, JobOf, Plan
 from crowdblend.tasks.kernel.publication import Rendered
 from support.charging import ReleaseCharge
 
-__all__ = ["HISTOGRAM", "LAYOUT", "MICRODATA", "RATE", "Bench", "Block", "Outside", "Records"]
+__all__ = ["CHOSEN", "HISTOGRAM", "LAYOUT", "MICRODATA", "RATE", "Bench", "Block", "Outside", "Records"]
 
 DAY = date(2026, 3, 4)
 DELTA = Decimal("1e-6")
 RATE = Decimal("0.1")
 MICRODATA = StronglySafeRelease(k=20, sampling_rate=RATE)
 HISTOGRAM = SuppressedHistogram(k=20, sampling_rate=RATE)
+CHOSEN = EpsilonSafeRelease(k=20, sampling_rate=RATE, selection_epsilon=Decimal("0.1"), selection_rate=None)
 LAYOUT = KeyLayout(sizes=(3, 4))
 
 
@@ -159,8 +160,14 @@ class Bench:
         self.url = f"sqlite:///{root / 'ledger.db'}"
         create_ledger(self.url, anchoring=self.anchoring)
         self.writer: LedgerWriter = open_writer(self.url, anchoring=self.anchoring)
+        self.add_dataset("census")
+        self.store = PrivateStore(self.anchoring.home)
+        self.secrets: list[bytes] = []
+
+    def add_dataset(self, name: str) -> None:
+        """Add a data set with a large budget."""
         self.writer.add_dataset(
-            name="census",
+            name=name,
             epsilon=Decimal(1000),
             delta=Decimal("0.001"),
             relation="add/remove",
@@ -169,8 +176,6 @@ class Bench:
             by="steward",
             day=DAY,
         )
-        self.store = PrivateStore(self.anchoring.home)
-        self.secrets: list[bytes] = []
 
     def output(self, name: str = "one") -> Path:
         """Return where a release is published."""
@@ -261,7 +266,7 @@ class Bench:
             counts.append(count_keys((4 * codes[0] + codes[1])[kept].reshape(1, -1), cells=12))
         total = merge_counts(counts)
         groups = suppress(total.keys, total.counts, 20)
-        if mechanism == MICRODATA:
+        if mechanism != HISTOGRAM:
             return {"keys": groups.keys[0].tolist(), "counts": groups.counts.tolist()}
         cells = np.zeros(12, dtype=np.int64)
         cells[groups.keys[0]] = groups.counts

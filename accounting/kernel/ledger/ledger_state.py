@@ -14,7 +14,6 @@ from typing import Literal, NamedTuple, assert_never
 
 from ....mechanisms.kernel.errors import InputRefused
 from ..prices.registry import kind_of_record
-from .charge import Receipt, enforced_unit
 from .entry_codec import GENESIS
 from .entry_types import (
     RECORD,
@@ -42,11 +41,13 @@ __all__ = [
     "Dataset",
     "LedgerState",
     "Place",
+    "Receipt",
     "Release",
     "Series",
     "Stage",
     "Token",
     "amounts_of",
+    "enforced_unit",
     "is_exclusive",
     "released_once",
 ]
@@ -65,6 +66,29 @@ class Place:
 
     position: int
     hash: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Receipt:
+    """Proof of payment: a release is charged, and its sample is its own; counting needs one.
+
+    Args:
+        ledger_id: which ledger, 64 hexadecimal digits.
+        position: place of the charge in the chain.
+        hash: hash of the charge's link, 64 hexadecimal digits.
+        release_id: the release that is paid for.
+        dataset: whose budget paid.
+        sample_id: the one sample that may be read for it.
+        selection_sample_id: the one sample that its map may be chosen on; None where there is none.
+    """
+
+    ledger_id: str
+    position: int
+    hash: str
+    release_id: str
+    dataset: str
+    sample_id: str
+    selection_sample_id: str | None = None
 
 
 class Release(NamedTuple):
@@ -365,6 +389,16 @@ def _empty_account(added: DatasetAdded) -> Account:
     if isinstance(added, FilterDatasetAdded):
         epsilon, delta = added.accounting.allowance, added.accounting.tail_delta
     return Account(epsilon_spent=Decimal(0), delta_spent=Decimal(0), epsilon_budget=epsilon, delta_budget=delta)
+
+
+def enforced_unit(sampler_layout: object) -> str | None:
+    """Whose records were limited by a column, "person" or "household", by a sampler's layout; None for nobody's."""
+    if "contributions" not in str(sampler_layout):
+        return None
+    from ....mechanisms.kernel.contributions import LAYOUTS  # of releases with such a column alone
+
+    named = str(sampler_layout).partition(" ")[0]
+    return next((unit for unit, layout in LAYOUTS.items() if layout == named), None)
 
 
 def is_exclusive(mechanism: Fields) -> bool:

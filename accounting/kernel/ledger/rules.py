@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from types import UnionType
 from typing import Any, Literal, TypeVar
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused
-from ..prices.registry import kind_of, mechanism_of_record, not_covered
-from .charge import enforced_unit, price_faults
+from ..prices.mechanism_kind import Price
+from ..prices.registry import kind_of, mechanism_of_record, not_covered, paper_price, recorded_price
 from .entry_types import (
     RECORD,
     BudgetRaised,
@@ -36,7 +37,8 @@ from .entry_types import (
     TokenAdded,
     TokenRevoked,
 )
-from .ledger_state import Dataset, LedgerState, Release, amounts_of, is_exclusive, released_once
+from .entry_values import differ
+from .ledger_state import Dataset, LedgerState, Release, amounts_of, enforced_unit, is_exclusive, released_once
 
 __all__ = [
     "RULES",
@@ -45,6 +47,7 @@ __all__ = [
     "account_violations",
     "all_releases_taken",
     "known_by_name",
+    "price_faults",
     "rows_violations",
     "series_changed",
     "survey_fault",
@@ -302,6 +305,44 @@ def _of_price(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> I
         rows_per_person=1 if known is None else known.added.rows_per_person,
     ):
         yield Violation(cause="price-differs", fault=fault, where=where)
+
+
+def price_faults(
+    *, mechanism: Fields, price: ChargedPrice, epsilon_paper: Decimal | None, rows_per_person: int
+) -> tuple[str, ...]:
+    """What is wrong with a recorded price, in sentences; nothing where it is its mechanism's.
+
+    Its δ and its number of releases are taken as recorded, and its rule where earlier versions charged by it.
+    """
+    try:
+        exact, paper = _prices(mechanism, price.rule, price.delta, price.releases, rows_per_person)
+    except InputRefused as error:
+        return (f"the mechanism can't be priced: {error.what}",)
+    except (ArithmeticError, ValueError):
+        return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)
+    texts = ("rule", price.rule, exact.rule), ("neighbouring relation", price.relation, exact.relation)
+    faults = [
+        f"the {name} is recorded as '{found}', but its mechanism's is '{expected}'"
+        for name, found, expected in texts
+        if found != expected
+    ]
+    if differ(price.epsilon, exact.epsilon):
+        faults.append(f"ε is recorded as {price.epsilon}, but its mechanism's is {exact.epsilon}")
+    if differ(epsilon_paper, None if paper is None else paper.epsilon):
+        shown = "none" if paper is None else str(paper.epsilon)
+        faults.append(f"the paper's ε is recorded as {epsilon_paper}, but its mechanism's is {shown}")
+    return tuple(faults)
+
+
+@lru_cache(maxsize=1024)
+def _prices(
+    record: Fields, rule: str, delta: Decimal, releases: int, rows_per_person: int
+) -> tuple[Price, Price | None]:
+    mechanism = mechanism_of_record(dict(record))
+    return (
+        recorded_price(mechanism, rule=rule, delta=delta, releases=releases, rows_per_person=rows_per_person),
+        paper_price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person),
+    )
 
 
 def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Fields:

@@ -15,8 +15,8 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, insert, select, update
 
 from ....mechanisms.kernel.errors import ReleaseFailed
-from ..keys.anchor import AnchoredHead, Anchoring
 from ..keys.signing import PublicKey, SigningKey
+from .anchored import Anchor, require_continued
 from .database import UNIQUE_OF_CHARGE, Store, entry, snapshot
 from .entry_codec import GENESIS, LINK_DOMAIN, Head, bytes_of_entry, entry_of_bytes, link_hash
 from .entry_types import Entry, LedgerCreated, ReleaseCharged, ReleasePublished
@@ -35,7 +35,6 @@ __all__ = [
     "last_place",
     "ledger_id_of",
     "looking",
-    "require_continued",
     "require_sound_entries",
     "stored_rows",
     "stored_state",
@@ -182,30 +181,6 @@ def ledger_id_of(connection: Connection) -> str:
     raise ReleaseFailed("the first entry is damaged.", not_done="", remedy="Run `crowdblend ledger verify`.")
 
 
-def require_continued(
-    connection: Connection, head: Head, signer: PublicKey, anchoring: Anchoring, last: AnchoredHead | None
-) -> None:
-    """Refuse a ledger that is behind its anchor, or whose head isn't signed by a key of the private store.
-
-    Args:
-        connection: a connection in a transaction.
-        head: where the chain ends in it.
-        signer: of that head.
-        anchoring: of the ledger.
-        last: the anchor's last head, read while no writer could commit, or before the transaction began: a head is
-            anchored after its commit, so what was anchored by then must be in the ledger.
-
-    Raises:
-        AccountantRefused: it is one, or its anchor is missing.
-    """
-    found = None
-    if last is not None:
-        at_place = select(entry.c.hash).where(entry.c.position == last.head.position)
-        found = connection.execute(at_place).scalar()
-    anchoring.require_continued(head, last, found=found)
-    anchoring.require_own(head, signer)
-
-
 def stored_state(connection: Connection) -> tuple[LedgerState, PublicKey]:
     """Return the state at the head, and the key that signed it; whose key that is, isn't said here.
 
@@ -287,7 +262,7 @@ def looking(store: Store) -> Iterator[Look]:
 
 
 @contextmanager
-def writing(store: Store, anchoring: Anchoring) -> Iterator[Write]:
+def writing(store: Store, anchor: Anchor) -> Iterator[Write]:
     """Open one transaction, alone among writers from its first statement to its commit, durable after it.
 
     INVARIANT: head, budget and single use are looked at and changed inside one such transaction. It begins with the
@@ -303,18 +278,18 @@ def writing(store: Store, anchoring: Anchoring) -> Iterator[Write]:
             constraint of the database refuses, or others hold the ledger too long.
         ReleaseFailed: the database or the anchor fails.
     """
-    key = anchoring.keys.current()
+    key = anchor.keys.current()
     with store.changing() as connection:
         state = LedgerState()
         if not store.creating:
             state, signer = stored_state(connection)
-            last = anchoring.last_of(state.ledger_id)
-            require_continued(connection, head_in(state), signer, anchoring, last)
+            last = anchor.last_of(state.ledger_id)
+            require_continued(connection, head_in(state), signer, anchor, last)
         before = state.head
         yield Write(connection=connection, state=state, begun=before)
         if state.head != before:
             keep_snapshot(connection, state, key)
-    anchoring.record(head_in(state), key, written=state.head != before)
+    anchor.record(head_in(state), key, written=state.head != before)
 
 
 class OpenedLedger:

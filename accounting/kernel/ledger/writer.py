@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from ....mechanisms.kernel.errors import AccountantRefused
-from ..keys.anchor import Anchoring
-from .charge import Receipt, SeriesRegistration, price_faults
+from .anchored import Anchor
 from .database import Store
 from .entry_types import (
     DatasetUnit,
@@ -21,8 +20,8 @@ from .entry_types import (
     ReleaseReading,
     SeriesRegistered,
 )
-from .ledger_state import Release
-from .rules import RuleBroken, known_by_name, rows_violations, unit_violations
+from .ledger_state import Receipt, Release
+from .rules import RuleBroken, known_by_name, price_faults, rows_violations, unit_violations
 from .transactions import Look, OpenedLedger, Write, looking, writing
 
 __all__ = ["ReleaseWriter"]
@@ -34,9 +33,9 @@ class ReleaseWriter(OpenedLedger):
     What can't be used, and what others than this software changed, is refused as `writing` says.
     """
 
-    def __init__(self, store: Store, anchoring: Anchoring) -> None:
+    def __init__(self, store: Store, anchor: Anchor) -> None:
         super().__init__(store)
-        self._anchoring = anchoring
+        self._anchor = anchor
         with self._writing() as ledger:
             self.ledger_id = ledger.state.ledger_id
 
@@ -44,18 +43,23 @@ class ReleaseWriter(OpenedLedger):
     def over(cls, ledger: ReleaseWriter) -> ReleaseWriter:
         """Return a writer of this class itself over the database that another one has open."""
         own = object.__new__(cls)
-        own._store, own._anchoring, own.ledger_id = ledger._store, ledger._anchoring, ledger.ledger_id
+        own._store, own._anchor, own.ledger_id = ledger._store, ledger._anchor, ledger.ledger_id
         return own
 
     def _writing(self) -> AbstractContextManager[Write]:
-        return writing(self._store, self._anchoring)
+        return writing(self._store, self._anchor)
 
-    def register_series(self, registration: SeriesRegistration) -> None:
-        """Reserve the cost of several releases, in one entry; ValueError for a value that the ledger can't hold."""
-        entry, rows_per_person = registration.entry, registration.price.rows_per_person
+    def pay_for_series(self, entry: SeriesRegistered, *, rows_per_person: int, unit: DatasetUnit | None) -> None:
+        """Reserve the cost of several releases, in one entry.
+
+        Args:
+            entry: the registration.
+            rows_per_person: for how many records of a person its price is.
+            unit: whose presence its releases hide; None for parts in a data set without one.
+        """
         _price_beforehand(entry, mechanism=entry.mechanism, rows_per_person=rows_per_person)
         with self._writing() as ledger:
-            _pay(ledger, entry, rows_per_person=rows_per_person, unit=registration.unit)
+            _pay(ledger, entry, rows_per_person=rows_per_person, unit=unit)
 
     def charge(
         self, entry: ReleaseCharged, *, rows_per_person: int, unit: DatasetUnit, part: int | None = None

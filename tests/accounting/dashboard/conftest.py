@@ -22,8 +22,8 @@ import httpx
 import pytest
 from crowdblend.accounting.dashboard.server.access import Options
 from crowdblend.accounting.dashboard.server.app import Observer, dashboard
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused

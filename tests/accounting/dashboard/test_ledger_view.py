@@ -12,12 +12,12 @@ from crowdblend.accounting.dashboard.views.pictures import curve_of
 from crowdblend.accounting.dashboard.views.state import DashboardState, Follower, PageRequest, PublicationDelay
 from crowdblend.accounting.dashboard.work import PENDING, ChainState, JobQueue
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.charge import SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
-from crowdblend.accounting.kernel.prices.renyi import RULE, FilterTerms
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
+from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterTerms
+from crowdblend.accounting.ledger.charge_request import SeriesRegistration
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

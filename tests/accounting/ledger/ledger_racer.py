@@ -17,13 +17,14 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
-from crowdblend.accounting.kernel.ledger.charge import charged_price, price_faults
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import Entry
+from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.ledger.transactions import Write
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price, price
+from crowdblend.accounting.keys.anchor import Anchoring
+from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kernel.mechanism import Mechanism

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
 from crowdblend.accounting.kernel.ledger.entry_codec import Head
+from crowdblend.accounting.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger import creation
 from crowdblend.accounting.ledger.creation import begin_anchor, create_ledger

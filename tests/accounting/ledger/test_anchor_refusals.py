@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
 from crowdblend.accounting.kernel.ledger.entry_codec import Head
+from crowdblend.accounting.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.anchor_check import AnchorCheck, check_anchor
 from crowdblend.accounting.ledger.creation import begin_anchor

@@ -56,7 +56,7 @@ def test_ten_processes_create_one_ledger(tmp_path, anchoring) -> None:
     program = (
         "import os, sys\n"
         "from pathlib import Path\n"
-        "from crowdblend.accounting.kernel.keys.anchor import Anchoring\n"
+        "from crowdblend.accounting.keys.anchor import Anchoring\n"
         "from crowdblend.accounting.ledger.creation import create_ledger\n"
         "from crowdblend.mechanisms.kernel.errors import InputRefused\n"
         "children = []\n"

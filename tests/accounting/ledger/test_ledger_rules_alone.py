@@ -8,7 +8,6 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.charge import price_faults
 from crowdblend.accounting.kernel.ledger.entry_types import (
     DatasetAdded,
     ReleaseAbandoned,
@@ -17,7 +16,14 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     TokenRevoked,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
-from crowdblend.accounting.kernel.ledger.rules import RuleBroken, Violation, unknown, unpaid_parts, violations
+from crowdblend.accounting.kernel.ledger.rules import (
+    RuleBroken,
+    Violation,
+    price_faults,
+    unknown,
+    unpaid_parts,
+    violations,
+)
 from crowdblend.accounting.ledger.refusals import refusal_of
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from support.folding import faults_of, fold

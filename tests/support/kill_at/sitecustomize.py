@@ -14,18 +14,18 @@ from functools import wraps
 
 STEPS = {
     "charge": (
-        "crowdblend.accounting.ledger.ledger_writer",
-        "LedgerWriter",
+        "crowdblend.accounting.kernel.ledger.writer",
+        "ReleaseWriter",
         "charge",
     ),  # the key is there, the charge isn't
-    "charged": ("crowdblend.accounting.ledger.ledger_writer", "LedgerWriter", "mark_reading"),
+    "charged": ("crowdblend.accounting.kernel.ledger.writer", "ReleaseWriter", "mark_reading"),
     "select": ("crowdblend.tasks.stages.count", "", "_drawn"),
     "count": ("crowdblend.tasks.stages.count", "", "block_counts"),
     "publish": ("crowdblend.tasks.kernel.publication", "", "bring_into_view"),
     "closed": ("crowdblend.accounting.kernel.keys.private_store", "ReleaseFolder", "destroy_key"),
     "close": (
-        "crowdblend.accounting.ledger.ledger_writer",
-        "LedgerWriter",
+        "crowdblend.accounting.kernel.ledger.writer",
+        "ReleaseWriter",
         "mark_published",
     ),  # in view, and not closed
 }

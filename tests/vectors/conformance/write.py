@@ -23,9 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
-from crowdblend.accounting.kernel.keys.anchor import line_of_head
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.charge import SeriesRegistration
 from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, Head, bytes_of_entry, link_hash
 from crowdblend.accounting.kernel.ledger.entry_types import (
     BudgetRaised,
@@ -43,7 +41,9 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     UnitDatasetAdded,
 )
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.keys.anchor import line_of_head
 from crowdblend.accounting.keys.signing_upkeep import pem_of
+from crowdblend.accounting.ledger.charge_request import SeriesRegistration
 from crowdblend.accounting.ledger.checkpoint import (
     PLAIN,
     TIMED,

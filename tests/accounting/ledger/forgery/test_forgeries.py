@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.kernel.keys.anchor import Anchoring
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes, signed_statement
 from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, link_hash
 from crowdblend.accounting.kernel.ledger.entry_types import DataAccess
 from crowdblend.accounting.kernel.ledger.snapshot import DOMAIN
 from crowdblend.accounting.kernel.ledger.transactions import ENTRY_COLUMNS, writing
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import open_reader

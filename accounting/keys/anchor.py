@@ -1,4 +1,4 @@
-"""A copy of each head of a chain outside its database: a file of signed lines that only grows, and what checks it."""
+"""A copy of each head of a chain outside its database: a file of signed lines that only grows."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..ledger.entry_codec import Head
-from .private_files import open_given, private_folder, sync_folder
-from .signing import PublicKey, SigningKey, SigningKeys, read_statement, signed_statement
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ..kernel.keys.private_files import open_given, private_folder, sync_folder
+from ..kernel.keys.signing import SigningKey, SigningKeys, read_statement, signed_statement
+from ..kernel.ledger.anchored import BEGIN, AnchoredHead, anchor_refusal
+from ..kernel.ledger.entry_codec import Head
 
-__all__ = ["AnchorFile", "AnchoredHead", "Anchoring", "head_of_line", "line_of_head"]
-
-NOTHING_WRITTEN = "Nothing was written, and no key was destroyed."
-RESTORE = "Restore the ledger's newest copy; `crowdblend ledger verify --anchor FILE` tells what differs."
-BEGIN = (
-    "If the ledger's private store is another one, name that in CROWDBLEND_HOME: where neither it nor HOME is set, "
-    "another folder is looked at. Else bring the anchor back, or begin a new one at the ledger's present head with "
-    "`crowdblend ledger anchor`."
-)
+__all__ = ["AnchorFile", "Anchoring", "head_of_line", "line_of_head"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,63 +52,22 @@ class Anchoring:
         except OSError as error:
             raise InputRefused(f"the anchor can't be read ({error.strerror}).", where=str(anchor.path)) from None
         except ValueError as error:
-            raise self._refusal(f"the anchor's last line can't be relied on: {error}.", ledger_id, BEGIN) from None
+            raise anchor_refusal(
+                f"the anchor's last line can't be relied on: {error}.", self.where(ledger_id), BEGIN
+            ) from None
         if last is None:
             return None
         if last.head.ledger_id != ledger_id:
             remedy = "Name its own in CROWDBLEND_ANCHOR."
-            raise self._refusal("this is the anchor of another ledger.", ledger_id, remedy)
+            raise anchor_refusal("this is the anchor of another ledger.", self.where(ledger_id), remedy)
         if last.key not in self.keys.public_keys():
             what = f"the anchor's last line is signed by the key {last.key.key_id}, which isn't of this private store."
-            raise self._refusal(what, ledger_id, "Name the private store that has it in CROWDBLEND_HOME.")
+            raise anchor_refusal(what, self.where(ledger_id), "Name the private store that has it in CROWDBLEND_HOME.")
         return last
 
-    def require_continued(self, head: Head, last: AnchoredHead | None, *, found: str | None) -> None:
-        """Refuse a ledger that doesn't hold what its anchor says it held.
-
-        INVARIANT: a head is anchored after its commit, so whoever reads the anchor before the transaction sees the
-        ledger's state, or while no other writer can commit, must find the head there.
-
-        Args:
-            head: where the ledger's chain ends.
-            last: what `last_of` gave.
-            found: the hash that the ledger has at the place of that, None where it has none.
-
-        Raises:
-            AccountantRefused: the ledger is behind its anchor, or another chain, or its anchor is missing.
-        """
-        if last is None:
-            if head.position > 0:
-                raise self._refusal("this ledger's anchor is missing.", head.ledger_id, BEGIN, cause="anchor-missing")
-            return
-        position, end = last.head.position, head.position
-        if found is None:
-            what = (
-                f"the ledger ends at entry {end}, and its anchor vouches for entry {position}: what came after entry "
-                f"{end} was lost, such as by the restoring of an older copy."
-            )
-            raise self._refusal(what, head.ledger_id, RESTORE)
-        if found != last.head.hash:
-            what = f"entry {position} is not the one that the anchor vouches for: the chain was written anew."
-            raise self._refusal(what, head.ledger_id, RESTORE)
-
-    def require_own(self, head: Head, key: PublicKey) -> None:
-        """Refuse a head that no writer with a key of this private store signed.
-
-        A ledger that has its first entry alone may be anybody's: nothing was spent by it.
-
-        Raises:
-            AccountantRefused: the key is somebody else's.
-        """
-        if head.position > 0 and key not in self.keys.public_keys():
-            raise AccountantRefused(
-                f"the last entry, {head.position}, is signed by the key {key.key_id}, which isn't of this private "
-                "store.",
-                where=str(self.home),
-                not_done=NOTHING_WRITTEN,
-                remedy="Name the private store that has it in CROWDBLEND_HOME. Where it is lost, run "
-                "`crowdblend ledger verify`, then begin a new anchor with `crowdblend ledger anchor`.",
-            )
+    def where(self, ledger_id: str) -> str:
+        """Return where a ledger's anchor is, for messages."""
+        return str(self.anchor_of(ledger_id).path)
 
     def record(self, head: Head, key: SigningKey, *, written: bool) -> None:
         """Anchor a head whose entry is committed; nothing happens where it or a later one is anchored.
@@ -141,27 +93,10 @@ class Anchoring:
                 remedy="See to the file and do the same again: what is in the ledger isn't written twice.",
             ) from None
 
-    def _refusal(self, what: str, ledger_id: str, remedy: str, *, cause: str = "") -> AccountantRefused:
-        where = str(self.anchor_of(ledger_id).path)
-        return AccountantRefused(what, where=where, not_done=NOTHING_WRITTEN, remedy=remedy, cause=cause)
-
 
 DOMAIN = b"crowdblend ledger anchor 1\n"
 LONGEST_LINE = 4096  # bytes; a line of this version has fewer than 600
 FIELDS = frozenset({"hash", "key_id", "ledger_id", "position", "public_key"})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnchoredHead:
-    """A head whose signature holds for the key that stands beside it; whose key that is, isn't said here.
-
-    Args:
-        head: the head.
-        key: the public key.
-    """
-
-    head: Head
-    key: PublicKey
 
 
 def line_of_head(head: Head, key: SigningKey) -> bytes:

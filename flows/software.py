@@ -1,0 +1,139 @@
+"""Digests of the software: of the kernel and a kind, which certificates name; and of all that a release depends on."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from .. import accounting, mechanisms, tasks
+from ..accounting.kernel.prices.registry import FILTER_RULES, kind_module
+from ..mechanisms.kernel.mechanism import Mechanism
+from ..mechanisms.kernel.protection import PROTECTIONS, protection_of
+
+__all__ = ["PACKAGES", "digest_of_sources", "kernel_digest", "kernel_files", "software_digest", "sources_digest"]
+
+PACKAGES: Mapping[str, Path] = {
+    "accounting": Path(str(accounting.__file__)).parent,
+    "flows": Path(__file__).parent,
+    "mechanisms": Path(str(mechanisms.__file__)).parent,
+    "tasks": Path(str(tasks.__file__)).parent,
+}
+"""The packages that decide what a release is and what it costs, and where they lie."""
+KERNEL = ("accounting/kernel", "mechanisms/kernel", "tasks/kernel")
+KINDS = ("accounting/kinds", "mechanisms/kinds")
+
+
+@cache
+def kernel_digest(mechanism: Mechanism) -> str:
+    """Return the digest of the kernel and of the kind of a mechanism, by which certificates name the software.
+
+    PRIVACY: a function of the installed software alone.
+
+    Args:
+        mechanism: what was charged.
+    """
+    return _digest(kernel_files(mechanism))
+
+
+def kernel_files(mechanism: Mechanism | None) -> dict[str, Path]:
+    """Return the files of the kernel, and those of the kind of a mechanism with all that they import of kinds.
+
+    The rules of filter budgets are among them, which the kernel finds by name.
+
+    Args:
+        mechanism: None for the kernel alone.
+    """
+    files = {name: path for folder in KERNEL for name, path in _sources(folder)}
+    if mechanism is None:
+        return files
+    kinds = {name: path for folder in KINDS for name, path in _sources(folder)}
+    modules = [type(mechanism).__module__, kind_module(mechanism.kind), FILTER_RULES]
+    if mechanism.kind in PROTECTIONS:
+        modules.append(protection_of(mechanism).__module__)
+    waiting = [_name_of(module) for module in modules]
+    while waiting:
+        name = waiting.pop()
+        if name in kinds and name not in files:
+            files[name] = kinds[name]
+            waiting.extend(_imported(name, kinds[name]))
+    return files
+
+
+def _sources(folder: str) -> Iterator[tuple[str, Path]]:
+    package, _, inner = folder.partition("/")
+    root = PACKAGES[package] / inner
+    for path in sorted(root.rglob("*.py")):
+        yield f"{folder}/{path.relative_to(root).as_posix()}", path
+
+
+def _name_of(module: str) -> str:
+    return f"{module.partition('.')[2].replace('.', '/')}.py"
+
+
+def _imported(name: str, path: Path) -> Iterator[str]:
+    """Give the names of the files that a file imports from its own packages."""
+    folders = name.split("/")[:-1]
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = folders[: len(folders) - node.level + 1]
+            module = [*above, *(node.module or "").split(".")] if node.module else above
+            yield f"{'/'.join(module)}.py"
+            yield from (f"{'/'.join([*module, imported.name])}.py" for imported in node.names)
+
+
+@cache
+def sources_digest() -> str:
+    """Return the digest of all the packages.
+
+    PRIVACY: a function of the installed software alone.
+    """
+    return digest_of_sources(PACKAGES)
+
+
+LIBRARIES = ("dask", "numpy", "opendp", "pyarrow", "scipy")
+"""Libraries that decide how records are read, drawn, counted and written."""
+
+
+def software_digest() -> str:
+    """Return the digest of all that a resumed release depends on: the sources, these libraries' versions and Python's.
+
+    PRIVACY: a release that goes on with another sampler, or other noise, would mix two draws. Two installations of one
+    version's name may differ in each.
+    """
+    versions = ",".join(f"{name} {_version_of(name)}" for name in LIBRARIES)
+    python = ".".join(map(str, sys.version_info[:2]))
+    return hashlib.sha256(f"{sources_digest()}\n{versions}\npython {python}\n".encode()).hexdigest()
+
+
+def _version_of(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "-"
+
+
+def digest_of_sources(packages: Mapping[str, Path]) -> str:
+    """Return the SHA-256 (hex) over names and contents of the Python files of some packages, by package and path.
+
+    Args:
+        packages: name and folder of each.
+    """
+    files = {
+        f"{package}/{path.relative_to(root).as_posix()}": path
+        for package, root in packages.items()
+        for path in root.rglob("*.py")
+    }
+    return _digest(files)
+
+
+def _digest(files: Mapping[str, Path]) -> str:
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        content = hashlib.sha256(files[name].read_bytes()).hexdigest()
+        whole.update(f"{name}\0{content}\n".encode())
+    return whole.hexdigest()
