@@ -13,7 +13,7 @@ from .group_counts import GroupCounts
 from .mechanism import Mechanism, Randomness
 from .recoding import KeyLayout
 
-__all__ = ["PROTECTIONS", "Numbers", "Protection", "counts_of_groups", "protection_of"]
+__all__ = ["PROTECTIONS", "REHEARSALS", "Numbers", "Protection", "counts_of_groups", "protection_of", "protects"]
 
 Numbers = Sequence[int] | NDArray[np.int64]
 """What is drawn, as it is stored: few numbers, or an array of many."""
@@ -80,13 +80,27 @@ PROTECTIONS: Mapping[str, str] = {
 """Kind of mechanism → its protection, of a module of `mechanisms.kinds`; a series of several mechanisms has none."""
 
 
+REHEARSALS: Mapping[str, str] = {"answers": "..kinds.answers:RehearsalProtection"}
+"""The same of a second protection that a kind has."""
+
+
 def protection_of(mechanism: Mechanism) -> type[Protection[Any, Any]]:
     """Return the class of the protections of a mechanism's kind.
 
     Raises:
         KeyError: the kind has none.
     """
-    module, _, name = PROTECTIONS[mechanism.kind].partition(":")
+    return _named(PROTECTIONS[mechanism.kind])
+
+
+def protects(by: object, mechanism: Mechanism) -> bool:
+    """Return whether an object is of a class of protections of a mechanism's kind itself, and not of one below it."""
+    names = [names[mechanism.kind] for names in (PROTECTIONS, REHEARSALS) if mechanism.kind in names]
+    return any(type(by) is _named(name) for name in names)
+
+
+def _named(place: str) -> type[Protection[Any, Any]]:
+    module, _, name = place.partition(":")
     found: type[Protection[Any, Any]] = getattr(import_module(module, __package__), name)
     return found
 

@@ -106,18 +106,25 @@ class BlockCoins:
         coins: of the block; None where every record is kept.
     """
 
-    __slots__ = ("_coins", "kept_records", "records")
+    __slots__ = ("_coins", "_kept", "_records")
 
     def __init__(self, coins: Coins | None) -> None:
         self._coins = coins
-        self.records = self.kept_records = 0
+        self._records = self._kept = 0
 
     def kept(self, records: int) -> NDArray[np.int64] | None:
         """Return which of the block's next records are kept: their places among these, ascending; None for all."""
-        self.records += records
+        if records < 0:
+            raise ReleaseFailed("a reader asked for the coins of fewer records than none.")
+        self._records += records
         places = None if self._coins is None else self._coins.kept(records)
-        self.kept_records += records if places is None else places.size
+        self._kept += records if places is None else places.size
         return places
+
+    @property
+    def tally(self) -> tuple[int, int]:
+        """How many records it was told of, and how many of these are kept."""
+        return self._records, self._kept
 
 
 CoinsOfBlocks = Callable[[ChunkIdentity], BlockCoins]
@@ -230,6 +237,8 @@ def counted_blocks(blocks: Sequence[Block], *, job: CountJob) -> BlockCounts:
         ReleaseFailed: the key is missing or another one; the records cannot be read; or the source gave other blocks,
             another number of records, or keys of no group.
     """
+    if job.limit is not None:
+        raise ReleaseFailed("records of a job with a limit are counted person by person.")
     parts = [empty_counts(job.layout.key_words)]
     waiting: list[NDArray[np.int64]] = []
     held = 0
@@ -300,6 +309,7 @@ def _checked(
 
     INVARIANT: the source is asked for each block once and gives as many keys of it as its coins keep.
     """
+    height = job.layout.key_words + (0 if persons is None else PERSON_WORDS)
     left = {block.identity: block for block in blocks}
     if len(left) != len(blocks):
         raise ReleaseFailed("a task has a block of the records twice.")
@@ -307,7 +317,7 @@ def _checked(
     given = dict.fromkeys(left, 0)
 
     def coins(identity: ChunkIdentity) -> BlockCoins:
-        if identity not in left or identity in begun:
+        if type(identity) is not ChunkIdentity or identity not in left or identity in begun:
             raise ReleaseFailed("a reader began a block of the records that isn't its task's, or began one twice.")
         if secret is None or job.rate is None or persons is not None:
             begun[identity] = BlockCoins(None)
@@ -318,11 +328,13 @@ def _checked(
     for identity, keys in job.source.keys(blocks, layout=job.layout, coins=coins, persons=persons):
         if identity not in begun:
             raise ReleaseFailed("a reader gave records of a block that it had not begun.")
+        if type(keys) is not np.ndarray or keys.ndim != 2 or keys.shape[0] != height:
+            raise ReleaseFailed("a reader gave records in another form than their columns have.")
         yield identity, given[identity], keys
         given[identity] += keys.shape[1]
     for identity, block in left.items():
-        known = begun.get(identity)
-        if known is None or given[identity] != known.kept_records or block.records not in (None, known.records):
+        records, kept = begun[identity].tally if identity in begun else (-1, -1)
+        if given[identity] != kept or block.records not in (None, records):
             raise ReleaseFailed("a reader gave another number of records than its block of the records has.")
 
 

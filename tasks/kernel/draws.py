@@ -17,6 +17,7 @@ from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.protection import Numbers
 
 __all__ = [
+    "NOISE",
     "StoredDraw",
     "draw_once",
     "load_draw",
@@ -24,6 +25,9 @@ __all__ = [
     "store_draw",
     "stored_numbers",
 ]
+
+NOISE = "noise"
+"""Name of the draw of what is published."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +62,7 @@ def noise_draw(digest: str, *, fits: Callable[[Numbers], bool], sample_id: str) 
         sample_id: commitment to the release's sample.
     """
     return StoredDraw(
-        name="noise",
+        name=NOISE,
         field="numbers",
         what="the numbers in the private store were",
         again="They are",

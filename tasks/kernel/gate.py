@@ -10,29 +10,34 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
-from ...accounting.kernel.ledger.entry_types import DatasetUnit, ReleaseCharged, ReleaseChargedTwoSamples
+from ...accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
+from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, ReleaseCharged, ReleaseChargedTwoSamples
 from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.ledger.writer import ReleaseWriter
+from ...accounting.kernel.prices.registry import kind_of
 from ...mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness
 from ...mechanisms.kernel.protection import Protection
 from ...mechanisms.kernel.sampling import sample_commitment
 from .counting import Block, BlockCounts, Counting, CountJob, KeySource, require_every_block
-from .draws import StoredDraw, draw_once, noise_draw
-from .protected import ExactCounts, Protected, opened_for_choice, protect, seal_counts
+from .draws import NOISE, StoredDraw, draw_once, noise_draw
+from .protected import Counted, ExactCounts, Protected, opened_for_choice, protect, seal_counts
 from .publication import Output, Rendered, StagedRelease, bring_into_view, remembered_release, stage_release
 
 __all__ = ["UNNAMED", "Gate", "JobOf", "Plan", "Step"]
 
 UNNAMED = "0" * 64
 """Stands in a plan's entry for the id of a sample that isn't drawn yet."""
+_REPORTS = ("local_reports", "outcome_counts")
+"""Kinds whose records are reports that their devices have protected."""
 
 
 class Step(IntEnum):
@@ -106,8 +111,9 @@ class Gate:
         randomness: Randomness,
         place_of: Callable[[str], Output],
     ) -> None:
-        if type(plan) is not Plan or type(folder) is not ReleaseFolder:
-            raise TypeError("a gate takes a plan and a folder of the private store")
+        known = type(plan) is Plan and type(folder) is ReleaseFolder and issubclass(type(ledger), ReleaseWriter)
+        if not known:
+            raise TypeError("a gate takes a plan, a folder of the private store and a ledger")
         self._plan = plan
         self._ledger = ReleaseWriter.over(ledger)  # a subclass could answer as it likes
         self._folder = folder
@@ -170,9 +176,13 @@ class Gate:
         Raises:
             AccountantRefused: over budget, no place in the series, id or sample used, or the ledger behind its anchor.
             ReleaseFailed: the id was charged already; or the ledger failed, so that the charge may be in it.
+            ValueError: a fact has a name that the gate itself remembers by.
         """
         self._enter(Step.PLANNED, Step.CHARGED)
         plan, folder = self._plan, self._folder
+        remembered = {**plan.facts, **self._binding}
+        if "published" in remembered:
+            raise ValueError("what is published is remembered when it is staged")
         # INVARIANT: this holds the ledger against its anchor: one that was set back may have forgotten that this sample
         # was read, so no key is destroyed before. It takes the writers' lock too: a charge of this id whose connection
         # was lost in the middle of its commit is in the ledger by now, or never will be.
@@ -186,10 +196,14 @@ class Gate:
         if isinstance(entry, ReleaseChargedTwoSamples):
             other = sample_commitment(folder.selection_key.create(self._randomness).load())
             entry = replace(entry, selection_sample_id=other)
-        folder.remember({**self._binding, **plan.facts})
+        # INVARIANT: the rules look at what is recorded, and not at an object that could answer otherwise.
+        recorded = entry_of_bytes(bytes_of_entry(entry))
+        if not isinstance(recorded, ReleaseCharged):
+            raise TypeError("a release is charged by an entry of a charge")
+        folder.remember(remembered)
         try:
             self._receipt = self._ledger.charge(
-                entry, rows_per_person=plan.rows_per_person, unit=plan.unit, part=plan.part
+                recorded, rows_per_person=plan.rows_per_person, unit=plan.unit, part=plan.part
             )
         except AccountantRefused:
             folder.destroy_key()
@@ -238,14 +252,20 @@ class Gate:
 
     def remembered(self) -> StagedRelease | None:
         """Return the release whose bytes an earlier attempt has made durable, which is then staged; else None."""
-        release = remembered_release(self._folder, place_of=self._place_of)
+        release = self._known()
         if release is not None:
             self._enter(Step.CHARGED, Step.STAGED)
         return release
 
     def read(self) -> None:
-        """Make durable that records are about to be read, in the ledger and its anchor: the cost is spent for ever."""
+        """Make durable that records are about to be read, in the ledger and its anchor: the cost is spent for ever.
+
+        Raises:
+            ReleaseFailed: an earlier attempt has made its bytes durable, which are what is published.
+        """
         self._enter(Step.CHARGED, Step.READING)
+        if self._known() is not None:
+            raise ReleaseFailed("the release is staged already, and its sample serves once.")
         self._ledger.mark_reading(self.receipt)
 
     def exact(
@@ -272,6 +292,7 @@ class Gate:
         """
         if self._step is not Step.READING:
             raise ReleaseFailed("records are counted after it is recorded that they are read, and before protection.")
+        self._require_charged_unit(counting)
         receipt, folder = self.receipt, self._folder
         key, sample = folder.key, receipt.sample_id
         if on_selection_sample:
@@ -292,12 +313,29 @@ class Gate:
 
         total = counted(job_of, None if unused else key)
         require_every_block(total.blocks, blocks)
+        counting.layout.require_keys(total.counts.keys)
         unchanged()
+        of = Counted(receipt, counting.layout.sizes, counting.rate, selection=on_selection_sample)
         if counting.rates is None or on_selection_sample:
-            return seal_counts(total.counts)
+            return seal_counts(total.counts, of=of)
         kind = import_module("...mechanisms.kinds.biased_sampling", __package__)  # of releases with such a column alone
         thinning, coins = kind.Thinning(layout=counting.layout, rates=counting.rates), kind.inclusion_coins
-        return seal_counts(thinning.thinned(total.counts, randomness=coins(folder.key.load())))
+        thinned = thinning.thinned(total.counts, randomness=coins(folder.key.load()))
+        return seal_counts(thinned, of=of._replace(sizes=thinning.kept.sizes))
+
+    def _require_charged_unit(self, counting: Counting) -> None:
+        """Refuse a count of more records of a person than its price covers, or of another unit than was charged."""
+        limit, plan = counting.limit, self._plan
+        name, column = (RECORD, None) if limit is None else (limit.unit, limit.column)
+        covered = limit is None or limit.records <= plan.rows_per_person
+        if not covered or (name, column) != (plan.unit.name, plan.unit.column):
+            raise ReleaseFailed("records would be counted by another unit, or more of one, than was charged.")
+
+    @property
+    def _rate(self) -> Decimal | None:
+        """Rate of the sample that was charged; None where every record is counted."""
+        mechanism = self.entry.decoded_mechanism
+        return kind_of(mechanism).sampling_rate(mechanism)
 
     def totals(self, added_up: Callable[[], Any]) -> ExactCounts:
         """Return totals of reports, which their devices have protected, sealed as exact counts are.
@@ -310,7 +348,11 @@ class Gate:
         """
         if self._step is not Step.READING:
             raise ReleaseFailed("reports are added up after it is recorded that they are read.")
-        return seal_counts(added_up())
+        return seal_counts(added_up(), of=self._totals)
+
+    @property
+    def _totals(self) -> Counted:
+        return Counted(self.receipt, None, None, selection=False)
 
     def choose(
         self, draw: StoredDraw, *, exact: Callable[[], ExactCounts], by: Callable[[GroupCounts], Sequence[int]]
@@ -321,10 +363,18 @@ class Gate:
             draw: where they are stored.
             exact: counts by the finest map; not called where levels are stored.
             by: the exponential mechanism that was charged.
+
+        Raises:
+            ReleaseFailed: no choice was charged, or the counts are of another sample than it was charged for.
         """
+        mechanism = self.entry.decoded_mechanism
+        selection = kind_of(mechanism).selection
+        if selection is None or draw.name == NOISE:
+            raise ReleaseFailed("a choice of the map has not been paid for.")
+        rate = selection(mechanism).rate
 
         def made() -> Sequence[int]:
-            return by(opened_for_choice(exact()))
+            return by(opened_for_choice(exact(), receipt=self.receipt, rate=rate))
 
         return tuple(int(level) for level in draw_once(draw, made, folder=self._folder))
 
@@ -341,8 +391,9 @@ class Gate:
         Raises:
             ReleaseFailed: it protects by another mechanism; or as `exact`; or the draw can't be stored.
         """
-        if by.mechanism != self.entry.decoded_mechanism:
-            raise ReleaseFailed("the protection is of another mechanism than was charged.")
+        charged, of = self.entry.decoded_mechanism, self._totals
+        if charged.kind not in _REPORTS:
+            of = Counted(self.receipt, by.layout.sizes, self._rate, selection=False)
 
         def once(make: Callable[[], Any]) -> Any:  # noqa: ANN401 - what the kind's protection gives
             if not by.drawn:
@@ -350,7 +401,7 @@ class Gate:
             draw = noise_draw(self._plan.digest, fits=by.fits, sample_id=self.receipt.sample_id)
             return draw_once(draw, make, folder=self._folder)
 
-        protected = protect(exact, by, randomness=self._randomness, once=once)
+        protected = protect(exact, by, charged=charged, of=of, randomness=self._randomness, once=once)
         self._enter(Step.READING, Step.PROTECTED)
         self._protected = protected
 
@@ -390,9 +441,15 @@ class Gate:
 
     def _staged(self) -> StagedRelease:
         """Return what was staged, as the private store remembers it."""
-        release = remembered_release(self._folder, place_of=self._place_of)
+        release = self._known()
         if release is None:
             raise ReleaseFailed("nothing is staged.")
+        return release
+
+    def _known(self) -> StagedRelease | None:
+        release = remembered_release(self._folder, place_of=self._place_of)
+        if release is not None and release.sample_id != self.receipt.sample_id:
+            raise ReleaseFailed("what is staged is of another sample than was charged.")
         return release
 
 

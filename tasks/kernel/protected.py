@@ -7,14 +7,33 @@ subclassed one, or one that was made past its constructor holds nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, Self, SupportsIndex
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex
 from weakref import WeakKeyDictionary
 
+from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...mechanisms.kernel.errors import ReleaseFailed
-from ...mechanisms.kernel.mechanism import Randomness
-from ...mechanisms.kernel.protection import Protection, protection_of
+from ...mechanisms.kernel.mechanism import Mechanism, Randomness
+from ...mechanisms.kernel.protection import Protection, protects
 
-__all__ = ["ExactCounts", "Protected", "opened_for_choice", "protect", "protected_result", "seal_counts"]
+__all__ = ["Counted", "ExactCounts", "Protected", "opened_for_choice", "protect", "protected_result", "seal_counts"]
+
+
+class Counted(NamedTuple):
+    """What exact counts are of; they are opened for this and nothing else.
+
+    Args:
+        receipt: that the release was paid for, whose records they count.
+        sizes: of the layout of their keys; None for totals of reports.
+        rate: of the sample; None where every record is counted.
+        selection: whether of the sample that only a map is chosen on.
+    """
+
+    receipt: Receipt
+    sizes: tuple[int, ...] | None
+    rate: Decimal | None
+    selection: bool
 
 
 class _Sealed:
@@ -53,24 +72,32 @@ class Protected(_Sealed):
     __slots__ = ()
 
 
-_CONTENTS: WeakKeyDictionary[_Sealed, Any] = WeakKeyDictionary()
+_CONTENTS: WeakKeyDictionary[_Sealed, tuple[type[_Sealed], Counted | None, Any]] = WeakKeyDictionary()
 
 
-def _sealed(kind: type[_Sealed], content: Any) -> Any:  # noqa: ANN401 - counts and results of any kind
+def _sealed(kind: type[_Sealed], of: Counted | None, content: Any) -> Any:  # noqa: ANN401 - counts, results of any kind
     made = object.__new__(kind)
-    _CONTENTS[made] = content
+    _CONTENTS[made] = (kind, of, content)
     return made
 
 
-def _opened(sealed: object, kind: type[_Sealed]) -> Any:  # noqa: ANN401 - as above
-    if type(sealed) is not kind or sealed not in _CONTENTS:
+def _opened(sealed: object, kind: type[_Sealed]) -> tuple[Counted | None, Any]:
+    found = _CONTENTS.get(sealed) if isinstance(sealed, _Sealed) else None
+    if found is None or type(sealed) is not kind or found[0] is not kind:  # an object can be given another class
         raise ReleaseFailed(f"these are no {kind.__name__} that the kernel made.")
-    return _CONTENTS[sealed]
+    return found[1:]
 
 
-def seal_counts(counts: Any) -> ExactCounts:  # noqa: ANN401 - as above
+def _counts_of(sealed: object, of: Counted, *, whichever_sizes: bool = False) -> Any:  # noqa: ANN401 - as above
+    found, counts = _opened(sealed, ExactCounts)
+    if found is None or (found._replace(sizes=of.sizes) if whichever_sizes else found) != of:
+        raise ReleaseFailed("these counts are of another release, sample or layout than was charged.")
+    return counts
+
+
+def seal_counts(counts: Any, *, of: Counted) -> ExactCounts:  # noqa: ANN401 - as above
     """Return exact counts, sealed."""
-    sealed: ExactCounts = _sealed(ExactCounts, counts)
+    sealed: ExactCounts = _sealed(ExactCounts, of, counts)
     return sealed
 
 
@@ -78,6 +105,8 @@ def protect(
     exact: Callable[[], ExactCounts],
     by: Protection[Any, Any],
     *,
+    charged: Mechanism,
+    of: Counted,
     randomness: Randomness,
     once: Callable[[Callable[[], Any]], Any],
 ) -> Protected:
@@ -86,23 +115,30 @@ def protect(
     Args:
         exact: counts; not called where a stored draw is taken.
         by: the protection that was charged.
+        charged: the mechanism, as the ledger has it.
+        of: what the counts must be of.
         randomness: n to n secret bytes.
         once: makes the draw, stores it and gives it; or gives the stored one.
 
     Raises:
-        ReleaseFailed: it isn't the protection of its mechanism's kind.
+        ReleaseFailed: it is the protection of another mechanism, or none of its kind; or the counts are of another
+            release, sample or layout.
     """
-    if type(by) is not protection_of(by.mechanism):
+    if by.mechanism != charged:
+        raise ReleaseFailed("the protection is of another mechanism than was charged.")
+    if not protects(by, charged):
         raise ReleaseFailed("this is no protection that the kernel knows for the mechanism.")
-    sealed: Protected = _sealed(
-        Protected, once(lambda: by.protect(_opened(exact(), ExactCounts), randomness=randomness))
-    )
+    values: Any = by
+    trusted = replace(values, mechanism=charged)  # whatever the other one answers when it is compared
+    made = once(lambda: trusted.protect(_counts_of(exact(), of), randomness=randomness))
+    sealed: Protected = _sealed(Protected, None, made)
     return sealed
 
 
-def opened_for_choice(exact: ExactCounts) -> Any:  # noqa: ANN401 - as above
+def opened_for_choice(exact: ExactCounts, *, receipt: Receipt, rate: Decimal | None) -> Any:  # noqa: ANN401 - as above
     """Return exact counts for the exponential mechanism that chooses a map by them, and for nothing else."""
-    return _opened(exact, ExactCounts)
+    of = Counted(receipt, None, rate, selection=rate is not None)
+    return _counts_of(exact, of, whichever_sizes=True)
 
 
 def protected_result(protected: Protected) -> Any:  # noqa: ANN401 - as above
@@ -111,4 +147,4 @@ def protected_result(protected: Protected) -> Any:  # noqa: ANN401 - as above
     Raises:
         ReleaseFailed: it is no protected result that the kernel made.
     """
-    return _opened(protected, Protected)
+    return _opened(protected, Protected)[1]

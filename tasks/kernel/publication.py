@@ -248,6 +248,7 @@ def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> S
 
     Raises:
         OSError: the folder can't be written.
+        ReleaseFailed: nothing is in it.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o755, parents=True)
@@ -261,6 +262,8 @@ def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> S
     for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
         os.utime(inside, (seconds, seconds))
         _sync(inside)
+    if not hashes:
+        raise ReleaseFailed("a release without files can't be published.")
     os.utime(folder, (seconds, seconds))
     _sync(folder)
     _sync(folder.parent)
