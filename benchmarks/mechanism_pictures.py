@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from crowdblend.accounting.kinds.biased_sampling_prices import price_biased_counts
+from crowdblend.accounting.kinds.survey_prices import price_biased_counts
 from crowdblend.mechanisms.answer_errors import estimates, half_width
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 from crowdblend.mechanisms.kinds.answers import CountAnswer, answered, tallied

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..accounting.descriptions.description_registry import has_sampled_rows
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 
@@ -291,7 +292,7 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
     from ..tasks.kernel.publication import digest_of_file
     from ..tasks.readers.released_groups import read_released_table  # loads pyarrow
 
-    if row["levels"] is None or not row["mechanism"]["kind"].startswith(("strongly-safe-", "epsilon-safe-")):
+    if row["levels"] is None or not has_sampled_rows(row["mechanism"]["kind"]):
         return None
     folder, hashes = Path(row["output"]), dict(state.output_hashes)
     name = next((name for name in TABLES if name in hashes), None)
@@ -318,7 +319,7 @@ def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTa
         stage: how far it is, for people.
         cost: what it has cost, as a sentence.
     """
-    from ..accounting.kernel.prices.registry import published_text
+    from ..accounting.descriptions.description_registry import published_text
     from .terminal.tables import FactTable
 
     mechanism = row["mechanism"]

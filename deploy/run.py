@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from ..accounting.descriptions.description_registry import has_sampled_rows, published_text
 from ..accounting.kernel.keys.private_files import read_given
-from ..accounting.kernel.prices.registry import mechanism_record, published_text
+from ..accounting.kernel.prices.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepare
 from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
@@ -435,7 +436,7 @@ def result_text(result: Mapping[str, Any]) -> str:
         lines = [f"Published {what}: {result['output']}", payer[0].upper() + payer[1:]]
     stages = result.get("stages", ())
     if len(stages) < 2 and result["levels"] and "rehearsal" not in result:
-        lines.append(f"Levels: {levels_text(result['levels'], drawn=kind.startswith('epsilon-safe-'))}.")
+        lines.append(f"Levels: {levels_text(result['levels'], drawn=has_sampled_rows(kind, drawn=True))}.")
     if len(stages) > 1:
         lines += [
             f"Stage {number}: {stage['published_records']:,} records in {stage['published_groups']:,} groups; "

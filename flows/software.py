@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .. import accounting, mechanisms, tasks
-from ..accounting.kernel.prices.registry import kind_module
+from ..accounting.kernel.prices.registry import FILTER_RULES, kind_module
 from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.kernel.protection import PROTECTIONS, protection_of
 
@@ -43,6 +43,8 @@ def kernel_digest(mechanism: Mechanism) -> str:
 def kernel_files(mechanism: Mechanism | None) -> dict[str, Path]:
     """Return the files of the kernel, and those of the kind of a mechanism with all that they import of kinds.
 
+    The rules of filter budgets are among them, which the kernel finds by name.
+
     Args:
         mechanism: None for the kernel alone.
     """
@@ -50,7 +52,7 @@ def kernel_files(mechanism: Mechanism | None) -> dict[str, Path]:
     if mechanism is None:
         return files
     kinds = {name: path for folder in KINDS for name, path in _sources(folder)}
-    modules = [type(mechanism).__module__, kind_module(mechanism.kind)]
+    modules = [type(mechanism).__module__, kind_module(mechanism.kind), FILTER_RULES]
     if mechanism.kind in PROTECTIONS:
         modules.append(protection_of(mechanism).__module__)
     waiting = [_name_of(module) for module in modules]

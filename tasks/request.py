@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
+from ..accounting.descriptions.description_registry import description_of
 from ..accounting.kernel.ledger.entry_types import DatasetUnit
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price
@@ -268,7 +269,7 @@ class Request(ABC):
         proved for parameters fixed beforehand. Not in it are the source, which is another with each delivery, and
         what decides nothing: label, file format, and the output's place.
         """
-        if self.registered is not None and self.registered.kind == "mixed_series":
+        if self.registered is not None and description_of(self.registered).part is not None:
             unit = self.unit if self.binds_unit else None
             return digest_of_mixed(self.registered, dataset=self.dataset, delta=self.price.delta, unit=unit)
         terms = self._charged if self.registered is None else self._bound

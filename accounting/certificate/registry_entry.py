@@ -17,30 +17,10 @@ import yaml
 
 from ...mechanisms.kernel.errors import FILL_IN, ReleaseFailed
 from ...mechanisms.kernel.mechanism import REPLACEMENT
-from ..kernel.prices.registry import published_text
+from ..descriptions.description_registry import description_of_record, published_text
+from ..descriptions.kind_description import CENTRAL
 
 __all__ = ["StewardsTexts", "registry_text"]
-
-CENTRAL = (
-    "Central",
-    "A trusted steward holds the records and publishes the release.",
-    "The steward is trusted with the records, the sampling key and the ledger. Readers are trusted with nothing.",
-)
-LOCAL = (
-    "Local",
-    "Each person's device randomizes its report before sending it.",
-    "Nobody but a person's own device is trusted with what the person has.",
-)
-REPORTS = {
-    "count-mean-sketch/1": LOCAL,
-    "k-randomization/1": LOCAL,
-    "outcome-counts/1": (
-        "Shuffle",
-        "Each person's device randomizes its report before sending it; only the counts of all reports are published.",
-        "Whoever holds the reports is trusted to publish nothing of them but these counts. Without that trust each "
-        "report is still locally private, at a larger epsilon that the guarantee's words name.",
-    ),
-}
 
 
 def _to_fill_in(what: str) -> str:
@@ -111,10 +91,11 @@ def _entry(certificate: Mapping[str, Any], statements: StewardsTexts) -> dict[st
         "column's fixed bucket."
     )
     unprotected = "None. The numbers of records and of suppressed ones are not published."
-    if mechanism["kind"] in REPORTS:
+    trusted = description_of_record(mechanism["kind"]).trust
+    if trusted is not CENTRAL:
         domain = f"One randomized report of each person, about what is published as {columns}."
         unprotected = "Who reports, and how many people do."
-    model, model_details, trust = REPORTS.get(mechanism["kind"], CENTRAL)
+    model, model_details, trust = trusted
     if series is None:
         unit, of, release_type = guarantee["unit"], "this release", "One release"
         others = "Other releases of the data set are charged to the same ledger, and their costs add up."

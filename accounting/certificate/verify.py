@@ -17,10 +17,11 @@ from typing import Any
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import Mechanism
+from ..descriptions.description_registry import has_parts
 from ..kernel.keys.private_files import output_files, read_given
 from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
 from ..kernel.ledger.entry_codec import sorted_fields
-from ..kernel.ledger.entry_types import MIXED, ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
+from ..kernel.ledger.entry_types import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
 from ..kernel.ledger.entry_values import amount_of_text, differ, require_digest, require_name, require_release_id
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.ledger.rules import price_faults
@@ -247,7 +248,7 @@ def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     An exception tells of a mechanism that can't be read or that no release runs, or of a part that isn't the release's.
     """
     run, series = certificate["mechanism"], certificate["series"]
-    if run["kind"] == MIXED:
+    if has_parts(run["kind"]):
         raise ValueError("a release runs one mechanism of a series")
     if series is None or "registered" not in series:
         if series is not None and "part" in series:

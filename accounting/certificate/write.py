@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from ...mechanisms.kernel.amounts import amount_exact, share_shown
 from ...mechanisms.kernel.mechanism import REPLACEMENT, Mechanism
-from ...mechanisms.kinds.mixed_series import MixedSeries
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
+from ..descriptions.description_registry import description_of, description_of_record, has_parts
 from ..kernel.keys.private_files import open_given, output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..kernel.ledger.entry_types import MIXED, Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
+from ..kernel.ledger.entry_types import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..kernel.ledger.entry_values import amount_text
 from ..kernel.ledger.ledger_state import enforced_unit
-from ..kernel.prices.registry import kind_of, kind_of_record, mechanism_of_record
+from ..kernel.prices.registry import kind_of, mechanism_of_record
 from ..ledger.lookup import DatasetContext
 
 if TYPE_CHECKING:
@@ -167,7 +167,8 @@ def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:
     mechanism can't be read, ValueError where no part has this number.
     """
     mechanism = mechanism_of_record(dict(registered))
-    part = {"part": mechanism.part_of(number)} if isinstance(mechanism, MixedSeries) else {}
+    of_part = description_of(mechanism).part
+    part = {} if of_part is None else {"part": of_part(mechanism, number).number}
     return {"registered": dict(registered), **part}
 
 
@@ -304,7 +305,7 @@ GROUP_THEOREM = "carried over to several records of a person by group privacy, p
 
 def theorem_of(charge: ReleaseCharged, context: DatasetContext) -> str:
     """Where the price's theorem is proved; a rule for several records names the one for a single record after a +."""
-    theorems = kind_of_record(dict(context.registered or charge.mechanism).get("kind")).theorems
+    theorems = description_of_record(dict(context.registered or charge.mechanism).get("kind")).theorems
     group, plus, inner = charge.price.rule.rpartition("+")
     proved = theorems.get(inner, inner)
     return f"{proved}; {GROUP_THEOREM} ({group})" if plus else proved
@@ -335,23 +336,23 @@ def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     else:
         unit = f"all of any one person's records, at most {count}{each},"
     mechanism = charge.decoded_mechanism
-    kind = kind_of(mechanism)
-    done, rates = kind.statements.done(mechanism), OWN_RATES if has_own_rates(charge.sampler_layout) else ""
+    described = description_of(mechanism)
+    done, rates = described.done(mechanism), OWN_RATES if has_own_rates(charge.sampler_layout) else ""
     if charge.series is not None:
-        mixed = dict(context.registered or ()).get("kind") == MIXED
+        mixed = has_parts(dict(context.registered or ()).get("kind"))
         fixed = FIXED if context.registered is None else MIXED_SERIES if mixed else FREE_COLUMNS
         releases, absent = f"all its {charge.price.releases} releases", "been absent from all of them"
         whole = GUARANTEE.format(all=releases, but="", it="them", unit=unit, otherwise=absent)
-        return f"{IN_SERIES}{whole}{fixed} {done if mixed else kind.statements.series or ''}{rates}"
+        return f"{IN_SERIES}{whole}{fixed} {done if mixed else described.series or ''}{rates}"
     but, otherwise = "", "been absent"
-    if kind.survey_rate is not None:
+    if kind_of(mechanism).survey_rate is not None:
         but, otherwise = " but who was sampled", "been absent from the population that was sampled"
     elif charge.price.relation == REPLACEMENT:
         otherwise = "had any other values, the number of people being public"
     alike = GUARANTEE.format(all="this release", but=but, it="it", unit=unit, otherwise=otherwise)
     # What is proved besides is of records that are counted whoever else is there; where a column limits them, another
     # record of the unit is counted in the place of one that is missing.
-    proved = kind.statements.proved(mechanism, charge.price.rule) if count == 1 and enforced is None else ""
+    proved = described.proved(mechanism, charge.price.rule) if count == 1 and enforced is None else ""
     return f"Whoever{alike}{done}{proved and ' '}{proved}{rates}"
 
 
@@ -384,7 +385,7 @@ def limit_statements(charge: ReleaseCharged, context: DatasetContext) -> str:
         unit=unit or "person",
         each="" if charge.series is None else " in each release",
         paid="release" if charge.series is None else "series",
-        chosen=kind_of_record(dict(charge.mechanism).get("kind")).statements.chosen,
+        chosen=description_of_record(dict(charge.mechanism).get("kind")).chosen,
     )
     limits += BEYOND_THE_FILES
     if unit is not None:

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused, Refusal
+from ..descriptions.description_registry import description_of
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.entry_types import Fields
 from ..kernel.prices.privacy_profile import exp_up
-from ..kernel.prices.registry import kind_of, mechanism_of_record
-from ..kernel.prices.renyi import FilterTerms
+from ..kernel.prices.registry import mechanism_of_record
+from ..kinds.composition.renyi_filter import FilterTerms
 from ..ledger.overview import composed_estimate
 from ..ledger.reader import open_reader
 from ..theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
@@ -88,7 +89,7 @@ def _curve(mechanism: dict[str, str | int], delta: str) -> dict[str, Any]:
     Both are upper bounds for one record; a point of the paper's is null where it proves nothing.
     """
     release = mechanism_of_record(mechanism)
-    curves = kind_of(release).curves
+    curves = description_of(release).curves
     if curves is None:
         raise InputRefused("There is no curve for this mechanism: its price is one point.")
     curve = curves.of(release)

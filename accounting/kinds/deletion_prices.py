@@ -1,4 +1,4 @@
-"""What a deletion release costs: each group loses a secret number of records; maps fixed, or chosen privately."""
+"""What a deletion release costs: each group loses a secret number of records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from decimal import Decimal
 from itertools import pairwise
-from typing import NamedTuple
 
 from ...mechanisms.kernel.amounts import amount_exact, amount_of_log10, counted
 from ...mechanisms.kernel.errors import InputRefused
@@ -16,15 +15,11 @@ from ...mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionNoise,
     DeletionRelease,
-    ExponentialDeletion,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
-    SelectedDeletion,
     deletion_weights,
 )
-from ...mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY
-from ..kernel.prices.amplification import Guarantee
 from ..kernel.prices.arithmetic import (
     ULP,
     add_up,
@@ -36,68 +31,26 @@ from ..kernel.prices.arithmetic import (
     multiply_down,
     multiply_up,
 )
-from ..kernel.prices.bounded_range import BoundedRange
-from ..kernel.prices.finite_losses import FiniteLosses
-from ..kernel.prices.group_privacy import rule_for_group
-from ..kernel.prices.loss_distribution import COMPOSED_FLOOR, FilterPart, Part, epsilon_composed
 from ..kernel.prices.mechanism_kind import (
     RELATION,
     MechanismKind,
     Price,
-    Published,
     RecordForm,
-    Selection,
-    Statements,
     check_request,
-    no_place,
+    covered_by_fewer,
 )
-from .microdata_prices import BOUNDED_RANGE, range_of_draw
+from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, no_place
+from .composition.finite_losses import FiniteLosses
+from .composition.group_privacy import rule_for_group
 
 __all__ = [
     "DELETION",
-    "SELECTED_DELETION",
-    "PartPrices",
-    "choice_cost",
     "deletion_losses",
     "price_deletion",
-    "price_parts",
-    "price_selected_deletion",
 ]
 
-_PROVED = "proved in docs/proofs/deletion.md"
-_DONE = (
-    "Every record was read; no sample was drawn. {stages} Each group lost a secret random number of records, drawn for "
-    "it alone, and a group of which fewer than {k} would have been left published none."
-)
-_ONE_STAGE = "The records were recoded with a map that was fixed before they were read."
-_STAGES = (
-    "The records were recoded with a chain of {stages} maps, each coarser than the one before, all fixed before they "
-    "were read; what a stage did not publish went on to the next."
-)
-_MARGINS = (
-    "Beside the rows {margins} of the same records {are} published, of labels that were declared before they were "
-    "read, empty cells too; each cell has noise of its own, and the rows' weights were computed from these noisy "
-    "counts."
-)
-_SERIES = (
-    "Each release recoded all records with maps that were fixed before they were read; each group lost a secret random "
-    "number of records, drawn for it alone in that release. Margins beside the rows, where there are any, have noise "
-    "drawn for each cell alone in that release."
-)
 _KEPT_FOR_SHAPE, _LEFT_FOR_LOSSES = Decimal("1e-9"), Decimal("0.999999999")
 _TWICE = Decimal(2)  # of a sum of positive doubles, far more than it errs by, and than e^x − 1 exceeds a small x by
-
-
-class PartPrices(NamedTuple):
-    """What each part of a calibrated release would be charged alone, at the whole δ; together they cost less.
-
-    Attributes:
-        rows: the price of the stages; None where no ε has this δ.
-        margins: that of the margins; None likewise.
-    """
-
-    rows: Price | None
-    margins: Price | None
 
 
 def deletion_losses(mechanism: DeletionRelease, *, records: int = 1) -> FiniteLosses:
@@ -133,31 +86,7 @@ def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int 
     Raises:
         InputRefused: δ or T is out of range, or no finite ε has this δ.
     """
-    return _priced(_draws(mechanism), delta, releases, records)
-
-
-def price_parts(mechanism: CalibratedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1) -> PartPrices:
-    """The prices of a calibrated release's rows alone, and of its margins alone.
-
-    Args:
-        mechanism: the release.
-        delta: δ over all releases together, of either part alone.
-        releases: T ≥ 1.
-        records: M ≥ 1.
-
-    Raises:
-        InputRefused: δ or T is out of range.
-    """
-
-    def alone(noise: DeletionNoise, times: int) -> Price | None:
-        check_request(delta, releases)
-        with suppress(InputRefused):
-            return _priced(Counter({noise: times}), delta, releases, records)
-        return None
-
-    return PartPrices(
-        rows=alone(mechanism.noise, mechanism.stages), margins=alone(mechanism.margin_noise, mechanism.margins)
-    )
+    return price_of_draws(_draws(mechanism), delta, releases, records)
 
 
 def _draws(mechanism: DeletionRelease) -> Counter[DeletionNoise]:
@@ -177,7 +106,7 @@ def _losses(noise: DeletionNoise, *, records: int, times: int) -> FiniteLosses:
     return FiniteLosses(outcomes=tuple(pair for pair in outcomes if pair != (0, 0)), total=WEIGHT_TOTAL, times=times)
 
 
-def _priced(draws: Counter[DeletionNoise], delta: Decimal, releases: int, records: int) -> Price:
+def price_of_draws(draws: Counter[DeletionNoise], delta: Decimal, releases: int, records: int) -> Price:
     check_request(delta, releases)
     # INVARIANT: equal weights that belong to noises of different parameters are added up as well.
     parts: Counter[FiniteLosses] = Counter()
@@ -263,20 +192,11 @@ def _no_price(parts: Counter[FiniteLosses], delta: Decimal, records: int) -> Inp
     )
 
 
-def _done(mechanism: DeletionRelease) -> str:
-    stages = _ONE_STAGE if mechanism.stages == 1 else _STAGES.format(stages=mechanism.stages)
-    done = _DONE.format(stages=stages, k=counted(mechanism.k, "record"))
-    if not isinstance(mechanism, CalibratedDeletion):
-        return done
-    are = "is" if mechanism.margins == 1 else "are"
-    return f"{done} {_MARGINS.format(margins=counted(mechanism.margins, 'margin'), are=are)}"
-
-
 def _price(mechanism: DeletionRelease, delta: Decimal, releases: int) -> Price:
     return price_deletion(mechanism, delta=delta, releases=releases)
 
 
-def _parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
+def deletion_parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
     return tuple(_losses(noise, records=1, times=times) for noise, times in _draws(mechanism).items())
 
 
@@ -309,175 +229,15 @@ DELETION: MechanismKind[DeletionRelease] = MechanismKind(
         "calibrated-deletion-release/1": RecordForm(mechanism=CalibratedDeletion, shapes=_SHAPES),
     },
     pure=False,
+    series=True,
     price=_price,
     group_price=_group_price,
-    paper_price=None,
-    losses=_parts,
     filter_parts=deletion_filter_parts,
-    curves=None,
-    tunable=None,
     selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
     earlier={},
-    theorems={
-        "deletion-exact/1": f"optimal partition selection of Desfontaines, Voss, Gipson, Mandayam, arXiv:2006.03684, "
-        f"Theorem 1, as deletion; {_PROVED}",
-        "deletion-sum/1": f"{_PROVED}, the stages' costs added up",
-        "deletion-composed/1": f"{_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
-    },
-    statements=Statements(
-        done=_done,
-        proved=lambda *_: "",
-        chosen="a choice of levels, k or noise",
-        series=_SERIES,
-        published=Published("group", "groups", "record"),
-    ),
-)
-
-
-_SELECTED_PROVED = "proved in docs/proofs/deletion.md and docs/proofs/map-quality.md"
-_DRAWN = "drawn privately from candidates declared before any record was read"
-_SELECTED_DONE = (
-    "Every record was read; no sample was drawn. The records were recoded with {maps}; what the draw costs is part of "
-    "epsilon and delta. Each group lost a secret random number of records, drawn for it alone, and a group of which "
-    "fewer than {k} would have been left published none."
-)
-_SELECTED_SERIES = (
-    f"Each release recoded all records with maps that were {_DRAWN}, anew for that release; what the draw costs is "
-    "part of epsilon and delta. Each group lost a secret random number of records, drawn for it alone in that release."
-)
-
-
-def choice_cost(selection_epsilon: Decimal, *, releases: int = 1, records: int = 1) -> Decimal:
-    """What the choices of T releases cost in ε, rounded up: M·T·ε₁, as they are pure.
-
-    Args:
-        selection_epsilon: ε₁ of one choice.
-        releases: T ≥ 1.
-        records: M ≥ 1, the most records of a person.
-    """
-    return multiply_up(selection_epsilon, releases * records)
-
-
-def price_selected_deletion(
-    mechanism: SelectedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1
-) -> Price:
-    """What is charged for T rounds of choosing a map on all records and releasing with it.
-
-    The sum of the choices' ε₁ and the releases' price ("selected-deletion-sum/1"); where a person has one record, and
-    it is smaller, the composed losses of all ("selected-deletion-composed/1"), which are less where the map is drawn by
-    exponential mechanisms ("selected-deletion-bounded-range/1"; docs/proofs/bounded-range.md).
-
-    Args:
-        mechanism: the release.
-        delta: δ over everything together, 0 < δ < 1.
-        releases: T ≥ 1.
-        records: M ≥ 1.
-
-    Raises:
-        InputRefused: as `price_deletion`.
-    """
-    rest = price_deletion(mechanism.release, delta=delta, releases=releases, records=records)
-    choice = choice_cost(mechanism.selection_epsilon, releases=releases, records=records)
-    best, rule = decimal_up(add_up(rest.epsilon, choice)), "selected-deletion-sum/1"
-    if records == 1 and delta >= COMPOSED_FLOOR:
-        composed = None
-        parts: dict[Part, int] = {
-            part: times * releases for part, times in Counter(_selected_losses(mechanism)).items()
-        }
-        # Losses that can't be put on a grid are no fault of the request: the sum is a price too.
-        with suppress(ValueError):
-            composed = epsilon_composed(parts, delta=float_down(delta))
-        if composed is not None and decimal_up(composed) < best:
-            drawn = isinstance(mechanism, ExponentialDeletion)
-            best, rule = decimal_up(composed), f"selected-deletion-{'bounded-range' if drawn else 'composed'}/1"
-    return Price(
-        epsilon=best,
-        delta=delta,
-        relation=RELATION,
-        rule=rule if records == 1 else rule_for_group(rule, even=False),
-        releases=releases,
-        rows_per_person=records,
-    )
-
-
-def _selected_price(mechanism: SelectedDeletion, delta: Decimal, releases: int) -> Price:
-    return price_selected_deletion(mechanism, delta=delta, releases=releases)
-
-
-def _selected_group_price(mechanism: SelectedDeletion, delta: Decimal, releases: int, records: int) -> Price:
-    return price_selected_deletion(mechanism, delta=delta, releases=releases, records=records)
-
-
-def _choice_losses(mechanism: SelectedDeletion, records: int) -> tuple[Guarantee | BoundedRange, ...]:
-    """The steps of the choice for M records of a person, of which each moves all qualities by 0 … 1, none downward."""
-    epsilon = choice_cost(mechanism.selection_epsilon, records=records)
-    if isinstance(mechanism, ExponentialDeletion):
-        return (range_of_draw(epsilon, draws=mechanism.selection_draws),) * mechanism.selection_draws
-    return (Guarantee(epsilon=epsilon, delta=Decimal(0)),)
-
-
-def _selected_losses(mechanism: SelectedDeletion) -> tuple[Part, ...]:
-    return (deletion_losses(mechanism.release), *_choice_losses(mechanism, 1))
-
-
-def _selected_filter_parts(mechanism: SelectedDeletion, records: int) -> tuple[FilterPart, ...]:
-    return (*deletion_filter_parts(mechanism.release, records), *_choice_losses(mechanism, records))
-
-
-def _selected_done(mechanism: SelectedDeletion) -> str:
-    maps = f"a map that was {_DRAWN}"
-    if mechanism.stages > 1:
-        maps = (
-            f"a chain of {mechanism.stages} maps, each coarser than the one before, that was {_DRAWN}; what a "
-            "stage did not publish went on to the next"
-        )
-    return _SELECTED_DONE.format(maps=maps, k=counted(mechanism.k, "record"))
-
-
-SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
-    records={
-        "selected-deletion-release/1": RecordForm(
-            mechanism=SelectedDeletion, shapes=DELETION.records["deletion-release/1"].shapes
-        ),
-        "selected-deletion-release/2": RecordForm(
-            mechanism=ExponentialDeletion, shapes=DELETION.records["deletion-release/1"].shapes
-        ),
-    },
-    pure=False,
-    price=_selected_price,
-    group_price=_selected_group_price,
-    paper_price=None,
-    losses=_selected_losses,
-    filter_parts=_selected_filter_parts,
-    curves=None,
-    tunable=None,
-    selection=lambda chosen: Selection(
-        chosen.selection_epsilon,
-        None,
-        chosen.selection_threshold,
-        QUALITY if chosen.stages == 1 else CHAIN_QUALITY,
-        chosen.selection_draws if isinstance(chosen, ExponentialDeletion) else None,
-    ),
-    sampling_rate=lambda _: None,
-    samples=lambda _: 1,
-    survey_rate=None,
-    exclusive=False,
-    earlier={},
-    theorems={
-        "selected-deletion-sum/1": f"{_SELECTED_PROVED}: the draw's cost and that of the releases, added up",
-        "selected-deletion-bounded-range/1": f"{_SELECTED_PROVED}, {BOUNDED_RANGE}, composed by Zhu, Dong, Wang, "
-        "arXiv:2106.08567",
-        "selected-deletion-composed/1": f"{_SELECTED_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
-    },
-    statements=Statements(
-        done=_selected_done,
-        proved=lambda *_: "",
-        chosen="a choice of candidates, weights, k or noise",
-        series=_SELECTED_SERIES,
-        published=Published("group", "groups", "record"),
-    ),
+    not_covered=covered_by_fewer,
 )

@@ -7,21 +7,14 @@ from decimal import Decimal
 
 from ...mechanisms.kernel.amounts import amount_exact
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism
 from ...mechanisms.kinds.mixed_series import MixedSeries
-from ..kernel.prices.amplification import Guarantee
 from ..kernel.prices.arithmetic import decimal_up, float_down
-from ..kernel.prices.group_privacy import even_group_price
-from ..kernel.prices.loss_distribution import COMPOSED_FLOOR, Part, epsilon_composed
-from ..kernel.prices.mechanism_kind import (
-    RELATION,
-    MechanismKind,
-    Price,
-    Published,
-    RecordForm,
-    Statements,
-    check_request,
-    no_filter_parts,
-)
+from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request
+from ..kernel.prices.registry import not_covered, price
+from .composition.amplification import Guarantee
+from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, no_filter_parts
+from .composition.group_privacy import even_group_price
 
 __all__ = ["MIXED_SERIES", "parts_of", "price_mixed"]
 
@@ -74,35 +67,39 @@ def _price(series: MixedSeries, delta: Decimal, releases: int) -> Price:
     return price_mixed(series, delta=delta, releases=releases)
 
 
-def _losses(series: MixedSeries) -> tuple[Part, ...]:
+def mixed_losses(series: MixedSeries) -> tuple[Part, ...]:
     return tuple(part for part, times in parts_of(series).items() for _ in range(times))
+
+
+PURE_ANSWERS = frozenset({"answers"})
+"""Kinds that a part with an ε alone pays for."""
+
+
+def _not_covered(series: MixedSeries, mechanism: Mechanism, number: int) -> str | None:
+    """Why a part doesn't pay for a release: it pays for a sampled one, or any answer with no δ and at most its ε."""
+    measure = series.each[series.part_of(number) - 1].measure
+    if not isinstance(measure, Decimal):
+        return not_covered(mechanism, measure)
+    if mechanism.kind not in PURE_ANSWERS:
+        return "no answer whose price has no delta"
+    costs = price(mechanism, delta=Decimal(0))
+    if costs.relation != ADD_REMOVE:
+        return f"its price is for the neighbouring relation {costs.relation}"
+    return None if costs.epsilon <= measure else f"its epsilon {costs.epsilon} is above the registered {measure}"
 
 
 MIXED_SERIES: MechanismKind[MixedSeries] = MechanismKind(
     records={"mixed-series/1": RecordForm(mechanism=MixedSeries)},
     pure=False,
+    series=True,
     price=_price,
     group_price=even_group_price(_price),
-    paper_price=None,
-    losses=_losses,
     filter_parts=no_filter_parts("a series of different mechanisms is charged whole, to a budget that adds prices up"),
-    curves=None,
-    tunable=None,
     selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 0,
     survey_rate=None,
     exclusive=False,
     earlier={},
-    theorems={
-        RULE: "proved in docs/proofs/composition.md, Series of different mechanisms; composed by Zhu, Dong, Wang, "
-        "arXiv:2106.08567"
-    },
-    statements=Statements(
-        done=lambda series: f"A series of {series.parts} was registered; no sample was drawn for that.",
-        proved=lambda *_: "",
-        chosen="a choice of what is released",
-        series="Each release ran what its part of the series allows, on a sample of its own where it draws one.",
-        published=Published("release", "releases", ""),
-    ),
+    not_covered=_not_covered,
 )

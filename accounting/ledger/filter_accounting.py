@@ -21,7 +21,7 @@ def propose_accounting(
     Raises:
         InputRefused: with no order and no share of δ they fit, or anything at all.
     """
-    from ..kernel.prices.renyi import RULE  # numerics of a search, for a registration alone
+    from ..kinds.composition.renyi_filter import RULE  # numerics of a search, for a registration alone
     from ..theory.planning.filter_terms import EXPECTED, propose_terms
 
     return FilterAccounting.of(propose_terms(epsilon, delta, expected or EXPECTED), rule=RULE)

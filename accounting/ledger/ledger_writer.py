@@ -33,7 +33,7 @@ from ..kernel.ledger.ledger_state import Place, Receipt
 from ..kernel.ledger.rules import RuleBroken, unknown
 from ..kernel.ledger.transactions import Write
 from ..kernel.ledger.writer import ReleaseWriter
-from ..kernel.prices.group_privacy import no_price_for_surveyed_group
+from ..kernel.prices.mechanism_kind import no_price_for_surveyed_group
 from ..keys.anchor import Anchoring
 from .charge_request import SeriesRegistration
 from .lookup import RecordedLook

@@ -17,7 +17,7 @@ from ..kernel.prices.arithmetic import decimal_up, float_down
 from .lookup import DatasetState, ReleaseState, SeriesState, release_states
 
 if TYPE_CHECKING:
-    from ..kernel.prices.loss_distribution import Part
+    from ..kinds.composition.composed import Part
 
 __all__ = ["ESTIMATE_NOTE", "DatasetOverview", "Overview", "composed_estimate", "overview_of"]
 
@@ -49,11 +49,9 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
         return Decimal(0)
     if rows_per_person != 1:
         return None  # losses are composed for one record
-    from ..kernel.prices.loss_distribution import (  # numerics, for an estimate alone
-        COMPOSED_FLOOR,
-        epsilon_composed,
-    )
-    from ..kernel.prices.registry import kind_of, mechanism_of_record
+    from ..descriptions.description_registry import description_of
+    from ..kernel.prices.registry import mechanism_of_record
+    from ..kinds.composition.composed import COMPOSED_FLOOR, epsilon_composed  # numerics, for an estimate alone
 
     delta = account.delta_spent
     if len(charged) * charged.total() > MOST_WORK or not COMPOSED_FLOOR <= delta < 1:
@@ -63,7 +61,7 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
         for mechanism, times in charged.items():
             run = mechanism_of_record(dict(mechanism))
             whole = getattr(run, "releases", 1)  # the losses of a series of different mechanisms are those of all
-            for part in kind_of(run).losses(run):
+            for part in description_of(run).losses(run):
                 parts[part] = parts.get(part, 0) + times // whole
         composed = epsilon_composed(parts, delta=float_down(delta))
     except (ArithmeticError, InputRefused, ValueError):

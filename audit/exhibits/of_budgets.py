@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from crowdblend.accounting.kernel.prices.renyi import RULE, FilterCost, FilterTerms, conversion_loss, fits
+from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterCost, FilterTerms, conversion_loss, fits
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 
 from .exhibit import Exhibit

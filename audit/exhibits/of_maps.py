@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price as price_of
-from crowdblend.accounting.kinds.microdata_prices import price_selected
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys

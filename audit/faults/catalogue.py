@@ -244,7 +244,7 @@ FAULTS = (
     Fault(
         name="series-one-short",
         what="a series is priced for one release fewer",
-        file="accounting/kernel/prices/loss_distribution.py",
+        file="accounting/kinds/composition/composed.py",
         old="[power(measure, times, cut=cut)",
         new="[power(measure, max(1, times - 1), cut=cut)",
         detectors=("pytest tests/accounting/theory/test_composition.py",),
@@ -252,7 +252,7 @@ FAULTS = (
     Fault(
         name="filter-of-one-direction",
         what="a release takes of a filter budget what removing the person does alone",
-        file="accounting/kernel/prices/renyi.py",
+        file="accounting/kinds/composition/renyi_divergence.py",
         old="for cover in _covers(part, negligible)]",
         new="for cover in _covers(part, negligible)[-1:]]",
         detectors=(FILTER, ADVERSARY),
@@ -260,7 +260,7 @@ FAULTS = (
     Fault(
         name="filter-tails-not-counted",
         what="the tails that releases cut off are not added up",
-        file="accounting/kernel/prices/renyi.py",
+        file="accounting/kinds/composition/renyi_filter.py",
         old=" and tail <= terms.tail_delta",
         new="",
         detectors=(FILTER, ADVERSARY, "audit exhibits running-tails"),
@@ -268,7 +268,7 @@ FAULTS = (
     Fault(
         name="filter-follows-the-tails",
         what="a filter's allowance follows what the tails have spent so far",
-        file="accounting/kernel/prices/renyi.py",
+        file="accounting/kinds/composition/renyi_filter.py",
         old="    return divergence <= terms.allowance and tail <= terms.tail_delta",
         new="    left = terms.delta - tail\n"
         "    return left > 0 and divergence <= terms.epsilon - conversion_loss(terms.order, left)",
@@ -277,7 +277,7 @@ FAULTS = (
     Fault(
         name="filter-without-infinite-losses",
         what="what gives a person away for sure is left out of a release's divergence",
-        file="accounting/kernel/prices/renyi.py",
+        file="accounting/kinds/composition/renyi_divergence.py",
         old="    losses, masses, infinite = cover\n",
         new="    losses, masses, infinite = cover.losses, cover.masses, 0.0 * cover.infinite\n",
         detectors=(FILTER,),
@@ -285,7 +285,7 @@ FAULTS = (
     Fault(
         name="game-read-along-a-line",
         what="the epsilon of a game is read between two states along a line in the loss, where its value is concave",
-        file="accounting/kernel/prices/series_game.py",
+        file="accounting/kinds/composition/series_game.py",
         old="    return min(-math.log(reached) + 1e-15, -float(states[here]))",
         new="    part = (delta - values[here]) / (values[there] - values[here])\n"
         "    return -float(states[here] + part * (states[there] - states[here]))",
@@ -294,7 +294,7 @@ FAULTS = (
     Fault(
         name="game-delta-along-a-line",
         what="the delta of a game is read between two states along a line in the loss",
-        file="accounting/kernel/prices/series_game.py",
+        file="accounting/kinds/composition/series_game.py",
         old="    share = min(max((place - x) / (y - x), 0.0), 1.0)\n",
         new="    share, x, y, place = (state - states[here]) / (states[here + 1] - states[here]), 1.0, 1.0, 1.0\n",
         detectors=(GAME,),
@@ -311,11 +311,11 @@ FAULTS = (
         name="filter-order-after-the-fact",
         what="a charge's divergence is checked by the order that the charge names",
         file="accounting/kernel/ledger/filter_budget.py",
-        old="        tails = tails_of(budget.terms, found",
+        old="        tails = filter_rules().tails_of(budget.terms, found",
         new="        import dataclasses\n\n"
         "        own = dataclasses.replace(budget.accounting, order=taken.order)\n"
         "        budget = dataclasses.replace(budget, accounting=own)\n"
-        "        tails = tails_of(budget.terms, found",
+        "        tails = filter_rules().tails_of(budget.terms, found",
         detectors=(FILTER_ENTRIES,),
     ),
     Fault(

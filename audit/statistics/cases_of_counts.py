@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 import numpy as np
-from crowdblend.accounting.kernel.prices.privacy_profile import epsilon_exact
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kinds.biased_sampling_prices import price_biased_counts
+from crowdblend.accounting.kinds.survey_prices import price_biased_counts
+from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from crowdblend.mechanisms.kernel.contributions import ContributionKeys, chosen_counts, sorted_records
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kinds.microdata_prices import price_selected
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.kinds.answers import CountAnswer, Tally, answered
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, noisy_counts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
 from crowdblend.accounting.kernel.prices.arithmetic import add_up, decimal_up, exp_up, multiply_up
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 __all__ = ["for_group", "for_replacement", "post_processed", "randomly_chosen"]

@@ -10,7 +10,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kernel.prices.renyi import filter_cost, tail_for
+from crowdblend.accounting.kinds.composition.renyi_filter import filter_cost, tail_for
 from crowdblend.accounting.theory.planning.filter_terms import least_terms
 from crowdblend.mechanisms.kernel.amounts import amount_exact
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

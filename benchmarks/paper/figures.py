@@ -9,13 +9,9 @@ from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
-from crowdblend.accounting.kernel.prices.privacy_profile import (
-    delta_exact,
-    delta_paper,
-    epsilon_exact,
-    epsilon_paper,
-    least_epsilon_of_paper,
-)
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
+from crowdblend.accounting.kinds.paper_prices import delta_paper, epsilon_paper, least_epsilon_of_paper
+from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kinds.microdata_prices import price_selected
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

@@ -107,7 +107,7 @@ def add(
     ledger_url: str | None,
 ) -> None:
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
-    from ...accounting.kernel.prices.group_privacy import no_price_for_surveyed_group
+    from ...accounting.kernel.prices.mechanism_kind import no_price_for_surveyed_group
     from ...accounting.ledger.creation import ledger_exists
     from ...mechanisms.kernel.amounts import amount_exact, amount_left
     from ..python import ledger as ledger_api

@@ -280,7 +280,7 @@ def _survival(result: Plan, group_sizes: Path) -> float:
     """The share of the sampled records that would survive suppression."""
     if result.k is None:
         raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
-    from ...accounting.kernel.prices.privacy_profile import survival_share
+    from ...accounting.theory.survival import survival_share
     from ...mechanisms.kinds.microdata import StronglySafeRelease
 
     mechanism = StronglySafeRelease(k=result.k, sampling_rate=result.sampling_rate)

@@ -16,6 +16,7 @@ from typing import Literal
 from rich.table import Table
 
 from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, FilterAccounting
+from ...accounting.kernel.prices.registry import kind_of
 from ...accounting.ledger.charge_request import SeriesRegistration
 from ...accounting.ledger.creation import create_ledger, ledger_exists
 from ...accounting.ledger.ledger_writer import open_writer
@@ -26,7 +27,6 @@ from ...flows.unfinished import abandon_release
 from ...mechanisms.kernel.amounts import Number, amount_shown, counted, exact_number, share_shown
 from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism, Relation
-from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..terminal.tables import FactTable
 
 __all__ = ["LedgerView", "abandon", "add_dataset", "add_series", "ledger", "raise_budget", "record_look", "series"]
@@ -426,7 +426,7 @@ def _accounting(
     from ...accounting.theory.planning.filter_terms import EXPECTED
 
     expected = tuple(_expected(expect))
-    if not pays_sampled and any(isinstance(mechanism, StronglySafeRelease) for mechanism, _ in expected or EXPECTED):
+    if not pays_sampled and any(not kind_of(mechanism).pure for mechanism, _ in expected or EXPECTED):
         raise InputRefused(
             "a filter budget pays for no sampled releases where a person may have several records, or where prices "
             "hold by replacement; they are expected here" + ("." if expected else ", since nothing else is said."),

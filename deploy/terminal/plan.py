@@ -12,15 +12,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from ...accounting.descriptions.description_registry import description_of
 from ...accounting.kernel.prices.arithmetic import float_up
-from ...accounting.kernel.prices.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
+from ...accounting.kernel.prices.privacy_profile import exp_up, log_profile
 from ...accounting.kernel.prices.registry import mechanism_record
+from ...accounting.kinds.paper_prices import delta_paper, least_epsilon_of_paper
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.deletion import CalibratedDeletion
-from ...mechanisms.record_weights import deletion_variance
 from .printing import console as own_console
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ _NAMES = {"k": "k", "sampling_rate": "sampling rate", "epsilon": "ε", "delta": 
 def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
     """The plan of a deletion release as `schemas.outputs.DeletionPlan` says it stands in JSON."""
     record = mechanism_record(plan.mechanism)
-    margins = plan.mechanism if isinstance(plan.mechanism, CalibratedDeletion) else None
+    of_mechanism = description_of(plan.mechanism).deletion
+    deleted = None if of_mechanism is None else of_mechanism(plan.mechanism)
+    margins = 0 if deleted is None else deleted.margins
     return {
         "mechanism": record,
         "noise": record["noise"],
@@ -87,8 +89,8 @@ def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
         "expected_deletion": plan.expected_deletion,
         "largest_deletion": plan.largest_deletion,
         "stages": plan.mechanism.stages,
-        "margins": 0 if margins is None else margins.margins,
-        "margin_error": None if margins is None else math.sqrt(deletion_variance(margins.margin_noise)),
+        "margins": margins,
+        "margin_error": math.sqrt(deleted.margin_variance) if deleted is not None and margins else None,
         "releases": plan.price.releases,
         "epsilon": plan.price.epsilon,
         "delta": plan.price.delta,

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
-from ...accounting.kinds.deletion_prices import choice_cost
+from ...accounting.kinds.selected_deletion_prices import choice_cost
 from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused

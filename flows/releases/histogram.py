@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, assert_never
 import numpy as np
 from pydantic import Field
 
-from ...accounting.kernel.prices.group_privacy import no_price_for_surveyed_group
+from ...accounting.kernel.prices.mechanism_kind import no_price_for_surveyed_group
 from ...mechanisms.inclusion import InclusionColumn, stated_rates
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kinds.biased_sampling import (

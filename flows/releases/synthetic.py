@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ...accounting.kinds.synthetic_table_prices import largest_rho
+from ...accounting.theory.planning.synthetic import largest_rho
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.synthetic_table import METHODS, SyntheticProtection, SyntheticTable, counted_cells

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from ..kernel.group_counts import GroupCounts, sum_counts
 from ..kernel.recoding import coarsened
-from ..kinds.deletion import DeletionNoise, DeletionRelease, deletion_weights, residual_counts
-from ..kinds.microdata import Microdata
+from ..kinds.deletion import DeletionNoise, deletion_weights, residual_counts
 from .counting import CountedRecords, aligned_counts
 
 __all__ = [
@@ -27,6 +26,7 @@ __all__ = [
     "InferredColumn",
     "KnownPerson",
     "ReidentificationRisk",
+    "ToldLosses",
     "attacks_of",
     "average_class_size",
     "deletion_losses",
@@ -198,6 +198,8 @@ CERTAINTIES = (0.6, 0.75, 0.9, 0.99)
 
 Counts = NDArray[np.int64]
 Amounts = NDArray[np.float64]
+ToldLosses = Callable[[Counts, Counts], Amounts]
+"""(published counts, true counts) of groups → what each tells of one record to whoever knows all others."""
 
 
 def sampling_losses(published: Counts, records: Counts, *, rate: float, k: int) -> Amounts:
@@ -320,7 +322,7 @@ def attacks_of(
     before: CountedRecords,
     released: Sequence[CountedRecords],
     *,
-    mechanism: Microdata | DeletionRelease,
+    told: ToldLosses,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Attacks:
     """Try the attacks on a release.
@@ -328,7 +330,7 @@ def attacks_of(
     Args:
         before: all records at level 0 of the released columns, each another person's.
         released: the published groups and counts of each stage, at its levels; one of a sampled release.
-        mechanism: of the release.
+        told: what an attacker learns of one record (`sampling_losses`, `deletion_losses`).
         on_progress: called with how many attacks are done, and of how many.
 
     Raises:
@@ -344,7 +346,7 @@ def attacks_of(
     for one in released:
         _keys, records, published = aligned_counts(before.recoded(one.map), one)
         alone += int(((records == 1) & (published > 0)).sum())
-    known = known_person(before, released, mechanism=mechanism)
+    known = known_person(before, released, told=told)
     tell(1)
     last = released[-1].map
     parts = [one.recoded(last).groups for one in released]
@@ -356,9 +358,7 @@ def attacks_of(
     return Attacks(known=known, inferred=tuple(inferred), groups_of_one=alone)
 
 
-def known_person(
-    before: CountedRecords, released: Sequence[CountedRecords], *, mechanism: Microdata | DeletionRelease
-) -> KnownPerson:
+def known_person(before: CountedRecords, released: Sequence[CountedRecords], *, told: ToldLosses) -> KnownPerson:
     """How sure one gets of each record, as `attacks_of`."""
     left = before.recoded(released[0].map)
     sizes, losses = left.class_sizes, np.zeros(left.class_sizes.size)
@@ -367,11 +367,7 @@ def known_person(
         keys, records, published = aligned_counts(left, one)
         if keys.shape[1] != left.class_sizes.size or np.any(published > records):
             raise ValueError("the release has groups that these records don't have")
-        if isinstance(mechanism, DeletionRelease):
-            told = deletion_losses(published, records, noise=mechanism.noise, k=mechanism.k)
-        else:
-            told = sampling_losses(published, records, rate=float(mechanism.sampling_rate), k=mechanism.k)
-        losses += told[at]
+        losses += told(published, records)[at]
         if stage + 1 < len(released):
             coarser = released[stage + 1].map
             above, parents = coarsened(keys, finer=one.map, coarser=coarser, tables=one.map.tables_to(coarser))

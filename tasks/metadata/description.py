@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from ...accounting.certificate.verify import certified_mechanism
 from ...accounting.certificate.write import sha256_of_file
+from ...accounting.descriptions.description_registry import description_of
+from ...accounting.descriptions.kind_description import DeletedRecords
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.hierarchies.codebook import ColumnCodebook, codebook
-from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, expected_deletion, largest_deletion
 from ..request import MetadataTexts
 from ..stages.table import PublishedTable
 
@@ -263,19 +264,20 @@ def _figure(name: str, *, stem: str, certificate: Mapping[str, Any]) -> str:
     return _COUNTS.get(form, "The published count.") if name == "count" else _FIGURES.get(name, _OTHER)
 
 
-def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> DeletionRelease | None:
-    """The mechanism whose weights a column has; None where the column has none."""
+def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> DeletedRecords | None:
+    """What was deleted, by which the weights of a column are made; None where the column has none."""
     if name != "weight" or stem != "data":
         return None
     mechanism = certified_mechanism(certificate)
-    return mechanism if isinstance(mechanism, DeletionRelease) else None
+    of_mechanism = description_of(mechanism).deletion
+    return None if of_mechanism is None else of_mechanism(mechanism)
 
 
-def _weight(mechanism: DeletionRelease) -> str:
+def _weight(deleted: DeletedRecords) -> str:
     """What weights add up to; only where no part is left to luck is it the number of people on average."""
-    expected, certain = float(expected_deletion(mechanism.noise)), largest_deletion(mechanism.noise) + mechanism.k
-    first, left = ("1 before the last stage, and there ", "left for it ") if mechanism.stages > 1 else ("", "")
-    raked = " Then all weights were raked to the margins." if isinstance(mechanism, CalibratedDeletion) else ""
+    expected, certain = float(deleted.expected), deleted.largest + deleted.k
+    first, left = ("1 before the last stage, and there ", "left for it ") if deleted.stages > 1 else ("", "")
+    raked = " Then all weights were raked to the margins." if deleted.margins else ""
     return (
         f"For sums of rows: {first}(J + {expected:.4g})/J where J records of the row's combination are published; "
         f"{expected:.4g} are left out on average. Over the random deletion the weights of a combination with at least "

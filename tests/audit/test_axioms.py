@@ -6,7 +6,7 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 from audit.theory.axioms import for_group, for_replacement, post_processed, randomly_chosen

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kernel.prices.renyi import filter_cost, fits, tail_for
+from crowdblend.accounting.kinds.composition.renyi_filter import filter_cost, fits, tail_for
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar
 from crowdblend.mechanisms.kernel.amounts import times_in

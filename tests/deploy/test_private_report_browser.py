@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,9 @@ import pytest
 from crowdblend.deploy.documents.utility_report.write import MARK, PrivateReport, report_page
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
-from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
+from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.mechanisms.measures.counting import CountedRecords
-from crowdblend.mechanisms.measures.risk import attacks_of
+from crowdblend.mechanisms.measures.risk import attacks_of, sampling_losses
 from crowdblend.mechanisms.measures.utility import utility_of
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
@@ -85,7 +86,7 @@ def page_file(tmp_path_factory) -> Path:
         by="steward",
         look=12,
         measures=utility_of(before, released, k=20, sampling_rate=Decimal("0.3")),
-        attacks=attacks_of(before, [released], mechanism=StronglySafeRelease(k=20, sampling_rate=Decimal("0.3"))),
+        attacks=attacks_of(before, [released], told=partial(sampling_losses, rate=0.3, k=20)),
     )
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(report_page(report), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.kernel.prices.registry import published_text
+from crowdblend.accounting.descriptions.description_registry import published_text
 from crowdblend.deploy.cli import main
 from crowdblend.deploy.run import result_text
 

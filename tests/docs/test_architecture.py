@@ -45,4 +45,4 @@ def test_code_that_is_named_by_the_end_of_its_place_is_there() -> None:
         named = [name for name in re.findall(r"`([\w/]+\.py)`", page) if not name.startswith("tests/")]
         assert len(named) > 15
         assert missing([name for name in named if "NAME" not in name]) == []
-    assert missing(["composition/releases.py", "composition/renyi.py"]) == ["composition/releases.py"]
+    assert missing(["composition/releases.py", "composition/renyi_filter.py"]) == ["composition/releases.py"]

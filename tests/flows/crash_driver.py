@@ -38,9 +38,7 @@ from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.ledger.transactions import last_place
 from crowdblend.accounting.kernel.ledger.writer import ReleaseWriter
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
-from crowdblend.accounting.kinds import deletion_prices as deletion_price
-from crowdblend.accounting.kinds import histogram_prices as histogram_price
-from crowdblend.accounting.kinds import microdata_prices as microdata
+from crowdblend.accounting.kinds import deletion_prices, microdata_prices, noisy_histogram_prices
 from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import LedgerReader
@@ -63,7 +61,7 @@ from support.steps import Steps
 
 IMPORTED_BEFORE_THE_FORK = (
     *(anyio, dask.dataframe, graphviz, opendp.prelude, prefect.flow_engine, psycopg, scipy.special, sqlalchemy),
-    *(deletion_price, histogram_price, microdata, planner, verify),
+    *(deletion_prices, noisy_histogram_prices, microdata_prices, planner, verify),
 )
 
 

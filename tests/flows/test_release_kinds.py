@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.kernel.prices import registry as mechanism_kinds
+from crowdblend.accounting.descriptions.description_registry import DESCRIPTIONS
+from crowdblend.accounting.kernel.prices import registry
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.flows.releases import kind as release_kinds
@@ -132,7 +133,7 @@ def kind_of_mechanism_type(mechanism: type) -> ReleaseKind:
 def test_every_mechanism_that_is_priced_is_charged_by_a_kind() -> None:
     """All but a series of several mechanisms, which its registration charges."""
     charged = {one.kind for name in KINDS for one in release_kind(name).mechanisms}
-    assert charged | {"mixed_series"} == set(mechanism_kinds.KINDS)
+    assert charged | {"mixed_series"} == set(registry.KINDS)
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(ReleaseKind)])
@@ -276,12 +277,13 @@ def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk
 
 @pytest.mark.slow
 def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch, two_attempts) -> None:
-    """The toy's two modules lie beside the others as far as Python knows; nothing else is touched."""
-    for name in ("crowdblend.accounting.kinds", release_kinds.__package__):
+    """The toy's three modules lie beside the others as far as Python knows; nothing else is touched."""
+    for name in ("crowdblend.accounting.kinds", "crowdblend.accounting.descriptions", release_kinds.__package__):
         folder = importlib.import_module(name)
         monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(TOY)])
-    line = mechanism_kinds.KindLine("coin_flip_count", ("coin-flip-count/1",))
-    monkeypatch.setitem(mechanism_kinds.KINDS, "coin_flip_count", line)
+    line = registry.KindLine("coin_flip_count", ("coin-flip-count/1",))
+    monkeypatch.setitem(registry.KINDS, "coin_flip_count", line)
+    monkeypatch.setitem(DESCRIPTIONS, "coin_flip_count", "coin_flip_description")
     monkeypatch.setitem(PROTECTIONS, "coin_flip_count", f"{release_kinds.__package__}.coin_flip_release:CoinFlips")
     monkeypatch.setitem(KINDS, "coin-flips", f"{release_kinds.__package__}.coin_flip_release")
     monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)

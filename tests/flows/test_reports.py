@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.kinds.local_report_prices import local_epsilon, price_outcome_counts
+from crowdblend.accounting.kinds.local_report_prices import local_epsilon
+from crowdblend.accounting.kinds.outcome_counts_prices import price_outcome_counts
 from crowdblend.mechanisms.kinds.krandomization import flipped
 from crowdblend.mechanisms.kinds.sketch import encode
 from crowdblend.mechanisms.local_reports.design import design_of_table

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.kinds.synthetic_table_prices import largest_rho
+from crowdblend.accounting.theory.planning.synthetic import largest_rho
 from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy

@@ -15,7 +15,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kinds.microdata_prices import price_selected
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

@@ -26,7 +26,7 @@ from typing import Any
 LOADED = (
     "crowdblend.accounting.dashboard.server.app",
     "crowdblend.accounting.certificate.verify",
-    "crowdblend.accounting.kinds.histogram_prices",
+    "crowdblend.accounting.kinds.noisy_histogram_prices",
     "crowdblend.accounting.kinds.deletion_prices",
     "crowdblend.accounting.theory.planning.planner",
     "crowdblend.deploy.run",

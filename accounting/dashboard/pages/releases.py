@@ -11,10 +11,8 @@ from fastapi import Response
 
 from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kinds.deletion import DeletionRelease, expected_deletion, largest_deletion
-from ....mechanisms.kinds.mixed_series import MixedSeries
-from ....mechanisms.record_weights import deletion_variance
 from ...certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
+from ...descriptions.description_registry import description_of
 from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
 from ...kernel.ledger.entry_values import amount_text
 from ...kernel.ledger.ledger_state import Release
@@ -188,21 +186,22 @@ def _part(charge: ReleaseCharged, context: DatasetContext) -> str | None:
     """The part of its series that paid for a release, with what it is; None where the series has no parts."""
     if charge.series is None or context.registered is None:
         return None
-    mixed = mechanism_of_record(dict(context.registered))
-    if not isinstance(mixed, MixedSeries):
+    series = mechanism_of_record(dict(context.registered))
+    if (of_number := description_of(series).part) is None:
         return None
-    part = mixed.part_of(charge.series.number)
-    return f"part {part} ({mixed.each[part - 1]})"
+    part = of_number(series, charge.series.number)
+    return f"part {part.number} ({part.text})"
 
 
 def _deleted(charge: ReleaseCharged) -> Deleted | None:
     mechanism = charge.decoded_mechanism
-    if not isinstance(mechanism, DeletionRelease):
+    if (of_mechanism := description_of(mechanism).deletion) is None:
         return None
+    deleted = of_mechanism(mechanism)
     return Deleted(
-        expected=f"{float(expected_deletion(mechanism.noise)):.4g}",
-        deviation=f"{math.sqrt(deletion_variance(mechanism.noise)):.4g}",
-        largest=largest_deletion(mechanism.noise),
+        expected=f"{float(deleted.expected):.4g}",
+        deviation=f"{math.sqrt(deleted.variance):.4g}",
+        largest=deleted.largest,
     )
 
 

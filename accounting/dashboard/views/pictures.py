@@ -13,11 +13,11 @@ from markupsafe import Markup
 from ....mechanisms.kernel.amounts import amount_shown, share_shown
 from ....mechanisms.kernel.errors import InputRefused
 from ... import charts
+from ...descriptions.description_registry import description_of_record
 from ...kernel.ledger.entry_codec import GENESIS
 from ...kernel.ledger.entry_types import DatasetAdded, Fields
 from ...kernel.ledger.entry_values import Account
 from ...kernel.ledger.ledger_state import Dataset, LedgerState, amounts_of
-from ...kernel.prices.registry import kind_of_record
 from ..work import Answer, JobQueue
 from .rows import Amount, Row, amount
 from .state import Followed, PageRequest
@@ -52,7 +52,7 @@ class Curve(Row):
 def curve_of(mechanism: Mapping[str, str | int], *, rows_per_person: int, delta: str, queue: JobQueue) -> Curve:
     """Return the curve of a mechanism's record, down to a δ that the picture must show; the queue computes it."""
     try:
-        curves = kind_of_record(mechanism.get("kind")).curves
+        curves = description_of_record(mechanism.get("kind")).curves
     except InputRefused:
         curves = None
     theorem, k = "" if curves is None else curves.theorem, mechanism.get("k")

@@ -10,8 +10,9 @@ from decimal import Decimal
 from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 from ....mechanisms.kernel.amounts import amount_exact, amount_shown, counted
+from ....mechanisms.kernel.errors import InputRefused
+from ...descriptions.description_registry import description_of_record
 from ...kernel.ledger.entry_types import (
-    MIXED,
     BudgetRaised,
     DataAccess,
     DatasetAdded,
@@ -183,16 +184,6 @@ def _more(entry: Entry) -> str:
             return ""
 
 
-EPSILON_SAFE = "k = {k}, rate {sampling_rate}, map chosen at ε {selection_epsilon} on {of}"
-DELETION = "deletion in {in_stages}, k = {k}, {coins}"
-CHOSEN = f"{DELETION}, levels chosen at ε {{selection_epsilon}} on all records"
-LABELS: Mapping[object, str] = {
-    "strongly-safe-release/1": "k = {k}, rate {sampling_rate}",
-    **dict.fromkeys(("epsilon-safe-release/1", "epsilon-safe-release/2"), EPSILON_SAFE),
-    "deletion-release/1": DELETION,
-    **dict.fromkeys(("selected-deletion-release/1", "selected-deletion-release/2"), CHOSEN),
-    MIXED: "{parts}",
-}
 NOISES: Mapping[object, str] = {
     "optimal": "optimal noise for ε {epsilon} and δ {delta} a stage",
     "geometric": "geometric noise of ε {epsilon}, m = {width}",
@@ -201,7 +192,10 @@ NOISES: Mapping[object, str] = {
 
 def mechanism_label(record: Mapping[str, str | int]) -> str:
     """Return a mechanism's record as a line."""
-    label = LABELS.get(record.get("kind"))
+    try:
+        label = description_of_record(record.get("kind")).label
+    except InputRefused:  # of a later version
+        label = None
     if label is None:
         named = ", ".join(f"{name} {value}" for name, value in record.items() if name != "kind")
         return f"{record.get('kind')}: {named}"

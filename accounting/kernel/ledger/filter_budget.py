@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from typing import Any
 
 from ....mechanisms.kernel.errors import InputRefused
-from ..prices.registry import mechanism_of_record
-from ..prices.renyi import RULE, FilterTerms, filter_cost, tail_for, tails_of
+from ..prices.registry import filter_rules, mechanism_of_record
 from .entry_types import (
     Fields,
     FilterAccounting,
@@ -56,17 +56,17 @@ class FilterBudget:
         return cls(epsilon=added.epsilon, delta=added.delta, relation=added.relation, accounting=added.accounting)
 
     @property
-    def terms(self) -> FilterTerms:
+    def terms(self) -> Any:  # noqa: ANN401 - `FilterTerms` of the rules, which are found by name
         """The terms as the theory takes them; InputRefused where nothing fits by them, ValueError out of range."""
         fixed = {name: getattr(self.accounting, name) for name in ("order", "tail_delta", "tail_each")}
-        return FilterTerms(epsilon=self.epsilon, delta=self.delta, **fixed)
+        return filter_rules().FilterTerms(epsilon=self.epsilon, delta=self.delta, **fixed)
 
 
 def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
     """What is wrong with a filter budget's accounting as recorded, in sentences; nothing where it follows from it."""
     accounting = budget.accounting
-    if accounting.rule != RULE:
-        return (f"its accounting is recorded as '{accounting.rule}', and '{RULE}' is the one that is known",)
+    if accounting.rule != (known := filter_rules().RULE):
+        return (f"its accounting is recorded as '{accounting.rule}', and '{known}' is the one that is known",)
     try:
         allowance = budget.terms.allowance
     except (ArithmeticError, InputRefused, ValueError) as error:
@@ -93,10 +93,10 @@ def filter_charge(
         InputRefused: the mechanism, by its name, has no divergence of the budget's order and relation.
         ValueError: the budget's terms are out of range.
     """
-    found, terms = mechanism_of_record(dict(mechanism)), budget.terms
+    rules, found, terms = filter_rules(), mechanism_of_record(dict(mechanism)), budget.terms
     if tail is None:
-        tail = tail_for(terms, found, releases=releases, rows_per_person=rows_per_person)
-    cost = filter_cost(found, order=terms.order, tail=tail, releases=releases, rows_per_person=rows_per_person)
+        tail = rules.tail_for(terms, found, releases=releases, rows_per_person=rows_per_person)
+    cost = rules.filter_cost(found, order=terms.order, tail=tail, releases=releases, rows_per_person=rows_per_person)
     if cost.relation != budget.relation:
         raise InputRefused(
             f"its divergence holds for the neighbouring relation {cost.relation}, the budget's is {budget.relation}."
@@ -114,7 +114,7 @@ def charge_faults(
     """
     try:
         found = mechanism_of_record(dict(mechanism))
-        tails = tails_of(budget.terms, found, releases=releases, rows_per_person=rows_per_person)
+        tails = filter_rules().tails_of(budget.terms, found, releases=releases, rows_per_person=rows_per_person)
         allowed = not all(differ(taken.tail, tail) for tail in tails)
         tail = taken.tail if allowed else None
         due = filter_charge(mechanism, budget=budget, releases=releases, rows_per_person=rows_per_person, tail=tail)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 __all__ = [
@@ -17,18 +16,14 @@ __all__ = [
     "ULP",
     "add_down",
     "add_up",
-    "convolution_slack",
-    "convolve_direct",
     "decimal_down",
     "decimal_up",
     "divide_down",
     "divide_up",
     "exact_log_down",
     "exp_up",
-    "first_whole",
     "float_down",
     "float_up",
-    "last_real",
     "least_epsilon",
     "log_binomial_pmf",
     "log_down",
@@ -36,7 +31,6 @@ __all__ = [
     "multiply_down",
     "multiply_up",
     "sum_margin",
-    "tail_up",
 ]
 
 PRICE_DIGITS = 12
@@ -138,86 +132,6 @@ def multiply_down(first: Decimal, second: Decimal) -> Decimal:
     return _DOWN.multiply(first, second)
 
 
-def first_whole(cost: Callable[[int], float], target: float, *, largest: int, guess: int = 1) -> int | None:
-    """The first whole number from 1 at which a falling cost is at most a target; None where none is up to `largest`.
-
-    From the guess the search steps outward until it has both a failing and a fitting number; between them the next
-    number follows the power law through both costs (halving where a cost is 0 or infinite, and after every step
-    that left most of the range).
-    """
-    step = max(1, guess // 256)
-    low, low_cost = 0, math.inf
-    high, high_cost = guess, cost(guess)
-    while not high_cost <= target:
-        if high >= largest:
-            return None
-        low, low_cost = high, high_cost
-        high, step = min(high + step, largest), 4 * step
-        high_cost = cost(high)
-    while low == 0 and high > 1:
-        below = max(high - step, 1)
-        step *= 4
-        below_cost = cost(below)
-        if below_cost <= target:
-            high, high_cost = below, below_cost
-        else:
-            low, low_cost = below, below_cost
-    halve = False
-    while high - low > 1:
-        width = high - low
-        middle = (low + high) // 2
-        share = None if halve else _power_share(low_cost, high_cost, target)
-        if share is not None:
-            middle = min(max(round(low * (high / low) ** share), low + 1), high - 1)
-        value = cost(middle)
-        if value <= target:
-            high, high_cost = middle, value
-        else:
-            low, low_cost = middle, value
-        halve = 2 * (high - low) > width
-    return high
-
-
-def last_real(cost: Callable[[float], float], target: float, *, low: float, high: float, precision: float) -> float:
-    """About the last number at which a rising cost is at most a target, given that it is at `low` and not at `high`.
-
-    Args:
-        cost: rising with its argument, of at least 0, perhaps infinite.
-        target: the cost allowed.
-        low: positive, fits.
-        high: above `low`, does not fit.
-        precision: relative width at which the search stops.
-
-    Returns:
-        A number that fits; a number above it by at most `precision` does not.
-    """
-    low_cost, high_cost = cost(low), cost(high)
-    halve = False
-    while high / low > 1.0 + precision:
-        width = math.log(high / low)
-        middle = math.sqrt(low) * math.sqrt(high)
-        share = None if halve else _power_share(high_cost, low_cost, target)
-        if share is not None:
-            margin = 0.25 * precision / width
-            middle = low * math.exp(width * min(max(1.0 - share, margin), 1.0 - margin))
-        if not low < middle < high:
-            break
-        value = cost(middle)
-        if value <= target:
-            low, low_cost = middle, value
-        else:
-            high, high_cost = middle, value
-        halve = 2.0 * math.log(high / low) > width
-    return low
-
-
-def _power_share(failing: float, fitting: float, target: float) -> float | None:
-    """Where a power law reaches the target, as a share of the way from failing to fitting; None where there is none."""
-    if not (math.isfinite(failing) and 0.0 < fitting < failing and fitting <= target):
-        return None
-    return math.log(failing / target) / math.log(failing / fitting)
-
-
 _BISECTIONS = 60
 
 
@@ -253,8 +167,6 @@ def sum_margin(terms: int) -> float:
 
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-
-# ln n! − (n + 1/2) ln n + n − ln(2π)/2 for n = 0 … 16; the entry for 0 is never used.
 _STIRLING_ERRORS = np.array(
     [
         0.0,
@@ -337,67 +249,3 @@ def log_binomial_pmf(
         np.where(inner, inside, edge),
         np.where(inner, inside_error, ULP * (8.0 * np.abs(edge) + 4.0)),
     )
-
-
-def tail_up(least: int, trials: int, p: float) -> float:
-    """An upper bound on Pr[Bin(trials, p) ≥ least]: the first probability times a geometric series; 1 near the mean.
-
-    Successive probabilities fall by the ratio (trials − j)p/((j+1)(1−p)), which itself falls with j, so a series with
-    the first ratio is above the tail (docs/proofs/floating-point.md, 5).
-
-    Args:
-        least: successes, a whole number of any size.
-        trials: 0 ≤ trials < 2**52.
-        p: probability of success, 0 < p < 1.
-    """
-    if least <= 0:
-        return 1.0
-    if least > trials:
-        return 0.0
-    ratio = (trials - least) * p / ((least + 1.0) * (1.0 - p)) * (1.0 + 16.0 * ULP)
-    if ratio >= 0.99:
-        return 1.0
-    logs, errors = log_binomial_pmf(np.array([float(least)]), np.array([float(trials)]), p)
-    first = math.exp(min(float(logs[0] + errors[0]), 0.0)) * (1.0 + 16.0 * ULP) + 5e-324
-    return min(1.0, first / (1.0 - ratio) * (1.0 + 16.0 * ULP))
-
-
-_BLOCK = 128
-_SMALL = 2048
-
-
-def convolution_slack(first: int, second: int) -> float:
-    """The relative error of every entry of a direct convolution of arrays of these lengths.
-
-    A sum of m products of non-negative doubles, in any order, errs by at most m + 1 rounding errors.
-    """
-    return (min(first, second) + 2.0) * ULP
-
-
-def convolve_direct(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The full convolution, without Fourier transforms, whose error would be relative to the largest entry only.
-
-    The shorter array is cut into blocks; a matrix product convolves every block with the longer array at once.
-
-    Args:
-        first: non-negative, shape (m,).
-        second: non-negative, shape (n,).
-
-    Returns:
-        Shape (m + n − 1,), relative error of every entry at most `convolution_slack(m, n)`, but for products below
-        the smallest normal double.
-    """
-    short, long = sorted((first, second), key=len)
-    if short.size * long.size <= _SMALL * _SMALL:
-        return np.convolve(short, long)
-    blocks = -(-short.size // _BLOCK)
-    padded = np.zeros(blocks * _BLOCK)
-    padded[: short.size] = short
-    edge = np.zeros(_BLOCK - 1)
-    windows = sliding_window_view(np.concatenate([edge, long, edge]), _BLOCK)
-    rows = padded.reshape(blocks, _BLOCK)[:, ::-1] @ np.ascontiguousarray(windows).T
-    result = np.zeros(blocks * _BLOCK + long.size - 1)
-    for block in range(blocks):
-        start = block * _BLOCK
-        result[start : start + rows.shape[1]] += rows[block]
-    return result[: short.size + long.size - 1]

@@ -1,4 +1,4 @@
-"""What every kind of mechanism must say of itself, its records' form and its price included: without defaults.
+"""What decides a kind of mechanism's guarantee: its records' form, its price, and what it takes; without defaults.
 
 A mechanism is written down as a versioned name, whole numbers, and exact texts, read back as they were."""
 
@@ -11,38 +11,20 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT, Mechanism, Relation
-from ....mechanisms.kinds.microdata import StronglySafeRelease
-from .amplification import Guarantee
-from .loss_distribution import FilterPart, Part
 
 __all__ = [
-    "CELLS",
-    "CHOSEN",
     "RELATION",
-    "SAMPLED",
-    "SUPPRESSED",
-    "WHOLE",
-    "Curves",
     "MechanismKind",
     "Price",
-    "PrivacyCurve",
-    "Published",
     "RecordForm",
     "Selection",
-    "Statements",
-    "Tunable",
     "check_records",
     "check_request",
-    "filter_parts_of_one",
-    "no_filter_parts",
-    "no_place",
-    "not_composed",
-    "pure_filter_parts",
+    "covered_alone",
+    "covered_by_fewer",
+    "no_price_for_surveyed_group",
 ]
 
 _AMOUNT_TEXT = re.compile(r"-?[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?")
@@ -183,78 +165,7 @@ def _written(mechanism: object, forms: Mapping[str, _Form]) -> dict[str, str | i
     return {name: form.written(getattr(mechanism, name)) for name, form in forms.items()}
 
 
-SAMPLED = "The records were sampled with fresh independent coins for this release alone."
-WHOLE = "Every record was read; no sample was drawn."
-SUPPRESSED = (
-    "Counts of fewer than k sampled records are published as 0, those of k and more as they are; every cell that was "
-    "declared before the records were read is there."
-)
-CHOSEN = "a choice of levels, k or rate"
-"""Sentences, and a noun, that several kinds have."""
-
 M = TypeVar("M", bound=Mechanism)
-
-
-class Published(NamedTuple):
-    """Nouns for what a kind of release publishes; records are named only where rows stand for them."""
-
-    group: str
-    groups: str
-    record: str
-
-
-CELLS = Published("count", "counts", "")
-"""What histograms publish without noise."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Statements(Generic[M]):
-    """What is said of a mechanism in certificates and on pages, in sentences.
-
-    Args:
-        done: what was done with the records.
-        proved: (mechanism, rule of its price) → what else is proved of it for one record of a person; "" for nothing.
-        chosen: what the guarantee doesn't cover if it was chosen by looking at the records, as a noun.
-        series: what each release of a series does; None where several releases have no price together.
-        published: nouns for what is published.
-    """
-
-    done: Callable[[M], str]
-    proved: Callable[[M, str], str]
-    chosen: str
-    series: str | None
-    published: Published
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PrivacyCurve:
-    """The ε–δ curve of one release for one record, by its exact profile and by the paper: upper bounds both.
-
-    Args:
-        log_delta: ε ≥ 0 of shape (n,) → ln δ(ε) of that shape.
-        delta_paper: ε → δ by the paper; None where it proves nothing.
-        farthest: an ε beyond which nothing is drawn.
-    """
-
-    log_delta: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-    delta_paper: Callable[[float], float | None]
-    farthest: float
-
-
-class Tunable(NamedTuple):
-    """A release whose rate and k can be searched (`inversion.changes_that_fit`), and how its map is chosen.
-
-    Attributes:
-        release: the release itself.
-        selection_epsilon: ε₁ of the choice of its map; None where the map is fixed.
-        selection_rate: rate of the choice's own fresh sample; None where it is made on the whole data.
-        selection_draws: how many draws of the exponential mechanism share ε₁ evenly; None for any private choice.
-    """
-
-    release: StronglySafeRelease
-    selection_epsilon: Decimal | None
-    selection_rate: Decimal | None
-    selection_draws: int | None
 
 
 class Selection(NamedTuple):
@@ -276,36 +187,20 @@ class Selection(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Curves(Generic[M]):
-    """The curves of a kind.
-
-    Args:
-        theorem: of Li, Qardaji, Su, arXiv:1101.2604v2, that gives the paper's δ.
-        of: a mechanism's curve.
-    """
-
-    theorem: str
-    of: Callable[[M], PrivacyCurve]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MechanismKind(Generic[M]):
-    """One kind of mechanism: how it is written down, what it costs, and what is said of it.
+    """One kind of mechanism: how it is written down, and what it costs.
 
     INVARIANT: no field has a default, so that a kind that lacks one fails the type check, and can't be loaded.
 
     Args:
         records: name on disk, with its version → the form of that record.
         pure: whether its price has no δ, and is asked for with δ = 0.
+        series: whether several releases of it have a price together.
         price: (mechanism, δ over all releases, releases) → what is charged where a person has one record; there is one
-            release where nothing is said of a series.
+            release where there are no series.
         group_price: (mechanism, δ, releases, M) → what is charged where a person has up to M records, M > 1.
-        paper_price: (mechanism, δ, releases) → the price by the paper alone; None where it has none.
-        losses: what one run is in a composition, or a refusal.
         filter_parts: (mechanism, M) → the steps of one release in a filter budget, or a refusal that says why it has no
             place in one.
-        curves: its ε–δ curves; None where its price is one point.
-        tunable: the release in it whose rate and k are searched for what fits a budget; None where none is.
         selection: how a mechanism's map is chosen; None where it is fixed.
         sampling_rate: the rate of the fresh sample that it draws and spends; None where it reads all records.
         samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample;
@@ -315,98 +210,52 @@ class MechanismKind(Generic[M]):
         exclusive: whether its price holds only while nothing else is ever published of its records.
         earlier: rule by which earlier versions charged more → (mechanism, δ, releases, M) → the price by it, so that
             what was charged is still found to be right.
-        theorems: rule of a price → where it is proved.
-        statements: what certificates and pages say of it.
+        not_covered: (registered, mechanism, number) → why the price of a series with free columns doesn't cover its
+            release of that number by another mechanism, in words; None where it does.
     """
 
     records: Mapping[str, RecordForm]
     pure: bool
+    series: bool
     price: Callable[[M, Decimal, int], Price]
     group_price: Callable[[M, Decimal, int, int], Price]
-    paper_price: Callable[[M, Decimal, int], Price | None] | None
-    losses: Callable[[M], tuple[Part, ...]]
-    filter_parts: Callable[[M, int], tuple[FilterPart, ...]]
-    curves: Curves[M] | None
-    tunable: Callable[[M], Tunable] | None
+    filter_parts: Callable[[M, int], tuple[Any, ...]]
     selection: Callable[[M], Selection] | None
     sampling_rate: Callable[[M], Decimal | None]
     samples: Callable[[M], int]
     survey_rate: Callable[[M], Decimal] | None
     exclusive: bool
     earlier: Mapping[str, Callable[[M, Decimal, int, int], Price]]
-    theorems: Mapping[str, str]
-    statements: Statements[M]
+    not_covered: Callable[[M, Mechanism, int], str | None]
 
 
-def not_composed(_mechanism: Mechanism) -> tuple[Part, ...]:
-    """The `losses` of a kind for which none are composed.
+def covered_alone(registered: Mechanism, mechanism: Mechanism, _number: int) -> str | None:
+    """The `not_covered` of a kind whose registered mechanism covers itself and nothing else."""
+    return None if mechanism == registered else "another kind of mechanism"
 
-    Raises:
-        InputRefused: always.
+
+def covered_by_fewer(registered: Mechanism, mechanism: Mechanism, _number: int) -> str | None:
+    """The `not_covered` of a kind that drops groups of fewer than k.
+
+    It covers the registered mechanism with a higher k (post-processing), with a lower sampling rate (the same on
+    records that coins have thinned beforehand), or both. That a privacy profile is smaller is not enough: the price is
+    that of a game in which an adversary picks sizes of groups, and a smaller profile need not be below that of any one
+    size (docs/proofs/composition.md, "What may change within a series").
     """
-    raise InputRefused("this mechanism's losses are not composed.")
-
-
-def filter_parts_of_one(losses: Callable[[M], tuple[FilterPart, ...]]) -> Callable[[M, int], tuple[FilterPart, ...]]:
-    """The `filter_parts` of a kind that is in a filter budget what it is in a composition, for one record of a person.
-
-    Args:
-        losses: those of the kind.
-
-    Returns:
-        (mechanism, M) → the steps; it refuses M > 1.
-    """
-
-    def parts(mechanism: M, records: int) -> tuple[FilterPart, ...]:
-        if records > 1:
-            raise no_place(f"its divergence is proved for one record of a person, not for up to {records}")
-        try:
-            return losses(mechanism)
-        except InputRefused as fault:
-            raise no_place(fault.what.removesuffix(".")) from fault
-
-    return parts
-
-
-def no_place(reason: str) -> InputRefused:
-    """The refusal of what can't be charged to a filter budget.
-
-    Args:
-        reason: why, as a sentence without its first capital and its end.
-    """
-    return InputRefused(
-        f"this mechanism has no place in a filter budget: {reason}.",
-        remedy="Charge it to a budget that adds prices up.",
-    )
-
-
-def no_filter_parts(reason: str) -> Callable[[Mechanism, int], tuple[FilterPart, ...]]:
-    """The `filter_parts` of a kind that has no place in a filter budget.
-
-    Args:
-        reason: why, as a sentence without its first capital and its end.
-    """
-
-    def refused(_mechanism: Mechanism, _records: int) -> tuple[FilterPart, ...]:
-        raise no_place(reason)
-
-    return refused
-
-
-def pure_filter_parts(
-    price_of_group: Callable[[M, Decimal, int, int], Price],
-) -> Callable[[M, int], tuple[FilterPart, ...]]:
-    """The `filter_parts` of a kind whose price has no δ: a bare guarantee by its ε.
-
-    Args:
-        price_of_group: its price for M ≥ 1 records.
-    """
-
-    def parts(mechanism: M, records: int) -> tuple[FilterPart, ...]:
-        price = price_of_group(mechanism, Decimal(0), 1, records)
-        return (Guarantee(epsilon=price.epsilon, delta=Decimal(0)),)
-
-    return parts
+    covered: tuple[type | None, ...] = (type(mechanism),)
+    if hasattr(mechanism, "selection_draws"):  # an exponential draw is one that any private choice pays for
+        covered += (type(mechanism).__base__,)
+    if type(registered) not in covered:
+        return covered_alone(registered, mechanism, 1)
+    for one in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
+        mine, own = getattr(mechanism, one.name), getattr(registered, one.name)
+        if one.name == "k" and mine < own:
+            return f"k = {mine} is below the registered {own}"
+        if one.name == "sampling_rate" and mine > own:
+            return f"the sampling rate {mine} is above the registered {own}"
+        if one.name not in ("k", "sampling_rate") and mine != own:
+            return f"{one.name.replace('_', ' ')} differs from what was registered"
+    return None
 
 
 RELATION = "add/remove"
@@ -468,3 +317,24 @@ def check_records(records: int) -> None:
     """
     if not 1 <= records <= MOST_RECORDS:
         raise InputRefused(f"the records of a person must be 1 to {MOST_RECORDS}, not {records}.")
+
+
+def no_price_for_surveyed_group(records: int, *, where: str = "") -> InputRefused:
+    """The refusal of a survey's own sampling as the protection of people who may have several records.
+
+    PRIVACY: a survey draws a person, and one coin then decides about all records of that person. Group privacy is for
+    records with a coin each; with one coin for five records the count modulo 5 betrays a person with one
+    (docs/proofs/robust-sampling.md).
+
+    Args:
+        records: M, more than 1.
+        where: key or data set, for the message.
+    """
+    return InputRefused(
+        "no price is proved for a data set's own sampling where a person may have several records (here up to "
+        f"{records}): a survey that draws a person draws all of them with one coin, and the records' coins must be "
+        "independent.",
+        where=where,
+        remedy="Keep one record of each person, or release with a fresh sample of the release's own ([sampling].rate) "
+        "from a data set that was added without --survey-rate.",
+    )

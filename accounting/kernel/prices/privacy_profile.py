@@ -5,41 +5,27 @@ The exact one has both hockey-stick divergences of the sampled, suppressed count
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.kernel.amounts import amount_shown
-from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kinds.microdata import StronglySafeRelease
 from .arithmetic import ULP, log_binomial_pmf
 
 __all__ = [
     "LARGEST_GROUP",
     "check_parameters",
     "delta_exact",
-    "delta_paper",
-    "epsilon_exact",
     "epsilon_of_log_delta",
-    "epsilon_paper",
     "farthest_epsilon",
-    "least_epsilon_of_paper",
     "least_log_delta",
     "log_adding",
-    "log_adding_within",
     "log_profile",
     "log_removing",
-    "log_removing_within",
-    "record_survival",
-    "survival_share",
 ]
 
 LARGEST_GROUP = 2.0**50
-
-# What the roundings of a parameter, and of the logarithms' additions, can cost at most (docs/proofs/floating-point.md).
-_MARGIN = 16.0 * ULP
+MARGIN = 16.0 * ULP
 _BLOCK = 1_048_576
 _DECAY = 40.0
 
@@ -61,13 +47,13 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
         Shape (n,); each at least the true logarithm, above it by rounding only (about 1e-10 for k up to a thousand).
     """
     # INVARIANT: γ is rounded down; the supremum falls with it.
-    gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - _MARGIN)
-    n, theta = _groups_of_adding(k, gamma)
-    log_weight = _log_weighted_sum(
+    gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - MARGIN)
+    n, theta = groups_of_adding(k, gamma)
+    log_weight = log_weighted_sum(
         theta=theta, top=n - k, bottom=np.full_like(n, k + 1.0), odds=sampling_rate / (1.0 - sampling_rate)
     )
     log_first, error = log_binomial_pmf(np.full_like(n, float(k)), n, sampling_rate)
-    return np.asarray(log_first + error + log_weight - np.log(n * (1.0 - gamma)) + _MARGIN, dtype=np.float64)
+    return np.asarray(log_first + error + log_weight - np.log(n * (1.0 - gamma)) + MARGIN, dtype=np.float64)
 
 
 def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
@@ -82,97 +68,19 @@ def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
     with np.errstate(over="ignore"):
         growth = np.expm1(epsilons) * (1.0 - sampling_rate)
     # INVARIANT: η is rounded up (the supremum grows with η), also where its group would be beyond counting.
-    eta = sampling_rate - growth + _MARGIN * sampling_rate
+    eta = sampling_rate - growth + MARGIN * sampling_rate
     positive = eta > 0.0
     result = np.full(epsilons.shape, -np.inf)
-    n, theta = _groups_of_removing(k, np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP))
-    log_weight = _log_weighted_sum(
+    n, theta = groups_of_removing(k, np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP))
+    log_weight = log_weighted_sum(
         theta=theta, top=np.full_like(n, k - 1.0), bottom=n - k + 2.0, odds=(1.0 - sampling_rate) / sampling_rate
     )
     log_first, error = log_binomial_pmf(np.full_like(n, k - 1.0), n, sampling_rate)
-    result[positive] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + _MARGIN
+    result[positive] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + MARGIN
     return result
 
 
-def log_adding_within(*, k: int, sampling_rate: float, epsilons: Array, first: Array, last: Array) -> Array:
-    """As `log_adding`, with the supremum over the sizes first ≤ n ≤ last of a group alone, for many such ranges.
-
-    The divergence rises up to the n that is decisive without the range, and from there is at most that without
-    suppression, which falls (docs/proofs/exact-profile.md, Lemma 3). So that n, or the end of the range next to it, is
-    evaluated.
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, with (k−1)/β below `LARGEST_GROUP`.
-        epsilons: ε of at least 0, shape (e,).
-        first: whole numbers of at least 1 and at most `LARGEST_GROUP`, shape (r,).
-        last: whole numbers of at least `first`, or infinity, shape (r,).
-
-    Returns:
-        Shape (r, e); −∞ where the divergence is 0.
-    """
-    gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - _MARGIN)
-    decisive, _ = _groups_of_adding(k, gamma)
-    sizes = np.clip(decisive, first[:, None], last[:, None])
-    product = gamma * sizes
-    # INVARIANT: a count that may exceed γn is not left out; one that doesn't counts as if it did by a rounding.
-    least = np.maximum(np.floor(product * (1.0 - _MARGIN)) + 1.0, float(k))
-    theta = np.maximum(least - product, 0.0) + _MARGIN * sizes
-    result = np.full(sizes.shape, -np.inf)
-    some = least <= sizes
-    n, j = sizes[some], least[some]
-    log_weight = _log_weighted_sum(
-        theta=theta[some], top=n - j, bottom=j + 1.0, odds=sampling_rate / (1.0 - sampling_rate)
-    )
-    log_first, error = log_binomial_pmf(j, n, sampling_rate)
-    kept = np.broadcast_to(1.0 - gamma, sizes.shape)[some]
-    result[some] = log_first + error + log_weight - np.log(n * kept) + _MARGIN
-    return result
-
-
-def log_removing_within(*, k: int, sampling_rate: float, epsilons: Array, first: Array, last: Array) -> Array:
-    """As `log_removing`, with the supremum over ranges of sizes as in `log_adding_within` (Lemma 4).
-
-    Beyond a range that ends before the decisive n, Pr[Bin(n−1, β) < k] − e^ε·Pr[Bin(n, β) < k] is the difference of
-    two sums, with an absolute error.
-    """
-    with np.errstate(over="ignore"):
-        growth = np.expm1(epsilons) * (1.0 - sampling_rate)
-    eta = sampling_rate - growth + _MARGIN * sampling_rate
-    result = np.full((first.size, epsilons.size), -np.inf)
-    positive = np.flatnonzero(eta > 0.0)
-    eta = np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP)
-    decisive, _ = _groups_of_removing(k, eta)
-    sizes = np.clip(decisive, first[:, None], last[:, None])
-    found = np.full(sizes.shape, -np.inf)
-    whole = sizes >= decisive
-    product = eta * sizes
-    most = np.floor(product * (1.0 + _MARGIN))
-    theta = np.maximum(product - most, 0.0) + _MARGIN * sizes
-    n, j = sizes[whole], most[whole]
-    log_weight = _log_weighted_sum(
-        theta=theta[whole], top=j, bottom=n - j + 1.0, odds=(1.0 - sampling_rate) / sampling_rate
-    )
-    log_first, error = log_binomial_pmf(j, n, sampling_rate)
-    found[whole] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + _MARGIN
-    for row in np.flatnonzero(~whole.all(axis=1)):
-        found[row] = np.where(whole[row], found[row], _log_unlikelier(k, sampling_rate, eta, float(last[row])))
-    result[:, positive] = found
-    return result
-
-
-def _log_unlikelier(k: int, sampling_rate: float, eta: Array, n: float) -> Array:
-    """Upper bounds on ln max(0, Pr[Bin(n−1, β) < k] − e^ε·Pr[Bin(n, β) < k]), by η; −∞ where it is 0."""
-    counts = np.arange(min(k - 1.0, n) + 1.0)
-    logs, errors = log_binomial_pmf(counts, np.full_like(counts, n), sampling_rate)
-    masses = np.exp(logs)
-    error = float(errors.max()) + (counts.size + 16.0) * ULP
-    reached = eta * n * float(masses.sum()) * (1.0 + error) - float(masses @ counts) * (1.0 - error)
-    with np.errstate(divide="ignore"):
-        return np.log(np.maximum(reached, 0.0)) - math.log(n) - math.log1p(-sampling_rate) + _MARGIN
-
-
-def _groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
+def groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
     """The first n ≥ k with γn ≥ k − 1, and θ = k − γn, in whole numbers, and rounded to the nearest double."""
     n, theta = np.empty_like(gamma), np.empty_like(gamma)
     for place, factor in enumerate(gamma.tolist()):
@@ -182,7 +90,7 @@ def _groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
     return n, theta
 
 
-def _groups_of_removing(k: int, eta: Array) -> tuple[Array, Array]:
+def groups_of_removing(k: int, eta: Array) -> tuple[Array, Array]:
     """The first n ≥ 1 with ηn ≥ k − 1, and θ = ηn − (k − 1), likewise."""
     n, theta = np.empty_like(eta), np.empty_like(eta)
     for place, factor in enumerate(eta.tolist()):
@@ -196,7 +104,7 @@ def _quotient_up(over: int, under: int) -> int:
     return -(-over // under)
 
 
-def _log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -> Array:
+def log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -> Array:
     """Upper bounds on ln Σ_{i≥0} (θ + i)·Π_{l<i} r_l with r_l = odds·(top − l)/(bottom + l), 0 beyond l = top.
 
     The ratios fall with l and r_0 < 1; what is cut off after the m-th term is replaced by its geometric bound.
@@ -316,17 +224,6 @@ def farthest_epsilon(*, k: int, sampling_rate: float) -> float:
     return max(math.log(k) + math.log1p(-sampling_rate), -math.log1p(-sampling_rate)) + 1e-6
 
 
-def epsilon_exact(*, k: int, sampling_rate: float, delta: float) -> float | None:
-    """The least ε ≥ 0 with δ(ε) ≤ δ, rounded outward; None where no finite ε has it (δ below β^k).
-
-    Raises:
-        ValueError: parameters that `check_parameters` refuses, or δ outside (0, 1).
-    """
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
-    return epsilon_of_log_delta(k=k, sampling_rate=sampling_rate, log_delta=math.log(delta) * (1.0 + 4.0 * ULP))
-
-
 def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> float | None:
     """As `epsilon_exact`, for ln δ < 0: also for a δ below the smallest double.
 
@@ -351,149 +248,3 @@ def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> f
         else:
             low = middle
     return high
-
-
-def survival_share(mechanism: StronglySafeRelease, *, group_sizes: Mapping[int, int]) -> float:
-    """The expected share of sampled records whose group reaches k in the sample.
-
-    A record sampled from a group of n survives with probability Pr[Bin(n − 1, β) ≥ k − 1].
-
-    PRIVACY: the sizes must be public (an earlier release, a census, a synthetic population), never counts of the
-    data that are to be released: parameters may not be chosen by private looks.
-
-    Args:
-        mechanism: k and the rate.
-        group_sizes: size of a group in the whole data → how many groups of that size; sizes and numbers at least 1.
-
-    Raises:
-        InputRefused: no groups, or a size or number below 1.
-    """
-    if not group_sizes or min(group_sizes) < 1 or min(group_sizes.values()) < 1:
-        raise InputRefused("group sizes and their numbers must be whole numbers of at least 1, and at least one.")
-    sizes = np.array(list(group_sizes), dtype=np.float64)
-    records = sizes * np.array(list(group_sizes.values()), dtype=np.float64)
-    reached = record_survival(sizes, k=mechanism.k, rate=float(mechanism.sampling_rate))
-    return float(records @ reached / records.sum())
-
-
-def record_survival(sizes: NDArray[np.float64], *, k: int, rate: float) -> NDArray[np.float64]:
-    """For a sampled record of a group of each size, the probability that its group is published.
-
-    Pr[Bin(n − 1, β) ≥ k − 1], by the regularized incomplete beta function; it extends the probability to sizes that
-    are no whole numbers, as estimates are.
-
-    PRIVACY: as `survival_share`.
-
-    Args:
-        sizes: records of the groups in the whole data, at least 0; any shape.
-        k: suppression threshold, at least 1.
-        rate: β, strictly between 0 and 1.
-
-    Returns:
-        Probabilities, in the shape of `sizes`.
-    """
-    from scipy.special import betainc  # SciPy loads slowly, and most commands do without it
-
-    if k == 1:
-        return np.ones_like(sizes)
-    others = np.maximum(sizes - 1.0, 0.0)
-    needed = float(k - 1)
-    reached: NDArray[np.float64] = betainc(needed, np.maximum(others - needed + 1.0, 1.0), rate)
-    return np.where(others >= needed, reached, 0.0)
-
-
-_TAIL_SLACK = 1e-10
-_TIE = 1e-12
-_BATCH = 256
-
-
-def least_epsilon_of_paper(sampling_rate: float) -> float:
-    """The least ε for which the paper has a bound: −ln(1−β) (LQS, arXiv:1101.2604v2, Theorem 3.9)."""
-    return -math.log1p(-sampling_rate)
-
-
-def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
-    """The bound d(k, β, ε) = max over n ≥ ⌈k/γ − 1⌉ of Pr[Bin(n, β) > γn], with γ = (e^ε − 1 + β)/e^ε.
-
-    Source: LQS, arXiv:1101.2604v2, Theorem 3.9. For every threshold L ≥ k the tail Pr[Bin(n, β) ≥ L] is largest at
-    the last n with γn < L, so one n a threshold is looked at; the walk stops where Pr[Bin(n, β) > γn] ≤
-    exp(−n·KL(γ‖β)) falls below the best value so far (docs/proofs/paper-bound.md).
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, 0 < β < 1.
-        epsilon: ε of at least −ln(1−β).
-
-    Returns:
-        δ, never below the bound (up to 1e-10 relative above it); 0 only where the bound is below 1e-300.
-
-    Raises:
-        InputRefused: ε is below −ln(1−β), where the paper proves nothing.
-        ValueError: k or the rate is out of range.
-    """
-    from scipy.special import betainc  # SciPy loads slowly, and most prices do without it
-
-    _check(k, sampling_rate)
-    if not epsilon >= least_epsilon_of_paper(sampling_rate):
-        raise InputRefused(
-            f"the paper's bound needs epsilon of at least {amount_shown(least_epsilon_of_paper(sampling_rate))} "
-            f"at sampling rate {sampling_rate:g}, not {amount_shown(epsilon)}.",
-            remedy="Use the exact profile, a lower rate, or a larger epsilon.",
-        )
-    kappa = (1.0 - sampling_rate) * math.exp(-epsilon)
-    gamma = -math.expm1(-epsilon) + sampling_rate * math.exp(-epsilon)
-    divergence = _relative_entropy(gamma, kappa, sampling_rate, epsilon)
-    best = 0.0
-    first = k
-    while True:
-        thresholds = np.arange(first, first + _BATCH, dtype=np.float64)
-        last_n = np.maximum(np.ceil(thresholds / gamma * (1.0 + _TIE)) - 1.0, thresholds)
-        tails = betainc(thresholds, last_n - thresholds + 1.0, sampling_rate)
-        best = max(best, float(tails.max()))
-        chernoff = math.exp(-float(last_n[-1]) * divergence)
-        if chernoff <= best or chernoff < 1e-300:
-            return min(1.0, best * (1.0 + _TAIL_SLACK))
-        first += _BATCH
-
-
-@lru_cache(maxsize=1024)
-def epsilon_paper(*, k: int, sampling_rate: float, delta: float) -> float | None:
-    """The least ε ≥ −ln(1−β) with d(k, β, ε) ≤ δ; None where no finite ε has it (δ below β^k).
-
-    Source: LQS, arXiv:1101.2604v2, Theorem 3.9; d falls with ε, so bisection finds it.
-
-    Raises:
-        ValueError: k, the rate or δ is out of range.
-    """
-    _check(k, sampling_rate)
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
-    low = least_epsilon_of_paper(sampling_rate)
-    if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=low) <= delta:
-        return low
-    high = max(1.0, 2.0 * low, math.log(k) + 60.0)
-    if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=high) > delta:
-        return None
-    while high - low > 1e-14 * high and low < (middle := 0.5 * (low + high)) < high:
-        if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _check(k: int, sampling_rate: float) -> None:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, not {k}")
-    if not 0.0 < sampling_rate < 1.0:
-        raise ValueError(f"the sampling rate must lie strictly between 0 and 1, not {sampling_rate}")
-
-
-def _relative_entropy(gamma: float, kappa: float, rate: float, epsilon: float) -> float:
-    """A lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), where κ = 1 − γ is (1 − β)e^{−ε}.
-
-    So ln(κ/(1 − β)) is −ε. Taken from κ itself it would err by 1e-16, more than all the divergence where β is small.
-    """
-    ahead = gamma * math.log(gamma / rate)
-    behind = kappa * epsilon if kappa > 0.0 else 0.0
-    return max(0.0, ahead - behind - 1e-14 * (gamma + ahead))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
 
-from ....mechanisms.kernel.amounts import counted
 from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism
-from .mechanism_kind import MechanismKind, Price, Published, check_records, check_request
-
-if TYPE_CHECKING:
-    from ....mechanisms.kinds.mixed_series import MixedSeries
+from ....mechanisms.kernel.mechanism import Mechanism
+from .mechanism_kind import MechanismKind, Price, check_records, check_request
 
 __all__ = [
+    "FILTER_RULES",
     "KINDS",
     "KindLine",
+    "filter_rules",
     "kind_module",
     "kind_of",
     "kind_of_record",
@@ -28,7 +26,6 @@ __all__ = [
     "not_covered",
     "paper_price",
     "price",
-    "published_text",
     "recorded_price",
 ]
 
@@ -89,7 +86,7 @@ def _checked_kind(mechanism: Mechanism, delta: Decimal, releases: int, rows_per_
     """The kind, if it has a price for so many releases and records at all."""
     kind = kind_of(mechanism)
     check_records(rows_per_person)
-    if releases != 1 and kind.statements.series is None:
+    if releases != 1 and not kind.series:
         raise InputRefused(
             f"{releases} releases of this mechanism have no price as a series.", remedy="Charge each for itself."
         )
@@ -99,12 +96,9 @@ def _checked_kind(mechanism: Mechanism, delta: Decimal, releases: int, rows_per_
 
 
 def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price | None:
-    """The price by the paper alone: δ split evenly over the releases, ε added up; None where it has none.
+    """The price by the paper alone, which a charge records beside its own; None where it has none.
 
-    It prices releases of groups of at least k, not those with noise, and for one record: there is none where a person
-    has several.
-
-    Source: LQS, arXiv:1101.2604v2, Theorem 3.9; with a choice of the map Theorem 3.11.
+    There is none where a person has several records.
 
     Args:
         mechanism: the release.
@@ -118,23 +112,16 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
     kind = kind_of(mechanism)
     check_records(rows_per_person)
     if rows_per_person == 1:
-        return None if kind.paper_price is None else kind.paper_price(mechanism, delta, releases)
+        by_kind: Mapping[str, Callable[[Any, Decimal, int], Price | None]]
+        by_kind = import_module(f"{_KINDS}.paper_prices").PAPER_PRICES
+        return by_kind[mechanism.kind](mechanism, delta, releases) if mechanism.kind in by_kind else None
     if not kind.pure:
         check_request(delta, releases)
     return None
 
 
-FREER_KINDS = frozenset({"strongly_safe", "epsilon_safe", "deletion", "selected_deletion"})
-"""Kinds whose groups of fewer than k are dropped, so that a higher k is another processing of what is published."""
-
-
 def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1) -> str | None:
     """Why the price of a series with free columns doesn't cover a release by a mechanism, in words; None where it does.
-
-    It covers the registered mechanism with a higher k (post-processing), with a lower sampling rate (the same on
-    records that coins have thinned beforehand), or both. That a privacy profile is smaller is not enough: the price is
-    that of a game in which an adversary picks sizes of groups, and a smaller profile need not be below that of any one
-    size (docs/proofs/composition.md, "What may change within a series").
 
     Args:
         mechanism: what the release would run.
@@ -144,39 +131,12 @@ def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1)
     Raises:
         ValueError: no part of the series has this number.
     """
-    if registered.kind == "mixed_series":
-        return _not_covered_by_part(mechanism, cast("MixedSeries", registered), number)
-    covered: tuple[type | None, ...] = (type(mechanism),)
-    if hasattr(mechanism, "selection_draws"):  # an exponential draw is one that any private choice pays for
-        covered += (type(mechanism).__base__,)
-    if type(registered) not in covered or registered.kind not in FREER_KINDS:
-        return None if mechanism == registered else "another kind of mechanism"
-    for one in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
-        mine, own = getattr(mechanism, one.name), getattr(registered, one.name)
-        if one.name == "k" and mine < own:
-            return f"k = {mine} is below the registered {own}"
-        if one.name == "sampling_rate" and mine > own:
-            return f"the sampling rate {mine} is above the registered {own}"
-        if one.name not in ("k", "sampling_rate") and mine != own:
-            return f"{one.name.replace('_', ' ')} differs from what was registered"
-    return None
+    return kind_of(registered).not_covered(registered, mechanism, number)
 
 
-def _not_covered_by_part(mechanism: Mechanism, series: MixedSeries, number: int) -> str | None:
-    """The same for a part: a sampled release, or any answer whose price has no δ and at most an ε."""
-    measure = series.each[series.part_of(number) - 1].measure
-    if not isinstance(measure, Decimal):
-        return not_covered(mechanism, measure)
-    if mechanism.kind not in PURE_ANSWERS:
-        return "no answer whose price has no delta"
-    costs = price(mechanism, delta=Decimal(0))
-    if costs.relation != ADD_REMOVE:
-        return f"its price is for the neighbouring relation {costs.relation}"
-    return None if costs.epsilon <= measure else f"its epsilon {costs.epsilon} is above the registered {measure}"
-
-
-PURE_ANSWERS = frozenset({"answers"})
-"""Kinds that a part with an ε alone pays for."""
+def filter_rules() -> ModuleType:
+    """The module of the rules of filter budgets, which other budgets do without; it is loaded now if it wasn't."""
+    return import_module(FILTER_RULES)
 
 
 class KindLine(NamedTuple):
@@ -193,23 +153,28 @@ class KindLine(NamedTuple):
 
 KINDS: dict[str, KindLine] = {
     "strongly_safe": KindLine("microdata_prices", ("strongly-safe-release/1",)),
-    "epsilon_safe": KindLine("microdata_prices", ("epsilon-safe-release/1", "epsilon-safe-release/2")),
-    "suppressed_histogram": KindLine("histogram_prices", ("suppressed-histogram/1",)),
-    "noisy_histogram": KindLine("histogram_prices", ("noisy-histogram/1",)),
-    "outlier_histogram": KindLine("histogram_prices", ("outlier-private-histogram/1",)),
-    "survey_counts": KindLine("biased_sampling_prices", ("biased-sample-counts/1",)),
-    "unequal_rates": KindLine("biased_sampling_prices", ("unequal-rates-histogram/1",)),
+    "epsilon_safe": KindLine("selected_microdata_prices", ("epsilon-safe-release/1", "epsilon-safe-release/2")),
+    "suppressed_histogram": KindLine("suppressed_histogram_prices", ("suppressed-histogram/1",)),
+    "noisy_histogram": KindLine("noisy_histogram_prices", ("noisy-histogram/1",)),
+    "outlier_histogram": KindLine("outlier_histogram_prices", ("outlier-private-histogram/1",)),
+    "survey_counts": KindLine("survey_prices", ("biased-sample-counts/1",)),
+    "unequal_rates": KindLine("unequal_rates_prices", ("unequal-rates-histogram/1",)),
     "points": KindLine("point_prices", ("synthetic-points/1", "synthetic-noisy-points/1")),
     "answers": KindLine("answer_prices", ("count-answer/1", "sum-answer/1", "mean-answer/1")),
     "local_reports": KindLine("local_report_prices", ("count-mean-sketch/1", "k-randomization/1")),
-    "outcome_counts": KindLine("local_report_prices", ("outcome-counts/1",)),
+    "outcome_counts": KindLine("outcome_counts_prices", ("outcome-counts/1",)),
     "mixed_series": KindLine("mixed_series_prices", ("mixed-series/1",)),
-    "selected_deletion": KindLine("deletion_prices", ("selected-deletion-release/1", "selected-deletion-release/2")),
+    "selected_deletion": KindLine(
+        "selected_deletion_prices", ("selected-deletion-release/1", "selected-deletion-release/2")
+    ),
     "deletion": KindLine("deletion_prices", ("deletion-release/1", "calibrated-deletion-release/1")),
     "synthetic_table": KindLine("synthetic_table_prices", ("synthetic-table/1",)),
 }
 """Kind, as its mechanisms' `kind` has it → its place."""
 _KINDS = f"{__package__.removesuffix('.kernel.prices')}.kinds"
+
+FILTER_RULES = f"{_KINDS}.composition.renyi_filter"
+"""The module by whose rules a charge takes of a filter budget."""
 
 M = TypeVar("M", bound=Mechanism)
 
@@ -261,19 +226,3 @@ def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
     name = record.get("kind")
     found: Mechanism = kind_of_record(name).records[str(name)].read(str(name), record)
     return found
-
-
-def published_text(kind: str, *, groups: int, records: int | None) -> str:
-    """Say what a release published: `875 records in 48 groups`, or `48 noisy counts`, whose sum counts no records.
-
-    Args:
-        kind: name of the mechanism's record, such as `noisy-histogram/1`, also of a later version.
-        groups: rows of the table without repetitions.
-        records: their records; None where what is published counts none.
-    """
-    try:
-        noun = kind_of_record(kind).statements.published
-    except InputRefused:  # of a later version
-        noun = Published("row", "rows", "" if records is None else "record")
-    shown = counted(groups, noun.group, noun.groups)
-    return f"{counted(records, noun.record)} in {shown}" if noun.record and records is not None else shown

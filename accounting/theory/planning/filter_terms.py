@@ -21,7 +21,7 @@ from ...kernel.prices.arithmetic import (
     multiply_down,
     multiply_up,
 )
-from ...kernel.prices.renyi import FREE, FilterTerms, conversion_loss, filter_cost, tail_of
+from ...kinds.composition.renyi_filter import FREE, FilterTerms, conversion_loss, filter_cost, tail_of
 
 __all__ = ["EXPECTED", "least_terms", "propose_terms"]
 

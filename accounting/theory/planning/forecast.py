@@ -14,12 +14,13 @@ from ....mechanisms.kernel.amounts import times_in
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import ADD_REMOVE
 from ....mechanisms.kinds.microdata import StronglySafeRelease
-from ...kernel.prices.arithmetic import PRICE_DIGITS, first_whole, multiply_up
+from ...kernel.prices.arithmetic import PRICE_DIGITS, multiply_up
 from ...kinds.microdata_prices import price_fixed
 from .inversion import MOST_RELEASES, Target, most_releases
+from .searches import first_whole
 
 if TYPE_CHECKING:
-    from ...kernel.prices.renyi import FilterTerms
+    from ...kinds.composition.renyi_filter import FilterTerms
 
 __all__ = [
     "CALENDARS",
@@ -334,7 +335,7 @@ def _about(left: BudgetLeft, mechanism: StronglySafeRelease) -> dict[Way, int]:
 
 def _by_filter(left: FilterLeft, mechanism: StronglySafeRelease) -> Lasting:
     """Releases that are charged one by one to a filter."""
-    from ...kernel.prices.renyi import filter_cost, spent_share, tail_for  # only a filter needs divergences
+    from ...kinds.composition.renyi_filter import filter_cost, spent_share, tail_for  # only a filter needs divergences
 
     none = Lasting(way="filter", releases=0, epsilon=None, delta=None)
     try:

@@ -15,33 +15,21 @@ from ....mechanisms.kernel.amounts import amount_exact, amount_left
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import Mechanism
 from ....mechanisms.kinds.microdata import StronglySafeRelease
-from ...kernel.prices.amplification import Guarantee
-from ...kernel.prices.arithmetic import (
-    add_up,
-    decimal_up,
-    divide_down,
-    first_whole,
-    float_down,
-    float_up,
-    last_real,
-    log_down,
-    multiply_up,
-)
-from ...kernel.prices.bounded_range import BoundedRange
-from ...kernel.prices.loss_distribution import COMPOSED_FLOOR, Part, delta_composed, estimated_log_delta
-from ...kernel.prices.mechanism_kind import Price, Tunable
-from ...kernel.prices.privacy_profile import delta_paper, exp_up, least_epsilon_of_paper, log_profile
-from ...kernel.prices.registry import kind_of
-from ...kernel.prices.series_game import MOST_RELEASES as MOST_PLAYED
-from ...kernel.prices.series_game import delta_of_game
-from ...kinds.microdata_prices import (
-    composed_price_fixed,
-    log_profile_selected,
-    price_fixed,
-    price_selected,
-    range_of_draw,
-    selection_cost,
-)
+from ...descriptions.description_registry import description_of
+from ...descriptions.kind_description import Tunable
+from ...kernel.prices.arithmetic import add_up, decimal_up, divide_down, float_down, float_up, log_down, multiply_up
+from ...kernel.prices.mechanism_kind import Price
+from ...kernel.prices.privacy_profile import exp_up, log_profile
+from ...kinds.composition.amplification import Guarantee
+from ...kinds.composition.bounded_range import BoundedRange
+from ...kinds.composition.composed import COMPOSED_FLOOR, Part, delta_composed
+from ...kinds.composition.series_game import MOST_RELEASES as MOST_PLAYED
+from ...kinds.composition.series_game import delta_of_game
+from ...kinds.microdata_prices import composed_price_fixed, price_fixed
+from ...kinds.paper_prices import delta_paper, least_epsilon_of_paper
+from ...kinds.selected_microdata_prices import log_profile_selected, price_selected, range_of_draw, selection_cost
+from .estimates import estimated_log_delta
+from .searches import first_whole, last_real
 
 __all__ = [
     "LARGEST_K",
@@ -406,7 +394,7 @@ def advice_for_price(
         rows_per_person: the most records of one person that the price covers.
     """
     left = f"Left are ε = {amount_left(epsilon)} and δ = {amount_left(delta)}."
-    tunable = kind_of(mechanism).tunable if rows_per_person == 1 else None
+    tunable = description_of(mechanism).tunable if rows_per_person == 1 else None
     if tunable is None:
         return f"{left} Lower the rate, raise k, or ask the data owner."
     at = min(stated_delta, delta)
@@ -425,7 +413,7 @@ def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decim
         fits: whether the charge with another k or rate would fit; it falls with the rate and rises with k.
     """
     left = f"Left are {amount_left(divergence)} of divergence at order {order:f} and {amount_left(tail)} of tails."
-    tunable = kind_of(mechanism).tunable
+    tunable = description_of(mechanism).tunable
     if tunable is None:
         return f"{left} Choose parameters that take less, or ask the data owner."
     release = tunable(mechanism).release

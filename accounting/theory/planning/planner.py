@@ -9,10 +9,11 @@ from decimal import Decimal
 from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.microdata import StronglySafeRelease
-from ...kernel.prices.amplification import Guarantee, amplified
 from ...kernel.prices.arithmetic import decimal_up, multiply_up
-from ...kernel.prices.privacy_profile import survival_share
-from ...kinds.microdata_prices import paper_price_fixed, paper_price_selected, price_fixed
+from ...kinds.composition.amplification import Guarantee, amplified
+from ...kinds.microdata_prices import price_fixed
+from ...kinds.paper_prices import paper_price_fixed, paper_price_selected
+from ..survival import survival_share
 from .inversion import Target, delta_of_paper, frontier, least_delta, least_k_of_paper, most_releases, price_of
 from .inversion import largest_sampling_rate as largest_rate_of
 from .inversion import least_k as least_k_of

@@ -12,13 +12,12 @@ from operator import ge
 import numpy as np
 from numpy.typing import NDArray
 
+from ....accounting.descriptions.description_registry import description_of
 from ....accounting.kernel.prices.registry import price
 from ....accounting.theory.planning.planner import least_k
 from ....flows.releases.kind import Suppressing
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.group_counts import GroupCounts
-from ....mechanisms.kinds.histogram import SuppressedHistogram
-from ....mechanisms.kinds.microdata import EpsilonSafeRelease
 from ....mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, MapChoice, information_kept
 from ....mechanisms.map_selection.rollup import scores
 from ....mechanisms.recoding import GeneralizationMap
@@ -265,17 +264,18 @@ def _epsilon(request: Request, mechanism: Suppressing, k: int, rate: Decimal) ->
 
 def _least_k(request: Request, mechanism: Suppressing, rate: Decimal) -> int | None:
     """The least threshold that costs no more at this rate; None where there is none, or it isn't known how to ask."""
-    if isinstance(mechanism, SuppressedHistogram) or request.price.rows_per_person > 1:
+    tunable = description_of(mechanism).tunable
+    if tunable is None or request.price.rows_per_person > 1:
         return None
-    chosen = mechanism if isinstance(mechanism, EpsilonSafeRelease) else None
+    chosen = tunable(mechanism)
     try:
         return least_k(
             sampling_rate=rate,
             epsilon=request.price.epsilon,
             delta=request.price.delta,
-            selection_epsilon=None if chosen is None else chosen.selection_epsilon,
-            selection_rate=None if chosen is None else chosen.selection_rate,
-            selection_draws=getattr(chosen, "selection_draws", None),
+            selection_epsilon=chosen.selection_epsilon,
+            selection_rate=chosen.selection_rate,
+            selection_draws=chosen.selection_draws,
         )
     except InputRefused:
         return None

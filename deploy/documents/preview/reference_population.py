@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from ....accounting.certificate.verify import certified_mechanism, read_certificate, verify_certificate
 from ....accounting.certificate.write import has_own_rates
-from ....accounting.kernel.prices.privacy_profile import record_survival
+from ....accounting.descriptions.description_registry import description_of
 from ....accounting.keys.store_upkeep import known_names_of_source
+from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
-from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.chunks import CsvChunk, plan_chunks, with_quote_states
@@ -433,7 +433,7 @@ def reference_of_release(request: Request, folder: Path) -> ReferencePopulation:
         raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
     names, hierarchies, finest = _columns(request)
     base = _levels_of_release(names, hierarchies, certificate, folder)
-    if isinstance(mechanism, DeletionRelease):
+    if description_of(mechanism).deletion is not None:
         base, codes, counts = _weighted(folder, names, hierarchies, certificate)
     else:
         table = _table(folder, names)

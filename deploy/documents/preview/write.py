@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ....accounting.descriptions.description_registry import description_of
 from ....accounting.theory.planning.deletion import propose_deletion, stage_levels
 from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
@@ -522,8 +523,9 @@ def preview(
         home = resolve_paths().home
         reference = reference_of_records(request, str(public), separator=separator, population=population, home=home)
         reference = dataclasses.replace(reference, remarks=(*reference.remarks, *_proposal(request, reference)))
-    if isinstance(mechanism, DeletionRelease):
+    if description_of(mechanism).deletion is not None:
         return _of_deletion(request, reference, levels or {})
+    mechanism = cast("Suppressing", mechanism)
     prediction = forecast(request, mechanism, reference, levels=_levels(request, mechanism, reference, levels or {}))
     return Preview(
         forecast=prediction, suggestions=tuple(suggestions(request, mechanism, reference, prediction)), request=request

@@ -15,8 +15,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.kinds.deletion import DeletionRelease, expected_deletion
-from ....mechanisms.record_weights import deletion_variance
+from ....accounting.descriptions.kind_description import DeletedRecords
 
 __all__ = [
     "HALF",
@@ -220,18 +219,18 @@ def _most_text(bounds: CountBounds) -> str:
     return f"(counted + {number(bounds.absent)} * ({bounds.combinations} - groups))"
 
 
-def deletion_bounds(mechanism: DeletionRelease, *, combinations: int | None) -> NormalBounds:
+def deletion_bounds(deleted: DeletedRecords, *, combinations: int | None) -> NormalBounds:
     """Return the bounds of sums of weights, before raking, over combinations of labels of the last stage.
 
     Args:
-        mechanism: the release's.
+        deleted: what the release deletes.
         combinations: how many were declared in what is counted.
     """
-    deviation = math.sqrt(deletion_variance(mechanism.noise))
+    deviation = math.sqrt(deleted.variance)
     return NormalBounds(
         deviation=deviation,
         once=LONG_TAILS * deviation**2,
-        absent=float(expected_deletion(mechanism.noise)) + mechanism.k - 1,
+        absent=float(deleted.expected) + deleted.k - 1,
         combinations=combinations,
     )
 

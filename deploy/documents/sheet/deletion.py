@@ -9,14 +9,7 @@ from itertools import accumulate
 from math import sqrt
 from typing import Any
 
-from ....mechanisms.kinds.deletion import (
-    WEIGHT_TOTAL,
-    DeletionRelease,
-    deletion_weights,
-    expected_deletion,
-    largest_deletion,
-)
-from ....mechanisms.record_weights import deletion_variance
+from ....accounting.descriptions.kind_description import DeletedRecords
 
 __all__ = [
     "DeletionFacts",
@@ -113,15 +106,14 @@ class DeletionFacts:
         return self.largest + self.k
 
 
-def deletion_facts(mechanism: DeletionRelease, certificate: Mapping[str, Any]) -> DeletionFacts:
+def deletion_facts(deleted: DeletedRecords, certificate: Mapping[str, Any]) -> DeletionFacts:
     """Read what concerns the deletion from a certificate that verifies.
 
     Args:
-        mechanism: the certificate's.
+        deleted: what the certificate's mechanism deletes.
         certificate: its fields.
     """
-    noise, k = mechanism.noise, mechanism.k
-    weights, expected, largest = deletion_weights(noise), expected_deletion(noise), largest_deletion(noise)
+    k, weights, expected, largest = deleted.k, deleted.weights, deleted.expected, deleted.largest
     sizes = {max(k, round(share * (largest + k))) for share in SHARES} | ({SMALL} if k <= SMALL < largest else set())
     stages = tuple(
         PublishedStage(
@@ -136,26 +128,26 @@ def deletion_facts(mechanism: DeletionRelease, certificate: Mapping[str, Any]) -
         stages=stages,
         k=k,
         expected=float(expected),
-        deviation=sqrt(deletion_variance(noise)),
+        deviation=sqrt(deleted.variance),
         largest=largest,
-        bounds=tuple(_bounds(mechanism)),
-        small=tuple(_small(weights, size, k=k, expected=expected) for size in sorted(sizes)),
+        bounds=tuple(_bounds(deleted)),
+        small=tuple(_small(weights, size, deleted=deleted) for size in sorted(sizes)),
         calibrated="margins" in certificate["published"],
     )
 
 
-def _bounds(mechanism: DeletionRelease) -> list[GroupBounds]:
+def _bounds(deleted: DeletedRecords) -> list[GroupBounds]:
     """Exact intervals given that a group is published: docs/decisions/0020-intervals-that-hold.md."""
-    reached = list(accumulate(deletion_weights(mechanism.noise)))
-    expected = float(expected_deletion(mechanism.noise))
-    counts = sorted({mechanism.k, *(count for count in COUNTS if count >= mechanism.k)})
+    reached = list(accumulate(deleted.weights))
+    expected = float(deleted.expected)
+    counts = sorted({deleted.k, *(count for count in COUNTS if count >= deleted.k)})
     return [
         GroupBounds(
             published=count,
             weight=1.0 + expected / count,
             people=count + expected,
-            low=count + _fewest(reached, spare=count - mechanism.k),
-            high=count + next(z for z, below in enumerate(reached) if below >= (1 - OUTSIDE) * WEIGHT_TOTAL),
+            low=count + _fewest(reached, spare=count - deleted.k),
+            high=count + next(z for z, below in enumerate(reached) if below >= (1 - OUTSIDE) * deleted.total),
         )
         for count in counts
     ]
@@ -167,9 +159,9 @@ def _fewest(reached: Sequence[int], *, spare: int) -> int:
     return next(z for z, below in enumerate(reached) if below > OUTSIDE * reached[min(z + spare, last)])
 
 
-def _small(weights: Sequence[int], size: int, *, k: int, expected: Fraction) -> SmallGroup:
+def _small(weights: Sequence[int], size: int, *, deleted: DeletedRecords) -> SmallGroup:
     """A group of `size` is published where Z ≤ size − k, and then estimated at size − Z + E[Z]."""
-    reached = weights[: size - k + 1]
+    reached = weights[: size - deleted.k + 1]
     chance = sum(reached)
     kept = Fraction(sum((size - z) * weight for z, weight in enumerate(reached)), chance)
-    return SmallGroup(people=size, published=chance / WEIGHT_TOTAL, estimate=float(kept + expected))
+    return SmallGroup(people=size, published=chance / deleted.total, estimate=float(kept + deleted.expected))

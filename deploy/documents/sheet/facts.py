@@ -16,14 +16,15 @@ import pyarrow.parquet as pq
 
 from ....accounting.certificate.verify import certified_mechanism, read_certificate
 from ....accounting.certificate.write import has_own_rates
+from ....accounting.descriptions.description_registry import description_of
+from ....accounting.descriptions.kind_description import DeletedRecords
 from ....accounting.kernel.keys.signing import PublicKey
-from ....accounting.kernel.prices.privacy_profile import record_survival
+from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
 from ....mechanisms.kernel.amounts import grouped
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.recoding import told_sentences
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ...release_check import verify_release
@@ -235,7 +236,8 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
     rate = None if reading.rate is None else float(reading.rate)
     k = reading.k
     noise = None if reading.noise is None else float(reading.noise)
-    deletion = deletion_facts(mechanism, certificate) if isinstance(mechanism, DeletionRelease) else None
+    of_deletion = description_of(mechanism).deletion
+    deleted = None if of_deletion is None else of_deletion(mechanism)
     facts = SheetFacts(
         certificate=certificate,
         shape=reading.shape,
@@ -257,15 +259,15 @@ def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> Sheet
         margins=next((name for name in certificate["files"] if Path(name).stem == "margins"), None),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
-        deletion=deletion,
+        deletion=None if deleted is None else deletion_facts(deleted, certificate),
         told=_told(table, certificate, columns, shape=reading.shape),
     )
     if not columns or reading.shape in ("answers", "synthetic"):
         return facts
     own = facts.margins is not None
-    bounds = _margin_bounds(facts) if own else _bounds(facts, mechanism, by=(facts.counted_by,))
+    bounds = _margin_bounds(facts) if own else _bounds(facts, deleted, by=(facts.counted_by,))
     cross = facts.comparable[:2] if len(facts.comparable) > 1 else ()
-    cross_bounds = None if own or not cross else _bounds(facts, mechanism, by=cross)
+    cross_bounds = None if own or not cross else _bounds(facts, deleted, by=cross)
     return replace(facts, bounds=bounds, cross=cross, cross_bounds=cross_bounds)
 
 
@@ -275,11 +277,11 @@ def _margin_bounds(facts: SheetFacts) -> CountBounds:
     return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
 
 
-def _bounds(facts: SheetFacts, mechanism: object, *, by: tuple[str, ...]) -> CountBounds | None:
+def _bounds(facts: SheetFacts, deleted: DeletedRecords | None, *, by: tuple[str, ...]) -> CountBounds | None:
     """Of counts by some columns."""
     combinations = _combinations(facts.certificate, by)
-    if isinstance(mechanism, DeletionRelease):
-        return deletion_bounds(mechanism, combinations=combinations)
+    if deleted is not None:
+        return deletion_bounds(deleted, combinations=combinations)
     if facts.rate is None:
         return None
     return BinomialBounds.of(facts.rate, k=facts.k, noise=facts.noise, combinations=combinations)

@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from ....accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
 from ....accounting.certificate.write import has_own_rates
+from ....accounting.descriptions.description_registry import description_of
 from ....accounting.kernel.ledger.ledger_state import enforced_unit
 from ....accounting.keys.store_upkeep import open_private_store, remembered_facts
 from ....accounting.ledger.ledger_writer import open_writer
@@ -33,10 +34,8 @@ from ....flows.spec import read_spec
 from ....mechanisms.kernel.contributions import ContributionLimit
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.kernel.group_counts import sum_counts
-from ....mechanisms.kinds.deletion import DeletionRelease
-from ....mechanisms.kinds.microdata import Microdata
 from ....mechanisms.measures.counting import CountedRecords
-from ....mechanisms.measures.risk import CERTAINTIES, Attacks, attacks_of
+from ....mechanisms.measures.risk import CERTAINTIES, Attacks, ToldLosses, attacks_of
 from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.executors import LocalThreads, OnProgress
@@ -116,7 +115,7 @@ def run_private_report(
         ReleaseFailed: the records can't be read, or the report can't be written; the look stays recorded.
     """
     request = read_spec(spec, output=release)
-    certificate, mechanism = _released(spec, release, request, state_paths)
+    certificate, mechanism, told = _released(spec, release, request, state_paths)
     maps = _maps_of(certificate, request)
     generalization = maps[-1]
     if target is not None and target not in generalization.names:
@@ -139,7 +138,7 @@ def run_private_report(
         from ....tasks.readers.person_ids import with_person_column  # of releases with such a column alone
 
         with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
-    deleted = isinstance(mechanism, DeletionRelease)
+    deleted = description_of(mechanism).deletion is not None
     table = read_released_table(release, figures=("stage", "weight") if deleted else ())
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         look = writer.record_look(
@@ -178,7 +177,7 @@ def run_private_report(
         )
     tried = None
     if attacks:
-        tried = attacks_of(before, _published(before, table, maps), mechanism=mechanism, on_progress=on_progress)
+        tried = attacks_of(before, _published(before, table, maps), told=told, on_progress=on_progress)
     report = PrivateReport(
         release_id=release_id,
         dataset=request.dataset,
@@ -197,8 +196,8 @@ def run_private_report(
 
 def _released(
     spec: Path, release: Path, request: Request, state_paths: StatePaths
-) -> tuple[Mapping[str, Any], Microdata | DeletionRelease]:
-    """The certificate of a release that can be reported on, and its mechanism."""
+) -> tuple[Mapping[str, Any], Any, ToldLosses]:
+    """The certificate of a release that can be reported on, its mechanism, and what that tells of one record."""
     if request.query is not None:
         raise InputRefused(
             "the records of a database were copied for the release and destroyed with it; read again they would be "
@@ -207,17 +206,18 @@ def _released(
             not_done=NOT_WRITTEN,
             remedy="Write them to Parquet first where a private report is wanted, and release that file.",
         )
-    if not isinstance(request.mechanism, Microdata | DeletionRelease) or request.thinning is not None:
+    if description_of(request.mechanism).told is None or request.thinning is not None:
         raise InputRefused(NOT_REPORTED, where=str(spec))
     certificate = _certificate(release, request, state_paths)
     mechanism = certified_mechanism(certificate)
-    if not isinstance(mechanism, Microdata | DeletionRelease) or has_own_rates(certificate["sampler_layout"]):
+    told = description_of(mechanism).told
+    if told is None or has_own_rates(certificate["sampler_layout"]):
         raise InputRefused(NOT_REPORTED, where=str(release))
-    return certificate, mechanism
+    return certificate, mechanism, told(mechanism)
 
 
 def _measures(
-    mechanism: Microdata | DeletionRelease,
+    mechanism: Any,  # noqa: ANN401 - of any kind that a report can be written of
     before: CountedRecords,
     table: pa.Table,
     maps: Sequence[GeneralizationMap],
@@ -227,7 +227,7 @@ def _measures(
 ) -> UtilityMeasures | None:
     """The measures of a release; None where it has more records of a group than there are."""
     try:
-        if isinstance(mechanism, DeletionRelease):
+        if description_of(mechanism).deletion is not None:
             return _of_stages(before, table, maps, k=mechanism.k, left_out=left_out, target=target)
         return utility_of(
             before,

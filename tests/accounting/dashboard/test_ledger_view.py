@@ -15,8 +15,8 @@ from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
-from crowdblend.accounting.kernel.prices.renyi import RULE, FilterTerms
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
+from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterTerms
 from crowdblend.accounting.ledger.charge_request import SeriesRegistration
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.opening import open_store

@@ -28,16 +28,16 @@ from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Receip
 from crowdblend.accounting.kernel.ledger.transactions import looking, writing
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
-from crowdblend.accounting.kernel.prices.renyi import FilterTerms, conversion_loss
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
+from crowdblend.accounting.kinds.composition.renyi_filter import FilterTerms, conversion_loss
 from crowdblend.accounting.ledger.charge_request import RECORDS, SeriesRegistration
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
-from crowdblend.accounting.ledger.lookup import DatasetContext
+from crowdblend.accounting.ledger.lookup import DatasetContext, SeriesState
 from crowdblend.accounting.ledger.opening import open_store
-from crowdblend.accounting.ledger.reader import LedgerReader, SeriesState, open_reader
+from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

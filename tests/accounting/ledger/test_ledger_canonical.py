@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, get_args
 
 import pytest
+from crowdblend.accounting.descriptions.description_registry import published_text
 from crowdblend.accounting.kernel.ledger import entry_codec as codec
 from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes, sorted_fields
 from crowdblend.accounting.kernel.ledger.entry_types import (
@@ -38,7 +39,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from crowdblend.accounting.kernel.prices.registry import mechanism_record, published_text
+from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
 from hypothesis import given, settings
 from hypothesis import strategies as st

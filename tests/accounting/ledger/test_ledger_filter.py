@@ -19,9 +19,16 @@ from crowdblend.accounting.kernel.ledger.filter_budget import (
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.rules import violations
-from crowdblend.accounting.kernel.prices import renyi
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
-from crowdblend.accounting.kernel.prices.renyi import RULE, FilterCost, FilterTerms, filter_cost, fits, tails_of
+from crowdblend.accounting.kinds.composition import renyi_divergence, renyi_filter
+from crowdblend.accounting.kinds.composition.renyi_filter import (
+    RULE,
+    FilterCost,
+    FilterTerms,
+    filter_cost,
+    fits,
+    tails_of,
+)
 from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
 from crowdblend.accounting.ledger.reader import budget_violations
@@ -345,13 +352,13 @@ def test_a_tail_that_another_machine_would_have_halved_otherwise_is_right_on_bot
     weak = StronglySafeRelease(k=50, sampling_rate=Decimal("0.05"))
     accounting = propose_accounting(epsilon=Decimal("0.48"), delta=DELTA, expected=((MECHANISM, 12),))
     budget = FilterBudget(epsilon=Decimal("0.48"), delta=DELTA, relation="add/remove", accounting=accounting)
-    terms, exact = budget.terms, renyi._divergence
+    terms, exact = budget.terms, renyi_divergence.step_divergence
     tails = tails_of(terms, weak)
     shares = [filter_cost(weak, order=terms.order, tail=tail).divergence / terms.allowance for tail in tails]
     halved = next(place for place, tail in enumerate(tails) if tail / terms.tail_delta <= shares[0])
     # So much room that it just suffices for the smallest tail.
     tie = (shares[halved] - shares[0]) / (tails[0] / terms.tail_delta) * Decimal("1.0000000000001")
-    monkeypatch.setattr(renyi, "FREE", tie)
+    monkeypatch.setattr(renyi_filter, "FREE", tie)
 
     def of_machine(more: float) -> None:
         def divergence(part, order: float, tail: float) -> float | None:
@@ -359,7 +366,7 @@ def test_a_tail_that_another_machine_would_have_halved_otherwise_is_right_on_bot
             return found if found is None or tail > float(tails[halved]) * 1.5 else found * (1.0 + more)
 
         filter_charge.cache_clear()
-        monkeypatch.setattr(renyi, "_divergence", divergence)
+        monkeypatch.setattr(renyi_filter, "step_divergence", divergence)
 
     values = {"budget": budget, "releases": 1, "rows_per_person": 1}
     record = sorted_fields(mechanism_record(weak))

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from crowdblend.accounting.certificate.write import VERIFY_PAGE
+from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
 from crowdblend.accounting.kernel.ledger.entry_values import amount_text
 from crowdblend.accounting.kernel.prices.registry import KINDS, kind_of, mechanism_record, paper_price, price
@@ -173,7 +174,7 @@ def test_a_price_is_computed_again_or_said_not_to_be(page) -> None:
             row = row_of(mechanism, delta=Decimal(0) if kind.pure else contract.DELTA)
         else:  # what the page doesn't compute needs no price that takes seconds
             stated = {"delta": "0.0001", "epsilon": "0.5", "epsilon_paper": None, "rows_per_person": 1}
-            stated |= {"neighbours": "add/remove", "rule": next(iter(kind.theorems))}
+            stated |= {"neighbours": "add/remove", "rule": next(iter(description_of(mechanism).theorems))}
             row = {"guarantee": stated, "mechanism": record, "series": None}
         rows += [row, forged(row, "0.999999"), forged(row, "1.000001")]
     answers = page.evaluate(PRICED, [json.dumps(row) for row in rows])

@@ -28,8 +28,9 @@ from crowdblend.accounting.kernel.prices.arithmetic import (
     multiply_down,
     multiply_up,
     sum_margin,
-    tail_up,
 )
+from crowdblend.accounting.kinds.composition import loss_distribution
+from crowdblend.accounting.kinds.composition.robust_counts import tail_up
 
 
 @pytest.fixture(autouse=True)
@@ -139,5 +140,5 @@ def test_only_small_arrays_are_convolved_in_a_plain_loop(sizes, small, monkeypat
     used = []
     monkeypatch.setattr(arithmetic.np, "convolve", lambda *given: used.append(given) or np.ones(1))
     for first, second in (sizes, sizes[::-1]):
-        arithmetic.convolve_direct(np.ones(first), np.ones(second))
+        loss_distribution.convolve_direct(np.ones(first), np.ones(second))
     assert len(used) == (2 if small else 0)

@@ -15,18 +15,18 @@ from itertools import product
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.bounded_range import BoundedRange, range_divergence
-from crowdblend.accounting.kernel.prices.loss_distribution import delta_composed, epsilon_composed
+from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.kernel.prices.registry import (
-    kind_of,
     mechanism_of_record,
     mechanism_record,
     not_covered,
     price,
     recorded_price,
 )
-from crowdblend.accounting.kernel.prices.renyi import RULE, RULE_WITHOUT_LOSSES, filter_cost
-from crowdblend.accounting.kernel.prices.series_game import epsilon_of_drawn_game, moves_of_draw
+from crowdblend.accounting.kinds.composition.bounded_range import BoundedRange, range_divergence
+from crowdblend.accounting.kinds.composition.composed import delta_composed, epsilon_composed
+from crowdblend.accounting.kinds.composition.renyi_filter import RULE, RULE_WITHOUT_LOSSES, filter_cost
+from crowdblend.accounting.kinds.composition.series_game import epsilon_of_drawn_game, moves_of_draw
 from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
@@ -368,7 +368,7 @@ def test_the_pictured_curve_is_that_of_what_is_charged(rate):
         selection_rate=rate,
         selection_draws=1,
     )
-    curves = kind_of(one).curves
+    curves = description_of(one).curves
     assert curves is not None
     for delta in ("1e-4", "1e-6", "1e-8"):
         charged = float(price(one, delta=Decimal(delta)).epsilon)

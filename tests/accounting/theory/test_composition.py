@@ -7,19 +7,22 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
-from crowdblend.accounting.kernel.prices.arithmetic import convolution_slack, convolve_direct
-from crowdblend.accounting.kernel.prices.loss_distribution import (
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.composed import (
     COMPOSED_FLOOR,
-    compose,
     curves_of,
-    delta_at,
     delta_composed,
-    epsilon_at,
     epsilon_composed,
-    from_curve,
     grid_spacing,
     measures_of,
+)
+from crowdblend.accounting.kinds.composition.loss_distribution import (
+    compose,
+    convolution_slack,
+    convolve_direct,
+    delta_at,
+    epsilon_at,
+    from_curve,
     power,
 )
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

@@ -10,12 +10,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses
-from crowdblend.accounting.kernel.prices.loss_distribution import delta_composed
+from crowdblend.accounting.descriptions import deletion_description
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kinds import deletion_prices as deletion
-from crowdblend.accounting.kinds.deletion_prices import deletion_losses, price_deletion, price_parts
+from crowdblend.accounting.kinds import deletion_prices
+from crowdblend.accounting.kinds.composition.composed import delta_composed
+from crowdblend.accounting.kinds.composition.finite_losses import FiniteLosses
+from crowdblend.accounting.kinds.deletion_prices import deletion_losses, price_deletion
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
+from crowdblend.accounting.theory.planning.margin_prices import price_parts
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.deletion import (
     WEIGHT_TOTAL,
@@ -265,7 +267,7 @@ def test_more_records_cost_more_and_at_most_as_plain_group_privacy_has_it():
     epsilons = [one.epsilon for one in prices]
     assert epsilons == sorted(set(epsilons))
     assert prices[1].rule == "group-privacy/1+deletion-composed/1"
-    one, even = deletion.DELETION.price, Decimal("0.9e-6")
+    one, even = deletion_prices.DELETION.price, Decimal("0.9e-6")
     plain = 2 * one(release(noise, 3), even, 1).epsilon  # (ε, δ) of one is (2ε, (1 + e^ε)δ) of two
     assert (1 + plain.exp() ** Decimal("0.5")) * even <= MILLIONTH * 10
     assert epsilons[1] <= plain
@@ -276,17 +278,17 @@ def test_weights_whose_logarithm_is_not_concave_have_no_price_for_several_record
     assert price(ragged, delta=MILLIONTH).epsilon == pytest.approx(Decimal(1), rel=Decimal("0.01"))
     with pytest.raises(InputRefused, match="too improbable"):
         price(ragged, delta=MILLIONTH, rows_per_person=2)
-    assert deletion.deletion_filter_parts(ragged, 1)
+    assert deletion_prices.deletion_filter_parts(ragged, 1)
     with pytest.raises(InputRefused, match="too improbable"):
-        deletion.deletion_filter_parts(ragged, 2)
+        deletion_prices.deletion_filter_parts(ragged, 2)
 
 
 def test_what_a_shape_adds_to_delta_grows_with_records_releases_and_draws():
-    one = deletion._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 1, 1, 2)
+    one = deletion_prices._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 1, 1, 2)
     for times, releases, records in ((3, 1, 2), (1, 3, 2), (1, 1, 6)):
         draws = Counter({GeometricDeletion(epsilon=Decimal(1), width=80): times})
-        assert float(deletion._difference_in_shape(draws, 1, releases, records)) == pytest.approx(3 * float(one))
-    none = deletion._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 0, 1, 2)
+        assert float(deletion_prices._difference_in_shape(draws, 1, releases, records)) == pytest.approx(3 * float(one))
+    none = deletion_prices._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 0, 1, 2)
     assert float(one / none) == pytest.approx((1 + math.e) / 2)  # both laws' masses are off: 1 + e^ε
 
 
@@ -335,7 +337,7 @@ def test_a_noise_whose_ends_outweigh_delta_has_no_price(delta):
 
 
 def test_a_certificate_says_how_many_maps_there_were() -> None:
-    said = deletion.DELETION.statements.done
+    said = deletion_description.DELETION.done
     assert "a map that was fixed" in said(release(NARROW, 1))
     assert "2 maps" in said(release(NARROW, 2))
 
@@ -481,7 +483,7 @@ def test_rows_with_margins_are_within_their_composition_and_beyond_that_of_the_r
     rows = deltas_of(*shifted(NARROW, 1))
     assert any(one > limit for one, limit in zip(found, rows, strict=True)), "a price of the rows alone is too low"
     for growth, limit in zip(GROWTHS, bound, strict=True):
-        parts = dict.fromkeys(deletion.DELETION.losses(mechanism), 1)
+        parts = dict.fromkeys(deletion_description.DELETION.losses(mechanism), 1)
         assert delta_composed(parts, epsilon=math.log(growth)) >= limit
 
 
@@ -491,7 +493,7 @@ def test_margins_cost_what_as_many_stages_with_their_noise_cost(alike):
     noise = GaussianDeletion(scale=Decimal("15.6"), width=80)
     other = ("15.60" if alike else "24.1", 80 if alike else 130)
     mechanism = calibrated(noise, 2, 3, *other)
-    parts = deletion.DELETION.losses(mechanism)
+    parts = deletion_description.DELETION.losses(mechanism)
     assert sum(part.times for part in parts) == 5
     found = price(mechanism, delta=MILLIONTH, releases=2)
     assert found.rule == "deletion-composed/1"

@@ -10,23 +10,27 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices import arithmetic, finite_losses, loss_distribution
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
-from crowdblend.accounting.kernel.prices.arithmetic import ULP, convolution_slack, convolve_direct
-from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses, LossesInDoubles, losses_of_masses
-from crowdblend.accounting.kernel.prices.loss_distribution import (
-    LossDistribution,
-    compose,
+from crowdblend.accounting.kernel.prices.arithmetic import ULP
+from crowdblend.accounting.kinds.composition import composed, finite_losses, loss_distribution
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.composed import (
     curves_of,
-    delta_at,
     deltas_up,
-    epsilon_at,
     few_bits,
-    from_atoms,
-    from_curve,
     grid_spacing,
     grid_to,
     mirrored,
+)
+from crowdblend.accounting.kinds.composition.finite_losses import FiniteLosses, LossesInDoubles, losses_of_masses
+from crowdblend.accounting.kinds.composition.loss_distribution import (
+    LossDistribution,
+    compose,
+    convolution_slack,
+    convolve_direct,
+    delta_at,
+    epsilon_at,
+    from_atoms,
+    from_curve,
     power,
 )
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
@@ -115,7 +119,7 @@ def test_a_grid_that_shows_nothing_is_refused(spacing):
 @pytest.mark.parametrize("way", ["whole", "blocks"])
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 9), (5, 128), (127, 3), (128, 129), (129, 300), (256, 257), (257, 256)])
 def test_both_ways_to_sum_keep_to_their_error_in_every_entry(sizes, way, monkeypatch):
-    monkeypatch.setattr(arithmetic, "_SMALL", {"whole": 1 << 20, "blocks": 0}[way])
+    monkeypatch.setattr(loss_distribution, "_SMALL", {"whole": 1 << 20, "blocks": 0}[way])
     draws = np.random.default_rng(5)
     first, second = (np.exp(-60 * draws.random(size)) for size in sizes)
     found = convolve_direct(first, second)
@@ -253,7 +257,7 @@ def test_a_curve_that_is_no_number_is_refused(deltas):
 
 
 def test_the_end_of_a_curve_that_stays_above_a_level_is_the_farthest_loss():
-    assert loss_distribution._end(np.zeros_like, -1.0, 0.1, 5.0) == 5.0
+    assert composed._end(np.zeros_like, -1.0, 0.1, 5.0) == 5.0
 
 
 def test_curves_become_deltas_above_them_by_a_hundredth_of_a_billionth_of_a_thousandth():

@@ -10,15 +10,14 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting import theory
-from crowdblend.accounting.kernel.prices import privacy_profile
-from crowdblend.accounting.kernel.prices.arithmetic import tail_up
-from crowdblend.accounting.kernel.prices.privacy_profile import delta_paper, least_epsilon_of_paper
-from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
-from crowdblend.accounting.kinds import histogram_prices as histogram
-from crowdblend.accounting.kinds.biased_sampling_prices import _at_group, _at_least, delta_robust
-from crowdblend.accounting.kinds.histogram_prices import NoisyProfile, _one_way
-from crowdblend.accounting.kinds.local_report_prices import OnesProfile
+from crowdblend import accounting
+from crowdblend.accounting.kinds import noisy_histogram_prices, paper_prices
+from crowdblend.accounting.kinds.composition import robust_counts
+from crowdblend.accounting.kinds.composition.robust_counts import _at_group, _at_least, delta_robust, tail_up
+from crowdblend.accounting.kinds.noisy_histogram_prices import NoisyProfile
+from crowdblend.accounting.kinds.outcome_counts_prices import OnesProfile
+from crowdblend.accounting.kinds.outlier_histogram_prices import _one_way
+from crowdblend.accounting.kinds.paper_prices import delta_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
 
 RATES = [(0.1, 0.1, 0.1), (0.1, 0.12, 0.2), (0.3, 0.3, 0.9), (0.45, 0.5, 0.55)]
@@ -74,16 +73,16 @@ def test_what_a_group_leaves_out_is_made_up_for(n, rates, deviations, more, monk
     p, q, top = rates
     epsilon = -math.log1p(-top) + 0.1
     threshold = max(1, math.floor(n * q))
-    monkeypatch.setattr(biased_sampling, "_DEVIATIONS", deviations)
-    monkeypatch.setattr(biased_sampling, "_MORE_TERMS", more)
-    used = biased_sampling.log_binomial_pmf
+    monkeypatch.setattr(robust_counts, "_DEVIATIONS", deviations)
+    monkeypatch.setattr(robust_counts, "_MORE_TERMS", more)
+    used = robust_counts.log_binomial_pmf
     asked = []
 
     def watched(values, trials, rate):
         asked.append(values.max())
         return used(values, trials, rate)
 
-    monkeypatch.setattr(biased_sampling, "log_binomial_pmf", watched)
+    monkeypatch.setattr(robust_counts, "log_binomial_pmf", watched)
     found = _at_group(n, threshold, p, q, top, epsilon)
     last = math.floor(n * q) + math.ceil(deviations * math.sqrt(n * q * (1 - q) + 1) + more)
     assert max(asked) == min(last, n)
@@ -127,7 +126,7 @@ def test_a_tail_is_bounded_from_above_and_closely_where_it_is_small():
 
 def test_no_charged_price_rests_on_an_incomplete_beta_function():
     users = set()
-    for path in Path(theory.__file__).parent.rglob("*.py"):
+    for path in Path(accounting.__file__).parent.rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef) and "betainc" in ast.unparse(function):
                 users.add(function.name)
@@ -192,7 +191,7 @@ def test_masses_of_a_noisy_group_are_bounds_on_their_sides(k, epsilon, rate, n):
 
 def test_powers_of_noisy_masses_are_rounded_to_their_sides(monkeypatch):
     logs = -np.random.default_rng(5).uniform(0.0, 30.0, 400)
-    monkeypatch.setattr(histogram, "log_binomial_pmf", lambda counts, *_: (logs, np.zeros_like(logs)))
+    monkeypatch.setattr(noisy_histogram_prices, "log_binomial_pmf", lambda counts, *_: (logs, np.zeros_like(logs)))
     group = profile_of(3, "0.5", "0.9")._computed(399)
     for upper, log, lower in zip(group.sampled[0], logs, group.sampled[1], strict=True):
         truth = mpmath.exp(mpmath.mpf(log))
@@ -276,10 +275,8 @@ def test_the_papers_divergence_is_bounded_from_below_and_nearly(rate, monkeypatc
     """It decides where the walk over group sizes may stop."""
     least = math.nextafter(least_epsilon_of_paper(rate), math.inf)
     handed = []
-    bounded = privacy_profile._relative_entropy
-    monkeypatch.setattr(
-        privacy_profile, "_relative_entropy", lambda *given: handed.append(bounded(*given)) or handed[-1]
-    )
+    bounded = paper_prices._relative_entropy
+    monkeypatch.setattr(paper_prices, "_relative_entropy", lambda *given: handed.append(bounded(*given)) or handed[-1])
     for epsilon in (least, 1.001 * least, 3 * least, least + 1e-9, least + 0.1, least + 1.0, least + 30.0, 1e4, 1e300):
         delta_paper(k=2, sampling_rate=rate, epsilon=epsilon)
         beta = mpmath.mpf(rate)

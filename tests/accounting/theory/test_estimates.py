@@ -7,13 +7,9 @@ from decimal import Decimal
 
 import mpmath
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
-from crowdblend.accounting.kernel.prices.loss_distribution import (
-    curves_of,
-    delta_composed,
-    estimated_log_delta,
-    measures_of,
-)
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.composed import curves_of, delta_composed, measures_of
+from crowdblend.accounting.theory.planning.estimates import estimated_log_delta
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 PURE = Guarantee(epsilon=Decimal("0.3"), delta=Decimal(0))

@@ -11,12 +11,12 @@ import pytest
 from crowdblend.accounting.kernel.prices.arithmetic import log_binomial_pmf
 from crowdblend.accounting.kernel.prices.privacy_profile import (
     delta_exact,
-    epsilon_exact,
     epsilon_of_log_delta,
     log_adding,
     log_profile,
     log_removing,
 )
+from crowdblend.accounting.theory.planning.searches import epsilon_exact
 
 EPSILONS = (0.0, 0.001, 0.05, 0.25, 0.7, 1.0, 2.5, 6.0)
 

@@ -11,10 +11,16 @@ from functools import cache
 from math import comb
 
 import pytest
-from crowdblend.accounting.kernel.prices import renyi
 from crowdblend.accounting.kernel.prices.arithmetic import decimal_up
-from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses
-from crowdblend.accounting.kernel.prices.renyi import FilterCost, FilterTerms, conversion_loss, filter_cost, fits
+from crowdblend.accounting.kinds.composition import renyi_divergence, renyi_filter
+from crowdblend.accounting.kinds.composition.finite_losses import FiniteLosses
+from crowdblend.accounting.kinds.composition.renyi_filter import (
+    FilterCost,
+    FilterTerms,
+    conversion_loss,
+    filter_cost,
+    fits,
+)
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
@@ -76,9 +82,11 @@ def of_pair(likelier, loss, tail=0, terms=SHARP):
     heads = round(likelier * UNIT)
     other = 0 if loss is None else round(heads / Fraction(Decimal(loss).exp()))
     part = FiniteLosses(outcomes=((heads, other), (UNIT - heads, UNIT - other)), total=UNIT, times=1)
-    divergence = renyi._divergence(part, float(terms.order), float(tail))
+    divergence = renyi_divergence.step_divergence(part, float(terms.order), float(tail))
     assert divergence is not None
-    cost = FilterCost(divergence=decimal_up(divergence), tail=Decimal(tail), rule=renyi.RULE, relation="add/remove")
+    cost = FilterCost(
+        divergence=decimal_up(divergence), tail=Decimal(tail), rule=renyi_filter.RULE, relation="add/remove"
+    )
     law = tuple((Fraction(ahead, UNIT), Fraction(behind, UNIT)) for ahead, behind in part.outcomes)
     return Move(cost, (law,))
 
@@ -195,24 +203,24 @@ def test_tails_that_are_not_counted_are_found():
 
 
 def test_one_direction_alone_is_found(monkeypatch):
-    both = renyi._covers
-    monkeypatch.setattr(renyi, "_covers", lambda part, negligible: both(part, negligible)[-1:])
-    renyi._divergence.cache_clear()
+    both = renyi_divergence._covers
+    monkeypatch.setattr(renyi_divergence, "_covers", lambda part, negligible: both(part, negligible)[-1:])
+    renyi_divergence.step_divergence.cache_clear()
     moves = sharp_moves()
-    renyi._divergence.cache_clear()
+    renyi_divergence.step_divergence.cache_clear()
     assert reached(SHARP, moves, 3) > Fraction(SHARP.delta)
 
 
 def test_infinite_losses_that_are_left_out_are_found(monkeypatch):
-    whole = renyi._covers
+    whole = renyi_divergence._covers
     monkeypatch.setattr(
-        renyi,
+        renyi_divergence,
         "_covers",
         lambda part, negligible: tuple(one._replace(infinite=0 * one.infinite) for one in whole(part, negligible)),
     )
-    renyi._divergence.cache_clear()
+    renyi_divergence.step_divergence.cache_clear()
     sure = of_pair(Fraction("9e-7"), None)
-    renyi._divergence.cache_clear()
+    renyi_divergence.step_divergence.cache_clear()
     assert reached(SHARP, [sure], 3) > Fraction(SHARP.delta)
 
 

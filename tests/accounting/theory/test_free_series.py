@@ -10,9 +10,9 @@ from itertools import combinations, combinations_with_replacement, pairwise
 from math import comb
 
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
-from crowdblend.accounting.kernel.prices.loss_distribution import epsilon_composed
 from crowdblend.accounting.kernel.prices.registry import not_covered, price, recorded_price
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.composed import epsilon_composed
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.kinds.answers import CountAnswer

@@ -8,9 +8,9 @@ from decimal import Decimal, localcontext
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices import group_privacy
-from crowdblend.accounting.kernel.prices.group_privacy import (
-    MOST_RECORDS,
+from crowdblend.accounting.kernel.prices.mechanism_kind import check_records
+from crowdblend.accounting.kinds.composition import group_privacy
+from crowdblend.accounting.kinds.composition.group_privacy import (
     _first_epsilon,
     _growth,
     _of_group,
@@ -20,8 +20,8 @@ from crowdblend.accounting.kernel.prices.group_privacy import (
     even_split,
     rule_for_group,
 )
-from crowdblend.accounting.kernel.prices.mechanism_kind import check_records
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import MOST_RECORDS
 
 
 def step_at(place, below=-30.0):

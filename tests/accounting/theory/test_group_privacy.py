@@ -8,12 +8,13 @@ from functools import cache, reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
-from crowdblend.accounting.kernel.prices.group_privacy import MOST_RECORDS, best_split, even_split
-from crowdblend.accounting.kernel.prices.loss_distribution import epsilon_composed
 from crowdblend.accounting.kernel.prices.privacy_profile import farthest_epsilon, log_profile
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.composed import epsilon_composed
+from crowdblend.accounting.kinds.composition.group_privacy import best_split, even_split
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.mechanism import MOST_RECORDS
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from hypothesis import given, settings

@@ -12,20 +12,22 @@ import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.arithmetic import ULP
 from crowdblend.accounting.kernel.prices.registry import kind_of
-from crowdblend.accounting.kinds import histogram_prices as histogram
-from crowdblend.accounting.kinds.histogram_prices import (
+from crowdblend.accounting.kinds import noisy_histogram_prices, outlier_histogram_prices
+from crowdblend.accounting.kinds.noisy_histogram_prices import (
     NoisyProfile,
     _decaying_sums,
     _divergence,
     _Group,
+    noisy_parts,
+    price_noisy_histogram,
+)
+from crowdblend.accounting.kinds.outlier_histogram_prices import (
     _one_way,
     _outlier_filter_parts,
     _outlier_losses,
     _outlier_sizes,
     _ray,
     delta_for_group,
-    noisy_parts,
-    price_noisy_histogram,
     price_outlier_histogram,
 )
 from crowdblend.mechanisms.kernel.errors import InputRefused
@@ -119,7 +121,7 @@ def test_what_a_noisy_histogram_is_refused_for(monkeypatch):
             noisy_parts(NoisyHistogram(k=4, epsilon=Decimal(1), sampling_rate=Decimal(rate)))
     for rate in ("1.1e-9", "0.99999999"):
         assert len(noisy_parts(NoisyHistogram(k=4, epsilon=Decimal(1), sampling_rate=Decimal(rate)))) == 1
-    monkeypatch.setattr(histogram, "_MOST_GROUPS", 4)
+    monkeypatch.setattr(noisy_histogram_prices, "_MOST_GROUPS", 4)
     slow = NoisyProfile(NOISY)
     with pytest.raises(InputRefused, match="too long"):
         slow.delta(0.0)
@@ -206,15 +208,15 @@ def test_bounds_of_outlier_private_counts(monkeypatch):
     loud = OutlierPrivateHistogram(epsilon=Decimal(900), horizon=9, margin=3)
     with pytest.raises(InputRefused, match="no epsilon is enough"):
         price_outlier_histogram(loud, delta=Decimal("0.1"))
-    monkeypatch.setattr(histogram, "_LARGEST_HORIZON", 9)
+    monkeypatch.setattr(outlier_histogram_prices, "_LARGEST_HORIZON", 9)
     assert price_outlier_histogram(OUTLIER, delta=Decimal("0.1")).releases == 1
-    monkeypatch.setattr(histogram, "_LARGEST_HORIZON", 8)
+    monkeypatch.setattr(outlier_histogram_prices, "_LARGEST_HORIZON", 8)
     with pytest.raises(InputRefused, match="at most 8"):
         price_outlier_histogram(OUTLIER, delta=Decimal("0.1"))
     places = (9 - 3 + 1) * math.ceil(60 * OUTLIER.noise(0).scale)
-    monkeypatch.setattr(histogram, "_MOST_PLACES", places)
+    monkeypatch.setattr(outlier_histogram_prices, "_MOST_PLACES", places)
     assert len(_outlier_filter_parts(OUTLIER)) == 1
-    monkeypatch.setattr(histogram, "_MOST_PLACES", places - 1)
+    monkeypatch.setattr(outlier_histogram_prices, "_MOST_PLACES", places - 1)
     with pytest.raises(InputRefused, match="beyond the enumeration"):
         _outlier_filter_parts(OUTLIER)
 

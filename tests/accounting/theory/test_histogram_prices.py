@@ -10,26 +10,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import delta_zero_knowledge, epsilon_zero_knowledge
-from crowdblend.accounting.kernel.prices.arithmetic import decimal_up
-from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
-from crowdblend.accounting.kernel.prices.registry import kind_of
-from crowdblend.accounting.kinds import histogram_prices as histogram
-from crowdblend.accounting.kinds.biased_sampling_prices import (
-    delta_biased,
-    price_biased_counts,
-    price_robust_counts,
+from crowdblend.accounting.descriptions.biased_sampling_description import (
     survey_statement,
     zero_knowledge_epsilon_biased,
 )
-from crowdblend.accounting.kinds.histogram_prices import (
-    NoisyProfile,
+from crowdblend.accounting.descriptions.description_registry import description_of
+from crowdblend.accounting.descriptions.histogram_description import outlier_statement
+from crowdblend.accounting.descriptions.zero_knowledge import delta_zero_knowledge, epsilon_zero_knowledge
+from crowdblend.accounting.kernel.prices.arithmetic import decimal_up
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
+from crowdblend.accounting.kinds import noisy_histogram_prices
+from crowdblend.accounting.kinds.composition.robust_counts import delta_biased, price_robust_counts
+from crowdblend.accounting.kinds.noisy_histogram_prices import NoisyProfile, price_noisy_histogram
+from crowdblend.accounting.kinds.outlier_histogram_prices import (
     delta_for_group,
     epsilon_for_group,
-    outlier_statement,
-    price_noisy_histogram,
     price_outlier_histogram,
 )
+from crowdblend.accounting.kinds.survey_prices import price_biased_counts
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
@@ -42,7 +40,7 @@ FIFTEEN = OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=5)
 
 
 def proved(event):
-    return kind_of(event).statements.proved(event, "")
+    return description_of(event).proved(event, "")
 
 
 def noisy(k, epsilon, rate):
@@ -127,7 +125,7 @@ def test_without_a_sample_there_is_no_add_remove_price(monkeypatch):
         NoisyProfile(noisy(10, "0.5", None))
     with pytest.raises(InputRefused, match="beyond the enumeration"):
         NoisyProfile(noisy(10, "0.5", "1e-10"))
-    monkeypatch.setattr(histogram, "_MOST_GROUPS", 100)
+    monkeypatch.setattr(noisy_histogram_prices, "_MOST_GROUPS", 100)
     with pytest.raises(InputRefused, match="too long"):
         NoisyProfile(noisy(100, "0.1", "0.00001")).delta(0.0)
 

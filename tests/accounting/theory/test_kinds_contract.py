@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 from crowdblend import mechanisms
-from crowdblend.accounting.kernel.prices.amplification import Concentrated, Guarantee
-from crowdblend.accounting.kernel.prices.bounded_range import BoundedRange
-from crowdblend.accounting.kernel.prices.finite_losses import FiniteLosses
-from crowdblend.accounting.kernel.prices.loss_distribution import epsilon_composed
+from crowdblend.accounting import descriptions, kinds
+from crowdblend.accounting.descriptions import microdata_description
+from crowdblend.accounting.descriptions.description_registry import DESCRIPTIONS, description_of
+from crowdblend.accounting.descriptions.kind_description import KindDescription
 from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price
 from crowdblend.accounting.kernel.prices.registry import (
     KINDS,
@@ -32,8 +32,17 @@ from crowdblend.accounting.kernel.prices.registry import (
     paper_price,
     price,
 )
-from crowdblend.accounting.kernel.prices.renyi import RULE, RULE_WITHOUT_LOSSES, FilterCost, filter_cost, tail_of
-from crowdblend.accounting.theory import kinds
+from crowdblend.accounting.kinds.composition.amplification import Concentrated, Guarantee
+from crowdblend.accounting.kinds.composition.bounded_range import BoundedRange
+from crowdblend.accounting.kinds.composition.composed import epsilon_composed
+from crowdblend.accounting.kinds.composition.finite_losses import FiniteLosses
+from crowdblend.accounting.kinds.composition.renyi_filter import (
+    RULE,
+    RULE_WITHOUT_LOSSES,
+    FilterCost,
+    filter_cost,
+    tail_of,
+)
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism
 from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
@@ -191,6 +200,10 @@ def check_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> 
             mechanism_of_record(record | wrong)
 
 
+def theorems_of(name: str) -> Any:
+    return description_of(EXAMPLES[name][0]).theorems
+
+
 def check_price(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """A price has a rule with a theorem, no more digits than are compared, and rises where protection falls."""
     found, delta = charged(mechanism), delta_of(kind)
@@ -198,7 +211,7 @@ def check_price(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> No
     assert (found.delta, found.releases, found.rows_per_person) == (delta, runs_of(mechanism), 1), f"{name}: `price`"
     assert found.relation in (ADD_REMOVE, REPLACEMENT), f"{name}: `price`"
     assert len(found.epsilon.as_tuple().digits) <= 12, f"{name}: `price` isn't rounded up"
-    assert found.rule in kind.theorems, f"{name}: `theorems` lacks {found.rule}"
+    assert found.rule in theorems_of(name), f"{name}: `theorems` lacks {found.rule}"
     if kind.pure:
         with pytest.raises(InputRefused, match="delta 0"):
             price(mechanism, delta=DELTA)
@@ -215,8 +228,8 @@ def check_price(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> No
 def check_earlier_rules(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """What earlier versions charged has a theorem, is priced by its own rule, and never below what is charged now."""
     for rule, by_rule in kind.earlier.items():
-        assert rule in kind.theorems, f"{name}: `theorems` lacks {rule}, which is in `earlier`"
-        releases = 1 if kind.statements.series is None else 2
+        assert rule in theorems_of(name), f"{name}: `theorems` lacks {rule}, which is in `earlier`"
+        releases = 2 if kind.series else 1
         found, now = by_rule(mechanism, DELTA, releases, 1), charged(mechanism, releases=releases)
         assert found.epsilon >= now.epsilon, f"{name}: `earlier` has a price below today's"
         assert (found.releases, found.delta, found.relation) == (now.releases, now.delta, now.relation), name
@@ -226,19 +239,19 @@ def check_earlier_rules(name: str, kind: MechanismKind[Any], mechanism: Mechanis
 def check_more_releases_and_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """Two releases, or a person's two records, cost more than one, or have no price."""
     one, delta = charged(mechanism), delta_of(kind)
-    if kind.statements.series is None or isinstance(mechanism, MixedSeries):
+    if not kind.series or isinstance(mechanism, MixedSeries):
         with pytest.raises(InputRefused, match="as a series"):
             charged(mechanism, releases=runs_of(mechanism) + 1)
     else:
         two = charged(mechanism, releases=2)
-        assert (two.releases, two.rule in kind.theorems) == (2, True), f"{name}: `price` or `theorems` of a series"
+        assert (two.releases, two.rule in theorems_of(name)) == (2, True), f"{name}: `price` or `theorems` of a series"
         assert one.epsilon < two.epsilon, f"{name}: `price` of two releases"
     if not refused(lambda: charged(mechanism, rows_per_person=2)):
         pair = charged(mechanism, rows_per_person=2)
         assert (pair.rows_per_person, pair.delta, pair.relation) == (2, delta, one.relation), f"{name}: `group_price`"
         assert pair.epsilon > one.epsilon, f"{name}: `group_price`"
         group, plus, inner = pair.rule.partition("+")
-        assert (bool(plus), inner in kind.theorems) == (True, True), f"{name}: `group_price` has the rule {group}"
+        assert (bool(plus), inner in theorems_of(name)) == (True, True), f"{name}: `group_price` has the rule {group}"
     paper = paper_price(mechanism, delta=delta, releases=runs_of(mechanism))
     assert paper is None or paper.epsilon >= one.epsilon, f"{name}: `paper_price` is below the exact one"
     assert paper_price(mechanism, delta=delta, rows_per_person=2) is None, f"{name}: `paper_price`"
@@ -246,10 +259,11 @@ def check_more_releases_and_records(name: str, kind: MechanismKind[Any], mechani
 
 def check_losses(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """What it is in a composition costs what it costs by itself, as far as the grid tells, or is refused."""
-    assert not kind.exclusive or refused(lambda: kind.losses(mechanism)), f"{name}: `losses` of what stands alone"
-    if refused(lambda: kind.losses(mechanism)):
+    losses = description_of(mechanism).losses
+    assert not kind.exclusive or refused(lambda: losses(mechanism)), f"{name}: `losses` of what stands alone"
+    if refused(lambda: losses(mechanism)):
         return
-    parts = kind.losses(mechanism)
+    parts = losses(mechanism)
     assert all(isinstance(part, StronglySafeRelease | Guarantee | BoundedRange | FiniteLosses) for part in parts), (
         f"{name}: `losses`"
     )
@@ -292,23 +306,24 @@ def check_samples(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> 
     assert kind.samples(mechanism) == (own if choice is None else 2), f"{name}: `samples`"
     rate = kind.sampling_rate(mechanism)
     assert rate is None or 0 < rate < 1, f"{name}: `sampling_rate`"
-    done = kind.statements.done(mechanism)
-    assert ("no sample was drawn" in done) is (rate is None), f"{name}: `sampling_rate` and `statements.done` differ"
+    done = description_of(mechanism).done(mechanism)
+    assert ("no sample was drawn" in done) is (rate is None), f"{name}: `sampling_rate` and `done` differ"
     assert kind.survey_rate is None or rate is None, f"{name}: `survey_rate` beside coins of its own"
 
 
 def check_statements(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """Whole sentences, and nouns for what is published."""
-    said = kind.statements
+    said = description_of(mechanism)
+    assert (said.series is not None) is kind.series, f"{name}: `series` of the kind and of its description differ"
     sentences = {"done": said.done(mechanism), "proved": said.proved(mechanism, charged(mechanism).rule)}
     sentences["series"] = said.series or ""
-    assert sentences["done"], f"{name}: `statements.done`"
+    assert sentences["done"], f"{name}: `done`"
     for field, text in sentences.items():
         whole = text == text.strip() and (not text or text.endswith(".")) and "{" not in text
-        assert whole, f"{name}: `statements.{field}`"
-    assert said.chosen.startswith("a choice of "), f"{name}: `statements.chosen`"
-    assert said.published.group, f"{name}: `statements.published`"
-    assert said.published.groups, f"{name}: `statements.published`"
+        assert whole, f"{name}: `{field}`"
+    assert said.chosen.startswith("a choice of "), f"{name}: `chosen`"
+    assert said.published.group, f"{name}: `published`"
+    assert said.published.groups, f"{name}: `published`"
 
 
 LAWS = (
@@ -347,33 +362,46 @@ def test_every_mechanism_has_a_kind() -> None:
     assert all_of(Mechanism) == exemplified | {"Mechanism", "_Answer"}
 
 
-@pytest.mark.parametrize("field", [one.name for one in fields(MechanismKind)])
-def test_a_kind_that_lacks_a_field_is_none(field: str) -> None:
-    whole = {one.name: getattr(load_kind("strongly_safe"), one.name) for one in fields(MechanismKind)}
-    assert MechanismKind(**whole) == load_kind("strongly_safe")
-    with pytest.raises(TypeError, match=f"'{field}'"):
-        MechanismKind(**{name: value for name, value in whole.items() if name != field})
+@pytest.mark.parametrize("made", [MechanismKind, KindDescription])
+def test_a_kind_that_lacks_a_field_is_none(made: type) -> None:
+    kind = load_kind("strongly_safe") if made is MechanismKind else description_of(SAFE)
+    whole = {one.name: getattr(kind, one.name) for one in fields(made)}
+    assert made(**whole) == kind
+    for field in whole:
+        with pytest.raises(TypeError, match=f"'{field}'"):
+            made(**{name: value for name, value in whole.items() if name != field})
 
 
-def test_a_broken_kind_is_found_by_the_field_that_is_wrong() -> None:
-    kind = load_kind("strongly_safe")
+def test_a_broken_kind_is_found_by_the_field_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, described = load_kind("strongly_safe"), description_of(SAFE)
     for law, wrong, field in (
-        (check_price, {"theorems": {}}, "theorems"),
         (check_samples, {"samples": lambda _: 2}, "samples"),
         (check_samples, {"sampling_rate": lambda _: None}, "sampling_rate"),
-        (check_losses, {"losses": lambda _: (replace(SAFE, k=30),)}, "losses"),
-        (check_statements, {"statements": replace(kind.statements, chosen="")}, "chosen"),
+        (check_statements, {"series": False}, "series"),
         (check_records, {"records": {}}, "records"),
     ):
         with pytest.raises(AssertionError, match=f"strongly_safe: .*`.*{field}"):
             law("strongly_safe", replace(kind, **wrong), SAFE)
+    for law, wrong, field in (
+        (check_price, {"theorems": {}}, "theorems"),
+        (check_losses, {"losses": lambda _: (replace(SAFE, k=30),)}, "losses"),
+        (check_statements, {"chosen": ""}, "chosen"),
+    ):
+        monkeypatch.setattr(microdata_description, "STRONGLY_SAFE", replace(described, **wrong))
+        with pytest.raises(AssertionError, match=f"strongly_safe: .*`.*{field}"):
+            law("strongly_safe", kind, SAFE)
 
 
-def test_a_new_kind_is_a_module_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toy's module lies where the others do as far as Python knows; nothing else in accounting is touched."""
+def test_a_new_kind_is_a_module_and_a_line_each_for_its_price_and_its_description(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The toy's modules lie where the others do as far as Python knows; nothing else in accounting is touched."""
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(TOY)])
+    monkeypatch.setattr(descriptions, "__path__", [*descriptions.__path__, str(TOY)])
     monkeypatch.setitem(KINDS, "coin_flip_count", KindLine("coin_flip_count", ("coin-flip-count/1",)))
+    monkeypatch.setitem(DESCRIPTIONS, "coin_flip_count", "coin_flip_description")
     toy = mechanism_of_record({"kind": "coin-flip-count/1", "least_count": 3})
+    monkeypatch.setitem(EXAMPLES, "coin_flip_count", (toy,))
     for law in LAWS:
         law("coin_flip_count", kind_of(toy), toy)
     assert charged(toy).rule == "coin-flip-noise/1"
@@ -387,7 +415,7 @@ from crowdblend.accounting.kernel.prices.registry import mechanism_of_record
 from crowdblend.accounting.kernel.prices.registry import price
 def loaded():
     modules = [name for name in sys.modules if ".kinds." in name]
-    return sorted(name for name in modules if not name.endswith((".kind", ".registry")))
+    return sorted(name for name in modules if name.endswith("_prices") or ".descriptions." in name)
 before = loaded()
 mechanism = mechanism_of_record({"kind": "strongly-safe-release/1", "k": 20, "sampling_rate": "0.1"})
 price(mechanism, delta=Decimal("1e-6"))
@@ -426,7 +454,7 @@ def test_crowd_blending_alone_has_no_price(event: Mechanism) -> None:
         price(event, delta=DELTA)
     assert paper_price(event, delta=DELTA) is None
     with pytest.raises(InputRefused, match="not composed"):
-        kind_of(event).losses(event)
+        description_of(event).losses(event)
 
 
 def test_outcome_counts_need_somebody() -> None:
@@ -441,7 +469,7 @@ def test_what_leans_on_the_data_sets_own_sampling_says_so() -> None:
 
 
 def done(mechanism: Mechanism) -> str:
-    return kind_of(mechanism).statements.done(mechanism)
+    return description_of(mechanism).done(mechanism)
 
 
 def test_what_was_done_names_groups_where_there_are_some_and_noise_where_it_is_drawn() -> None:
@@ -461,7 +489,7 @@ def test_what_is_proved_of_small_groups_follows_their_noise() -> None:
         (suppressed, "or the release is exactly as if they were not in the data."),
         (NOISY, "or the release is almost as if they were not in the data (a factor of at most e^1)."),
     ):
-        assert outside in kind_of(mechanism).statements.proved(mechanism, charged(mechanism).rule)
+        assert outside in description_of(mechanism).proved(mechanism, charged(mechanism).rule)
 
 
 def test_one_margin_is_and_several_are() -> None:

@@ -6,15 +6,11 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import Guarantee, amplified
-from crowdblend.accounting.kernel.prices.privacy_profile import (
-    delta_exact,
-    delta_paper,
-    epsilon_exact,
-    epsilon_paper,
-    least_epsilon_of_paper,
-)
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.kinds.composition.amplification import Guarantee, amplified
+from crowdblend.accounting.kinds.paper_prices import delta_paper, epsilon_paper, least_epsilon_of_paper
+from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from hypothesis import given, settings

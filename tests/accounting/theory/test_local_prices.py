@@ -10,14 +10,13 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kinds import local_report_prices as local_reports
-from crowdblend.accounting.kinds.local_report_prices import (
+from crowdblend.accounting.descriptions.local_report_description import local_statement
+from crowdblend.accounting.kinds import outcome_counts_prices
+from crowdblend.accounting.kinds.local_report_prices import local_epsilon, price_of_report
+from crowdblend.accounting.kinds.outcome_counts_prices import (
     EXACT_PEOPLE,
     OnesProfile,
     epsilon_shuffled,
-    local_epsilon,
-    local_statement,
-    price_of_report,
     price_outcome_counts,
 )
 from crowdblend.mechanisms.kernel.errors import InputRefused
@@ -240,7 +239,7 @@ def test_the_shuffle_bound_begins_at_the_people_of_its_condition():
 
 def test_beyond_the_exact_people_the_profile_is_that_of_so_many(monkeypatch):
     assert EXACT_PEOPLE == 1024
-    monkeypatch.setattr(local_reports, "EXACT_PEOPLE", 12)
+    monkeypatch.setattr(outcome_counts_prices, "EXACT_PEOPLE", 12)
     deltas = [OnesProfile(people=people, flip_probability=0.3).delta(0.2) for people in (11, 12, 13, 10**6)]
     assert deltas[0] > deltas[1] == deltas[2] == deltas[3]
 

@@ -8,15 +8,15 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.amplification import (
-    Guarantee,
-    amplified,
+from crowdblend.accounting.descriptions.zero_knowledge import (
     delta_zero_knowledge,
     epsilon_zero_knowledge,
     epsilon_zero_knowledge_robust,
 )
-from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact, survival_share
-from crowdblend.accounting.kinds.biased_sampling_prices import delta_robust
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
+from crowdblend.accounting.kinds.composition.amplification import Guarantee, amplified
+from crowdblend.accounting.kinds.composition.robust_counts import delta_robust
+from crowdblend.accounting.theory.survival import survival_share
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 

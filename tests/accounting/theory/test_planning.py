@@ -9,11 +9,11 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.arithmetic import first_whole, last_real
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.theory.planning import planner
 from crowdblend.accounting.theory.planning.inversion import Target, frontier, price_of
 from crowdblend.accounting.theory.planning.planner import Plan, largest_sampling_rate, least_k, plan, plan_for_groups
+from crowdblend.accounting.theory.planning.searches import first_whole, last_real
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from scipy.stats import binom

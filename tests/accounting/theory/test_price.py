@@ -9,14 +9,15 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.kernel.prices.arithmetic import PRICE_DIGITS, decimal_up, float_down, float_up, log_down
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
-from crowdblend.accounting.kernel.prices.privacy_profile import (
-    delta_exact,
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
+from crowdblend.accounting.kernel.prices.registry import mechanism_of_record, mechanism_record, paper_price, price
+from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed, price_fixed
+from crowdblend.accounting.kinds.paper_prices import (
     delta_paper,
     epsilon_paper,
     least_epsilon_of_paper,
+    paper_price_fixed,
 )
-from crowdblend.accounting.kernel.prices.registry import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed, paper_price_fixed, price_fixed
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from hypothesis import given, settings

@@ -22,6 +22,7 @@ from crowdblend.accounting.kernel.prices.privacy_profile import (
     log_removing,
 )
 from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.theory.planning import searches
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
@@ -37,8 +38,8 @@ def test_the_decisive_group_and_what_it_has_over_are_exact(k):
     near = np.clip((k - 1.0) / whole * (1.0 + draws.integers(-2, 3, 1_000) * ULP), (k - 1) / 2.0**50, 1.0 - ULP)
     factors = np.concatenate([near[near > 0.0], draws.uniform((k - 1) / 2.0**50, 1, 1_000)])
     for groups, least, over in (
-        (privacy_profile._groups_of_adding, k, lambda n, factor: k - factor * n),
-        (privacy_profile._groups_of_removing, 1, lambda n, factor: factor * n - (k - 1)),
+        (privacy_profile.groups_of_adding, k, lambda n, factor: k - factor * n),
+        (privacy_profile.groups_of_removing, 1, lambda n, factor: factor * n - (k - 1)),
     ):
         for n, theta, factor in zip(*groups(k, factors), map(Fraction, factors), strict=True):
             assert n >= least
@@ -61,8 +62,8 @@ def test_parameters_are_rounded_outward_by_the_margin_that_is_proved(rate, monke
         seen.append(factors)
         return np.full_like(factors, 3.0), np.ones_like(factors)
 
-    monkeypatch.setattr(privacy_profile, "_groups_of_adding", watched)
-    monkeypatch.setattr(privacy_profile, "_groups_of_removing", watched)
+    monkeypatch.setattr(privacy_profile, "groups_of_adding", watched)
+    monkeypatch.setattr(privacy_profile, "groups_of_removing", watched)
     epsilons = np.concatenate([np.linspace(0.0, -math.log1p(-rate), 7)[:6], [1e-12 * rate, 3.0, 40.0]])
     log_adding(k=3, sampling_rate=rate, epsilons=epsilons)
     log_removing(k=3, sampling_rate=rate, epsilons=epsilons)
@@ -86,7 +87,7 @@ def test_logarithms_are_raised_by_what_sums_and_additions_can_cost(rate):
     eta = rate - math.expm1(0.1) * (1.0 - rate) + 16.0 * ULP * rate
     [over] = (log_removing(k=1, sampling_rate=rate, epsilons=epsilons) - math.log(eta) - error) / ULP
     assert abs(over - (40 + 16)) <= 4
-    assert privacy_profile._MARGIN == 16.0 * ULP
+    assert privacy_profile.MARGIN == 16.0 * ULP
     assert privacy_profile._cost_of_sums(1) == 40.0 * ULP
     assert privacy_profile._cost_of_sums(1_000) == 8_032.0 * ULP
 
@@ -171,7 +172,7 @@ def test_the_decisive_group_is_the_first_that_has_enough_records(k, rate, monkey
         seen.append((theta, top))
         return np.zeros_like(theta)
 
-    monkeypatch.setattr(privacy_profile, "_log_weighted_sum", watched)
+    monkeypatch.setattr(privacy_profile, "log_weighted_sum", watched)
     for shift in np.arange(-20, 21) * ULP / 2.0:
         epsilons = np.maximum(removing + shift, 0.0)
         log_removing(k=k, sampling_rate=rate, epsilons=epsilons)
@@ -249,7 +250,7 @@ def test_the_search_for_epsilon_ends_soon_and_at_the_least_one(k, rate, delta, m
         return made(**given)
 
     monkeypatch.setattr(privacy_profile, "log_profile", watched)
-    found = privacy_profile.epsilon_exact(k=k, sampling_rate=rate, delta=delta)
+    found = searches.epsilon_exact(k=k, sampling_rate=rate, delta=delta)
     assert found is not None
     assert asked.count(found) >= 1  # it has itself been evaluated
     assert len(asked) <= 60 + max(0.0, -math.log2(max(found, 1e-320)))
@@ -261,9 +262,9 @@ def test_the_search_for_epsilon_ends_soon_and_at_the_least_one(k, rate, delta, m
 
 def test_the_target_is_rounded_away_from_what_is_allowed(monkeypatch):
     asked: list[float] = []
-    monkeypatch.setattr(privacy_profile, "epsilon_of_log_delta", lambda **given: asked.append(given["log_delta"]))
+    monkeypatch.setattr(searches, "epsilon_of_log_delta", lambda **given: asked.append(given["log_delta"]))
     for delta in (0.9, 0.5, 1e-3, 1e-6, 1e-300):
-        privacy_profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
+        searches.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
         truth, found = Decimal(delta).ln(), asked.pop()
         assert isinstance(found, float)
         assert truth * (1 + Decimal("1e-14")) <= Decimal(found) <= truth
@@ -279,7 +280,7 @@ def test_an_epsilon_of_exactly_the_allowed_delta_holds():
 @pytest.mark.parametrize("delta", [0.0, -0.1, 1.0, 1.5, math.nan, -math.inf])
 def test_a_delta_out_of_range_is_refused(delta):
     with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
-        privacy_profile.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
+        searches.epsilon_exact(k=20, sampling_rate=0.1, delta=delta)
 
 
 @pytest.mark.parametrize("releases", [0, -1])

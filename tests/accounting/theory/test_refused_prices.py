@@ -7,30 +7,25 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices import amplification as crowd_blending
-from crowdblend.accounting.kernel.prices import group_privacy, privacy_profile
-from crowdblend.accounting.kernel.prices import loss_distribution as losses
-from crowdblend.accounting.kernel.prices.amplification import Guarantee, delta_zero_knowledge
-from crowdblend.accounting.kernel.prices.arithmetic import last_real, least_epsilon
-from crowdblend.accounting.kernel.prices.group_privacy import even_split
-from crowdblend.accounting.kernel.prices.loss_distribution import (
-    curves_of,
-    delta_composed,
-    epsilon_composed,
-    grid_spacing,
-)
+from crowdblend.accounting.descriptions import zero_knowledge
+from crowdblend.accounting.descriptions.description_registry import description_of
+from crowdblend.accounting.descriptions.zero_knowledge import delta_zero_knowledge
+from crowdblend.accounting.kernel.prices.arithmetic import least_epsilon
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
-from crowdblend.accounting.kernel.prices.privacy_profile import delta_paper, epsilon_exact, epsilon_paper
 from crowdblend.accounting.kernel.prices.registry import (
-    kind_of,
     mechanism_of_record,
     mechanism_record,
     paper_price,
     price,
 )
-from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
-from crowdblend.accounting.kinds import histogram_prices as histogram
-from crowdblend.accounting.kinds.histogram_prices import NoisyProfile, price_noisy_histogram, price_outlier_histogram
+from crowdblend.accounting.kinds import noisy_histogram_prices, outlier_histogram_prices, paper_prices
+from crowdblend.accounting.kinds.composition import group_privacy, loss_distribution, robust_counts
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.composed import curves_of, delta_composed, epsilon_composed, grid_spacing
+from crowdblend.accounting.kinds.composition.group_privacy import even_split
+from crowdblend.accounting.kinds.noisy_histogram_prices import NoisyProfile, price_noisy_histogram
+from crowdblend.accounting.kinds.outlier_histogram_prices import price_outlier_histogram
+from crowdblend.accounting.kinds.paper_prices import delta_paper, epsilon_paper
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning.inversion import (
     Target,
@@ -40,6 +35,7 @@ from crowdblend.accounting.theory.planning.inversion import (
     most_releases,
 )
 from crowdblend.accounting.theory.planning.planner import plan
+from crowdblend.accounting.theory.planning.searches import epsilon_exact, last_real
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
@@ -110,25 +106,25 @@ def test_the_paper_has_no_price_below_the_chance_that_all_are_sampled() -> None:
 
 
 def test_of_crowds_whose_search_is_too_long_nothing_is_said(monkeypatch) -> None:
-    monkeypatch.setattr(crowd_blending, "_MOST_THRESHOLDS", 10)
+    monkeypatch.setattr(zero_knowledge, "_MOST_THRESHOLDS", 10)
     with pytest.raises(InputRefused, match="too long"):
         delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1"))
-    monkeypatch.setattr(histogram, "_MOST_GROUPS", 5)
-    histogram.price_noisy_histogram.cache_clear()
+    monkeypatch.setattr(noisy_histogram_prices, "_MOST_GROUPS", 5)
+    noisy_histogram_prices.price_noisy_histogram.cache_clear()
     with pytest.raises(InputRefused, match="too long"):
         NoisyProfile(NOISY).delta(0.1)
     with pytest.raises(InputRefused, match="no epsilon is enough"):
         price_noisy_histogram(NOISY, delta=Decimal("1e-6"))
-    monkeypatch.setattr(biased_sampling, "_MOST_GROUPS", 25)
+    monkeypatch.setattr(robust_counts, "_MOST_GROUPS", 25)
     rates = {"lowest_rate": 0.1, "highest_rate": 0.11, "largest_rate": 0.2}
     with pytest.raises(InputRefused, match="too long"):
-        biased_sampling.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
+        robust_counts.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
 
 
 def test_an_outlier_private_histogram_that_no_epsilon_suffices_for_is_refused(monkeypatch) -> None:
     event = OutlierPrivateHistogram(epsilon=Decimal(1), horizon=30, margin=10)
     assert price_outlier_histogram(event, delta=Decimal("1e-3")).epsilon > 0
-    monkeypatch.setattr(histogram, "epsilon_for_group", lambda *given, **named: None)
+    monkeypatch.setattr(outlier_histogram_prices, "epsilon_for_group", lambda *given, **named: None)
     with pytest.raises(InputRefused, match="Raise the margin"):
         price_outlier_histogram(event, delta=Decimal("1e-3"))
 
@@ -143,10 +139,10 @@ def test_a_split_over_a_persons_records_that_does_not_settle_is_refused(monkeypa
 
 def test_measures_of_other_grids_are_not_joined() -> None:
     coarse, fine = (
-        losses.from_curve(spacing=step, lowest=0, deltas=np.array([0.5, 0.1, 0.0])) for step in (0.25, 0.125)
+        loss_distribution.from_curve(spacing=step, lowest=0, deltas=np.array([0.5, 0.1, 0.0])) for step in (0.25, 0.125)
     )
     with pytest.raises(ValueError, match="spacings differ"):
-        losses.compose(coarse, fine, cut=0.0)
+        loss_distribution.compose(coarse, fine, cut=0.0)
 
 
 def test_a_loss_beyond_the_grid_is_refused() -> None:
@@ -192,7 +188,7 @@ def test_histograms_and_answers_are_read_back_as_they_were_recorded(mechanism) -
 
 
 def parts_of_mechanism(mechanism):
-    return kind_of(mechanism).losses(mechanism)
+    return description_of(mechanism).losses(mechanism)
 
 
 def test_a_series_is_composed_of_what_each_mechanism_is_to_the_composition() -> None:
@@ -226,7 +222,7 @@ def test_a_bound_over_thresholds_is_the_same_in_whatever_parts_they_are_looked_a
         ]
 
     whole = bounds()
-    for module in (crowd_blending, privacy_profile):
+    for module in (zero_knowledge, paper_prices):
         monkeypatch.setattr(module, "_BATCH", 1)
     assert bounds() == whole
 

@@ -11,11 +11,11 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices import renyi
-from crowdblend.accounting.kernel.prices.amplification import Guarantee
-from crowdblend.accounting.kernel.prices.finite_losses import LossesBySize, LossesInDoubles
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kernel.prices.renyi import (
+from crowdblend.accounting.kinds.composition import renyi_divergence, renyi_filter
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+from crowdblend.accounting.kinds.composition.finite_losses import LossesBySize, LossesInDoubles
+from crowdblend.accounting.kinds.composition.renyi_filter import (
     FilterTerms,
     conversion_loss,
     filter_cost,
@@ -108,7 +108,7 @@ def test_divergences_of_unusual_releases_are_found_on_few_losses(k, rate):
     tail = tail_for(TERMS, release)
     for order in ("2", "30", "3000"):
         assert filter_cost(release, order=Decimal(order), tail=tail).divergence <= 10
-    assert max(cover.losses.size for cover in renyi._covers.__wrapped__(release, 1e-11)) < 2500
+    assert max(cover.losses.size for cover in renyi_divergence._covers.__wrapped__(release, 1e-11)) < 2500
 
 
 @pytest.mark.parametrize("order", ["1.1", "2", "30", "5000"])
@@ -257,14 +257,18 @@ def test_terms_are_not_proposed_for_budgets_out_of_range():
 def test_a_guarantee_with_a_delta_takes_what_the_worst_pair_does_beyond_it(epsilon):
     """Two outcomes of the ratio e^ε either way, and one on each side alone, of probability δ, which the tail takes."""
     guarantee = Guarantee(epsilon=Decimal(epsilon), delta=Decimal("1e-3"))
-    assert renyi._least_tail(guarantee) == guarantee.delta
+    assert renyi_filter._least_tail(guarantee) == guarantee.delta
     growth = math.exp(float(epsilon))
     some = 0.999 / (1 + growth)
     ahead, behind = np.array([some, some * growth, 1e-3]), np.array([some * growth, some, 0.0])
     for tail in (1e-3, 2e-3, 0.1):
         true = cut_divergence(ahead, behind, 20.0, tail)
-        assert true * (1 - 1e-6) <= renyi._divergence(guarantee, 20.0, tail * (1 + 1e-9)) <= true * (1 + 1e-6)
-    assert renyi._divergence(guarantee, 20.0, 0.999e-3) is None
+        assert (
+            true * (1 - 1e-6)
+            <= renyi_divergence.step_divergence(guarantee, 20.0, tail * (1 + 1e-9))
+            <= true * (1 + 1e-6)
+        )
+    assert renyi_divergence.step_divergence(guarantee, 20.0, 0.999e-3) is None
 
 
 def test_a_noise_whose_search_is_too_long_has_no_place_and_its_tail_is_told_all_the_same(monkeypatch):
@@ -272,7 +276,7 @@ def test_a_noise_whose_search_is_too_long_has_no_place_and_its_tail_is_told_all_
     mechanism = NoisyHistogram(k=2, epsilon=Decimal(1), sampling_rate=Decimal("0.8"))
     with pytest.raises(InputRefused, match=r"a tail of 0 is too small .* in each of 1 step"):
         filter_cost(mechanism, order=TERMS.order, tail=Decimal(0))
-    monkeypatch.setattr(renyi, "_MOST_SIZES", 3)
+    monkeypatch.setattr(renyi_divergence, "_MOST_SIZES", 3)
     tail = tail_for(TERMS, mechanism)
     assert tail == TERMS.tail_each
     with pytest.raises(InputRefused, match=r"no place in a filter budget: the search over the sizes .* is too long"):
@@ -282,20 +286,20 @@ def test_a_noise_whose_search_is_too_long_has_no_place_and_its_tail_is_told_all_
 def test_curves_that_are_no_numbers_are_not_covered():
     grid = np.array([0.0, 0.1, 0.2])
     sound, without = np.array([[0.3, 0.1, 0.0]]), np.array([[0.3, math.nan, 0.0]])
-    assert renyi._of_curves(grid, sound, grid, sound).masses.sum() >= 1.0
+    assert renyi_divergence._of_curves(grid, sound, grid, sound).masses.sum() >= 1.0
     for ahead, behind in ((sound, without), (without, sound)):
         with pytest.raises(ValueError, match="too small for double precision"):
-            renyi._of_curves(grid, ahead, grid, behind)
+            renyi_divergence._of_curves(grid, ahead, grid, behind)
 
 
 @pytest.mark.parametrize(("weight", "covered"), [(1e-185, True), (1e-194, False), (1e-196, False), (1e-220, False)])
 def test_curves_that_doubles_can_hardly_hold_are_not_covered(weight, covered):
     grid, deltas = 9.9 * np.arange(30), weight * 0.9 ** np.arange(30)
     if covered:
-        assert renyi._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1]).masses.shape == (1, 30)
+        assert renyi_divergence._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1]).masses.shape == (1, 30)
         return
     with pytest.raises(ValueError, match="too small for double precision"):
-        renyi._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1])
+        renyi_divergence._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1])
 
 
 def exact_curve(losses, masses, infinite, epsilon):
@@ -314,7 +318,9 @@ def test_measures_on_uneven_losses_lie_above_their_curves_and_are_no_heavier_tha
     # The curves of a bare guarantee, which are convex in e^ε, and others that are not.
     pair = [np.maximum(-np.expm1(grid - grid[-2]), 0.0) / 4.0 + 1e-3 for grid in (ahead_grid, behind_grid)]
     rough = [np.sort(draws.uniform(size=grid.size))[::-1] for grid in (ahead_grid, behind_grid)]
-    cover = renyi._of_curves(ahead_grid, np.array([pair[0], rough[0]]), behind_grid, np.array([pair[1], rough[1]]))
+    cover = renyi_divergence._of_curves(
+        ahead_grid, np.array([pair[0], rough[0]]), behind_grid, np.array([pair[1], rough[1]])
+    )
     assert cover.losses.tolist() == [*(-behind_grid[:0:-1]), *ahead_grid]
     assert np.all(cover.masses >= 0.0)
     with mpmath.workdps(40):
@@ -358,21 +364,27 @@ def test_what_is_left_after_a_cut_is_the_exact_divergence_rounded_up(seed, order
         for tail in (2e-3, 0.05, 0.3 * float(masses.sum(axis=1).min())):
             truths = [exact_cut(losses, masses[row], infinite[row], order, tail) for row in range(3)]
             for row, truth in enumerate(truths):
-                one = renyi._Cover(losses, masses[row : row + 1], infinite[row : row + 1])
-                found = renyi._after_cut(one, order, tail)
+                one = renyi_divergence._Cover(losses, masses[row : row + 1], infinite[row : row + 1])
+                found = renyi_divergence._after_cut(one, order, tail)
                 assert truth <= found <= truth * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11")
-            found = renyi._after_cut(renyi._Cover(losses, masses, infinite), order, tail)
+            found = renyi_divergence._after_cut(renyi_divergence._Cover(losses, masses, infinite), order, tail)
             assert max(truths) <= found <= max(truths) * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11")
         for tail in (0.0, 0.999e-3):
-            assert renyi._after_cut(renyi._Cover(losses, masses, infinite), order, tail) == math.inf
-        sure = renyi._Cover(losses, masses[:1], infinite[:1])
+            assert (
+                renyi_divergence._after_cut(renyi_divergence._Cover(losses, masses, infinite), order, tail) == math.inf
+            )
+        sure = renyi_divergence._Cover(losses, masses[:1], infinite[:1])
         truth = exact_cut(losses, masses[0], 0.0, order, 0.0)
-        assert truth <= renyi._after_cut(sure, order, 0.0) <= truth * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11")
+        assert (
+            truth
+            <= renyi_divergence._after_cut(sure, order, 0.0)
+            <= truth * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11")
+        )
 
 
 @pytest.mark.parametrize(("end", "finest"), [(0.3, 0.01), (0.3, 1e-4), (40.0, 0.02), (1e-3, 0.01), (0.5, 0.01)])
 def test_losses_are_evenly_spaced_at_first_and_then_by_a_fiftieth_of_themselves(end, finest):
-    grid = renyi._grid_to(end, finest)
+    grid = renyi_divergence._grid_to(end, finest)
     even = grid[: round(min(50.0, max(math.ceil(end / finest), 0))) + 1]
     assert even == pytest.approx(np.arange(even.size) * finest)
     rest = grid[even.size - 1 :]
@@ -382,20 +394,22 @@ def test_losses_are_evenly_spaced_at_first_and_then_by_a_fiftieth_of_themselves(
 
 
 def test_the_covers_of_a_release_have_a_row_for_each_block_of_sizes_and_few_losses():
-    assert [cover.masses.shape for cover in renyi._covers.__wrapped__(USUAL, 1e-12)] == [(90, 174)] * 2
+    assert [cover.masses.shape for cover in renyi_divergence._covers.__wrapped__(USUAL, 1e-12)] == [(90, 174)] * 2
     for k, rows in ((10_000, 95), (10_001, 1)):
         release = StronglySafeRelease(k=k, sampling_rate=Decimal("1e-9"))
-        covers = renyi._covers.__wrapped__(release, 0.5)
+        covers = renyi_divergence._covers.__wrapped__(release, 0.5)
         assert {cover.masses.shape[0] for cover in covers} == {rows}
 
 
 def test_a_cover_is_made_for_a_thousandth_of_a_tail_and_serves_its_neighbours(monkeypatch):
     asked = []
-    true = renyi._covers
-    monkeypatch.setattr(renyi, "_covers", lambda part, negligible: asked.append(negligible) or true(part, negligible))
+    true = renyi_divergence._covers
+    monkeypatch.setattr(
+        renyi_divergence, "_covers", lambda part, negligible: asked.append(negligible) or true(part, negligible)
+    )
     tails = [2.0**-place * share for place in range(20, 40) for share in (1.0, 1.3, 1.99)]
     for tail in tails:
-        renyi._divergence.__wrapped__(GUARANTEE, 5.0, tail)
+        renyi_divergence.step_divergence.__wrapped__(GUARANTEE, 5.0, tail)
     assert all(tail / 8000 <= negligible <= tail / 500 for tail, negligible in zip(tails, asked, strict=True))
     assert len(set(asked)) == 6
 
@@ -414,17 +428,19 @@ def test_sizes_are_searched_until_no_later_one_can_have_more(monkeypatch):
             yield (atoms(loss), atoms(0.01)), (atoms(max(loss, float(size <= 20))), atoms(0.01))
 
     part = LossesBySize(mechanism=COUNT, sizes=of)
-    found = renyi._divergence.__wrapped__(part, 20.0, 0.0)
-    assert found == renyi._after_cut(renyi._of_atoms(atoms(1.0)), 20.0, 0.0)
+    found = renyi_divergence.step_divergence.__wrapped__(part, 20.0, 0.0)
+    assert found == renyi_divergence._after_cut(renyi_divergence._of_atoms(atoms(1.0)), 20.0, 0.0)
     assert asked[-1] == 33
     asked.clear()
-    monkeypatch.setattr(renyi, "_MOST_SIZES", 33)
-    assert renyi._divergence.__wrapped__(part, 20.0, 0.0) == found
-    monkeypatch.setattr(renyi, "_MOST_SIZES", 32)
+    monkeypatch.setattr(renyi_divergence, "_MOST_SIZES", 33)
+    assert renyi_divergence.step_divergence.__wrapped__(part, 20.0, 0.0) == found
+    monkeypatch.setattr(renyi_divergence, "_MOST_SIZES", 32)
     with pytest.raises(ValueError, match="too long"):
-        renyi._divergence.__wrapped__(part, 20.0, 0.0)
+        renyi_divergence.step_divergence.__wrapped__(part, 20.0, 0.0)
     one = LossesBySize(mechanism=COUNT, sizes=lambda _: iter([((atoms(1.0), atoms(2.0)), None)]))
-    assert renyi._divergence.__wrapped__(one, 20.0, 0.0) == renyi._after_cut(renyi._of_atoms(atoms(2.0)), 20.0, 0.0)
+    assert renyi_divergence.step_divergence.__wrapped__(one, 20.0, 0.0) == renyi_divergence._after_cut(
+        renyi_divergence._of_atoms(atoms(2.0)), 20.0, 0.0
+    )
 
 
 def test_tails_are_that_of_each_release_and_its_halves_beside_what_is_sure():
@@ -443,8 +459,8 @@ def test_where_nearly_all_is_cut_off_nothing_is_left_to_pay(tail):
     release = StronglySafeRelease(k=3, sampling_rate=Decimal("0.5"))
     assert filter_cost(release, order=TERMS.order, tail=Decimal(tail)).divergence == 0
     half = LossesInDoubles(losses=np.array([-0.5, 0.5]), masses=np.array([0.2, 0.3]), infinite=0.0)
-    assert renyi._after_cut(renyi._of_atoms(half), 20.0, 0.6) == 0.0
-    assert renyi._after_cut(renyi._of_atoms(half), 20.0, 1e-9) > 0.4
+    assert renyi_divergence._after_cut(renyi_divergence._of_atoms(half), 20.0, 0.6) == 0.0
+    assert renyi_divergence._after_cut(renyi_divergence._of_atoms(half), 20.0, 1e-9) > 0.4
 
 
 def test_terms_that_can_hold_nothing_are_refused():
@@ -633,5 +649,5 @@ def test_a_filter_takes_less_than_a_sum():
 def test_what_may_fail_with_some_probability_has_a_tail_of_that():
     """A guarantee with a δ is infinite on it, so that a charge takes at least so much of the tails."""
     sure, nearly = (Guarantee(epsilon=Decimal(1), delta=Decimal(delta)) for delta in ("0", "1e-6"))
-    assert [renyi._has_tail(part) for part in (sure, nearly)] == [False, True]
-    assert renyi._tails([(sure, 3), (nearly, 2)], [Decimal("1e-9")], 5) == (Decimal("2.005e-6"),)
+    assert [renyi_filter._has_tail(part) for part in (sure, nearly)] == [False, True]
+    assert renyi_filter._tails([(sure, 3), (nearly, 2)], [Decimal("1e-9")], 5) == (Decimal("2.005e-6"),)

@@ -7,6 +7,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.accounting.descriptions.description_registry import description_of
+from crowdblend.accounting.descriptions.local_report_description import outcome_statement
 from crowdblend.accounting.kernel.prices.arithmetic import log_binomial_pmf
 from crowdblend.accounting.kernel.prices.registry import (
     kind_of,
@@ -15,7 +17,7 @@ from crowdblend.accounting.kernel.prices.registry import (
     paper_price,
     price,
 )
-from crowdblend.accounting.kinds.local_report_prices import outcome_statement, price_outcome_counts
+from crowdblend.accounting.kinds.outcome_counts_prices import price_outcome_counts
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
@@ -50,12 +52,12 @@ def test_reports_have_no_delta_and_several_of_a_person_add_up():
                 price(mechanism, delta=delta)
         one, three = price(mechanism, delta=Decimal(0)), price(mechanism, delta=Decimal(0), rows_per_person=3)
         assert 3 * one.epsilon <= three.epsilon <= 3 * one.epsilon * (1 + Decimal("1e-11"))
-        [part] = kind_of(mechanism).losses(mechanism)
+        [part] = description_of(mechanism).losses(mechanism)
         assert part.epsilon == one.epsilon
     with pytest.raises(InputRefused, match="several"):
         price(COUNTS, delta=DELTA, rows_per_person=3)
     with pytest.raises(InputRefused, match="not composed"):
-        kind_of(COUNTS).losses(COUNTS)
+        description_of(COUNTS).losses(COUNTS)
 
 
 def test_counts_that_cost_no_less_than_their_reports_are_refused():

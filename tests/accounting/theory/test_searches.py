@@ -10,10 +10,10 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices import loss_distribution
-from crowdblend.accounting.kernel.prices.arithmetic import _power_share, first_whole, last_real, least_epsilon
-from crowdblend.accounting.kernel.prices.mechanism_kind import Tunable
+from crowdblend.accounting.descriptions.kind_description import Tunable
+from crowdblend.accounting.kernel.prices.arithmetic import least_epsilon
 from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds.composition import loss_distribution
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning import inversion as smallest_delta
 from crowdblend.accounting.theory.planning.inversion import (
@@ -25,6 +25,7 @@ from crowdblend.accounting.theory.planning.inversion import (
     price_of,
 )
 from crowdblend.accounting.theory.planning.planner import plan
+from crowdblend.accounting.theory.planning.searches import _power_share, first_whole, last_real
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from scipy.stats import binom

@@ -10,7 +10,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kinds.deletion_prices import SELECTED_DELETION, price_deletion, price_selected_deletion
+from crowdblend.accounting.kinds.deletion_prices import price_deletion
+from crowdblend.accounting.kinds.selected_deletion_prices import SELECTED_DELETION, price_selected_deletion
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.recoding import coarsened
@@ -53,9 +54,12 @@ def law(sizes, mechanism: SelectedDeletion) -> dict[tuple[object, ...], float]:
     joint: dict[tuple[object, ...], float] = defaultdict(float)
     for levels, height in zip(LATTICE.candidates, heights, strict=True):
         finest = LATTICE.map_of(LATTICE.finest)
-        keys, places = coarsened(counts.keys, finer=finest, coarser=LATTICE.chain_of(levels)[0])
+        first_map, last_map = LATTICE.chain_of(levels)
+        tables = finest.tables_to(first_map)
+        keys, places = coarsened(counts.keys, finer=finest, coarser=first_map, tables=tables)
         first = residual_counts(counts.counts, counts.counts * 0, places, groups=keys.shape[1])
-        above, parents = coarsened(keys, finer=LATTICE.chain_of(levels)[0], coarser=LATTICE.chain_of(levels)[1])
+        tables = first_map.tables_to(last_map)
+        above, parents = coarsened(keys, finer=first_map, coarser=last_map, tables=tables)
         groups = (keys.shape[1], above.shape[1])
         for drawn in itertools.product(range(largest_deletion(mechanism.noise) + 1), repeat=sum(groups)):
             published = delete_records(

@@ -8,13 +8,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.kinds import microdata_prices as microdata
-from crowdblend.accounting.kinds.microdata_prices import (
-    log_profile_selected,
-    paper_price_selected,
-    price_selected,
-    selection_cost,
-)
+from crowdblend.accounting.kinds import selected_microdata_prices
+from crowdblend.accounting.kinds.paper_prices import paper_price_selected
+from crowdblend.accounting.kinds.selected_microdata_prices import log_profile_selected, price_selected, selection_cost
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
@@ -104,4 +100,4 @@ def test_what_a_delta_bounds_alone_costs_next_to_no_epsilon():
 
 
 def test_no_epsilon_of_one_release_is_found_where_the_largest_does_not_do():
-    assert microdata._epsilon_of_one(EXAMPLE, 0.1, -1e6, 1.0) is None
+    assert selected_microdata_prices._epsilon_of_one(EXAMPLE, 0.1, -1e6, 1.0) is None

@@ -7,14 +7,14 @@ from decimal import Decimal
 from functools import partial
 
 import pytest
+from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.kernel.prices.registry import (
-    kind_of,
     mechanism_of_record,
     mechanism_record,
     paper_price,
     price,
 )
-from crowdblend.accounting.kinds.microdata_prices import price_selected, selection_cost
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected, selection_cost
 from crowdblend.accounting.theory.planning.planner import largest_sampling_rate, least_k, plan
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
@@ -43,7 +43,7 @@ def test_the_event_costs_what_its_parts_cost(mechanism, releases):
     assert paper is not None
     assert paper.epsilon > by_parts.epsilon
     cost = selection_cost(Decimal("0.1"), selection_rate=mechanism.selection_rate)
-    assert kind_of(mechanism).losses(mechanism) == (mechanism.release, cost)
+    assert description_of(mechanism).losses(mechanism) == (mechanism.release, cost)
 
 
 @pytest.mark.parametrize("mechanism", [WHOLE, FRESH])

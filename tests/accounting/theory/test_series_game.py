@@ -12,19 +12,16 @@ import numpy as np
 import pytest
 from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
 from crowdblend.accounting.kernel.ledger.rules import price_faults
-from crowdblend.accounting.kernel.prices import series_game
-from crowdblend.accounting.kernel.prices.loss_distribution import LossDistribution, epsilon_composed
-from crowdblend.accounting.kernel.prices.privacy_profile import (
-    epsilon_exact,
-    log_adding,
-    log_adding_within,
-    log_removing,
-    log_removing_within,
-)
+from crowdblend.accounting.kernel.prices.privacy_profile import log_adding, log_removing
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price, recorded_price
-from crowdblend.accounting.kernel.prices.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
-from crowdblend.accounting.kinds import microdata_prices as microdata
+from crowdblend.accounting.kinds import microdata_prices
+from crowdblend.accounting.kinds.composition import series_game
+from crowdblend.accounting.kinds.composition.composed import epsilon_composed
+from crowdblend.accounting.kinds.composition.loss_distribution import LossDistribution
+from crowdblend.accounting.kinds.composition.profile_of_sizes import log_adding_within, log_removing_within
+from crowdblend.accounting.kinds.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
 from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
+from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from scipy.stats import binom
 
@@ -298,10 +295,10 @@ def test_where_the_game_has_no_grid_the_series_has_its_composed_price(monkeypatc
     def no_grid(*_given, **_more):
         raise ValueError("no grid")
 
-    monkeypatch.setattr(microdata, "epsilon_of_game", no_grid)
-    microdata._epsilon_of_game.cache_clear()
+    monkeypatch.setattr(microdata_prices, "epsilon_of_game", no_grid)
+    microdata_prices._epsilon_of_game.cache_clear()
     found = price(SMALL, delta=Decimal("0.02"), releases=3)
-    microdata._epsilon_of_game.cache_clear()
+    microdata_prices._epsilon_of_game.cache_clear()
     assert found.rule == "pld/1"
     assert epsilon_of_game(replace(SMALL, k=10_001), releases=3, delta=1e-6, composed=1.0) is None
 

@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import comb
 
 import pytest
-from crowdblend.accounting.kernel.prices.group_privacy import even_split
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
+from crowdblend.accounting.kinds.composition.group_privacy import even_split
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 

@@ -11,14 +11,15 @@ import opendp.prelude as dp
 import pytest
 from crowdblend.accounting.kernel.prices.arithmetic import decimal_up
 from crowdblend.accounting.kernel.prices.registry import kind_of, price
-from crowdblend.accounting.kernel.prices.renyi import (
+from crowdblend.accounting.kinds.composition.renyi_filter import (
     RULE_WITHOUT_LOSSES,
     FilterTerms,
     filter_cost,
     fits,
     tail_for,
 )
-from crowdblend.accounting.kinds.synthetic_table_prices import concentrated_epsilon, largest_rho
+from crowdblend.accounting.kinds.synthetic_table_prices import concentrated_epsilon
+from crowdblend.accounting.theory.planning.synthetic import largest_rho
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.synthetic_table import METHODS, SyntheticTable, counted_cells, library_rho
 from scipy.special import log_ndtr

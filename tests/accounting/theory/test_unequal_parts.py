@@ -10,23 +10,25 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
+from crowdblend.accounting.descriptions.biased_sampling_description import survey_statement
 from crowdblend.accounting.kernel.prices.arithmetic import ULP
 from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
 from crowdblend.accounting.kernel.prices.registry import kind_of, price, recorded_price
-from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
-from crowdblend.accounting.kinds.biased_sampling_prices import (
-    MOST_EXCEPTIONS,
+from crowdblend.accounting.kinds.composition import robust_counts, unequal_rates_profile
+from crowdblend.accounting.kinds.composition.robust_counts import (
     _at_group,
     _at_least,
+    delta_robust,
+    price_robust_counts,
+)
+from crowdblend.accounting.kinds.composition.unequal_rates_profile import (
+    MOST_EXCEPTIONS,
     _Counts,
     _geometric,
     _log_pmf,
-    delta_robust,
     delta_unequal,
-    price_biased_counts,
-    price_robust_counts,
-    survey_statement,
 )
+from crowdblend.accounting.kinds.survey_prices import price_biased_counts
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from scipy import stats
@@ -132,8 +134,8 @@ def test_a_sum_is_above_the_truth_by_rounding_only(n, odd, adding):
 @pytest.mark.parametrize("adding", [True, False])
 @pytest.mark.parametrize(("n", "odd"), [(30, 3), (40, 0)])
 def test_what_lies_beyond_a_window_is_bounded_and_not_forgotten(monkeypatch, n, odd, adding):
-    monkeypatch.setattr(biased_sampling, "_DEVIATIONS", 0.0)
-    monkeypatch.setattr(biased_sampling, "_MORE_TERMS", 5.0)
+    monkeypatch.setattr(unequal_rates_profile, "_DEVIATIONS", 0.0)
+    monkeypatch.setattr(unequal_rates_profile, "_MORE_TERMS", 5.0)
     found = _Counts(6, 0.1, 0.3, 0.125).at(n, odd, adding=adding)
     truth = divergence(n, odd, adding)
     assert truth * (1 + 1e-4) < found < truth * 1.06
@@ -169,7 +171,7 @@ def test_a_binomial_of_no_trials_and_values_that_cannot_be():
 def test_a_geometric_series_is_just_above_its_sum():
     for outer, inner, truth in ((0.25, 0.5, 0.5), (0.1, 1.0, 1 / 9), (3e-200, 4e-200, 1.2e-199)):
         assert truth < _geometric(outer, inner) <= truth * (1 + 6e-9)
-    assert (biased_sampling._UP, biased_sampling._DOWN) == (1.000000001, 0.999999999)
+    assert (unequal_rates_profile._UP, robust_counts._DOWN) == (1.000000001, 0.999999999)
     assert _geometric(0.0, 0.0) == 0.0
     assert _geometric(0.5, 0.5) == _geometric(0.5, 0.4) == math.inf
 
@@ -177,7 +179,7 @@ def test_a_geometric_series_is_just_above_its_sum():
 def test_bounds_of_what_is_priced(monkeypatch):
     given = {"k": 5, "highest_rate": 0.01, "largest_rate": 0.02, "epsilon": 0.4}
     assert MOST_EXCEPTIONS == 1000
-    monkeypatch.setattr(biased_sampling, "MOST_EXCEPTIONS", 4)
+    monkeypatch.setattr(unequal_rates_profile, "MOST_EXCEPTIONS", 4)
     many = [delta_unequal(**given, exceptions=odd) for odd in (4, 5)]
     assert many[0] < many[1] == delta_exact(k=5, sampling_rate=0.02, epsilon=0.4)
     nearly = 1.0 - 2e-12
@@ -221,10 +223,10 @@ def test_the_earlier_rule_is_the_largest_expectation(k, p, q, top, odd, epsilon)
 
 def test_windows_and_margins_are_those_of_the_proof():
     """docs/proofs/robust-sampling.md: 12 standard deviations and 60 beyond the mean."""
-    assert (biased_sampling._DEVIATIONS, biased_sampling._MORE_TERMS) == (12, 60)
-    assert (biased_sampling._NEAR, biased_sampling._BLOCK) == (16, 128), "what was measured"
-    assert biased_sampling._loss_margin(0.0) == 1e-14
-    assert biased_sampling._loss_margin(100.0) == 510 * ULP
+    assert (unequal_rates_profile._DEVIATIONS, unequal_rates_profile._MORE_TERMS) == (12, 60)
+    assert (unequal_rates_profile._NEAR, robust_counts._BLOCK) == (16, 128), "what was measured"
+    assert robust_counts._loss_margin(0.0) == 1e-14
+    assert robust_counts._loss_margin(100.0) == 510 * ULP
 
 
 def test_a_count_at_the_edge_of_what_tells_apart_is_not_passed_over(monkeypatch):
@@ -235,7 +237,7 @@ def test_a_count_at_the_edge_of_what_tells_apart_is_not_passed_over(monkeypatch)
         looked.append((least, trials))
         return _at_least(least, trials, q=q, top=top)
 
-    monkeypatch.setattr(biased_sampling, "_at_least", at_least)
+    monkeypatch.setattr(robust_counts, "_at_least", at_least)
     delta_robust(k=6, lowest_rate=0.25, highest_rate=0.3, largest_rate=0.5, exceptions=0, epsilon=math.log(2.0))
     assert len(looked) > 20
     assert all(least == max(6, (n + 2) // 2) for least, n in looked)
@@ -260,8 +262,8 @@ def test_the_tail_of_a_group_is_just_above_its_probability():
 def test_what_lies_beyond_the_earlier_rules_window_counts_in_full(monkeypatch, n, more):
     p, q, top, epsilon = 0.1, 0.11, 0.2, 0.25
     truth = of_group(n, 1, p, q, top, 0, epsilon)
-    monkeypatch.setattr(biased_sampling, "_DEVIATIONS", 1.0)
-    monkeypatch.setattr(biased_sampling, "_MORE_TERMS", 7.0)
+    monkeypatch.setattr(robust_counts, "_DEVIATIONS", 1.0)
+    monkeypatch.setattr(robust_counts, "_MORE_TERMS", 7.0)
     assert _at_group(n, 1, p, q, top, epsilon) / truth == pytest.approx(1 + more, rel=0.01)
 
 
@@ -278,8 +280,8 @@ def test_the_earlier_rules_search_is_the_one_that_is_proved(monkeypatch, k, p, q
         looked.append((n, _at_group(n, *rest)))
         return looked[-1][1]
 
-    monkeypatch.setattr(biased_sampling, "_at_least", at_least)
-    monkeypatch.setattr(biased_sampling, "_at_group", at_group)
+    monkeypatch.setattr(robust_counts, "_at_least", at_least)
+    monkeypatch.setattr(robust_counts, "_at_group", at_group)
     delta_robust(k=k, lowest_rate=p, highest_rate=q, largest_rate=top, exceptions=odd, epsilon=epsilon)
     wanted = (math.exp(epsilon) - 1 + top) / top * p / (1 - p)
     c = wanted / (1 + wanted)
@@ -307,7 +309,7 @@ def test_the_earlier_rules_search_is_the_one_that_is_proved(monkeypatch, k, p, q
 def test_the_earlier_rules_search_ends_once_the_side_of_a_target_is_known(monkeypatch):
     k, p, q, top, odd, epsilon = EARLIER[2]
     looked = []
-    monkeypatch.setattr(biased_sampling, "_at_group", lambda n, *rest: (looked.append(n), _at_group(n, *rest))[1])
+    monkeypatch.setattr(robust_counts, "_at_group", lambda n, *rest: (looked.append(n), _at_group(n, *rest))[1])
     bounds = {"lowest_rate": p, "highest_rate": q, "largest_rate": top, "exceptions": odd, "epsilon": epsilon}
     delta = delta_robust(k=k, **bounds)
     every = len(looked)
@@ -319,7 +321,7 @@ def test_the_earlier_rules_search_ends_once_the_side_of_a_target_is_known(monkey
 
 def test_what_the_earlier_rule_refuses(monkeypatch):
     """Where a decisive count is hardly above the mean of a group at the highest rate, δ does not fall with its size."""
-    monkeypatch.setattr(biased_sampling, "_MOST_GROUPS", 3005)
+    monkeypatch.setattr(robust_counts, "_MOST_GROUPS", 3005)
     p, q, top = 0.05, 0.2, 0.5
     bounds = {"lowest_rate": p, "highest_rate": q, "largest_rate": top, "exceptions": 0}
     for above, message in ((5e-7, "too far apart for"), (2e-6, "is too long")):

@@ -15,13 +15,9 @@ from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
 from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.prices.privacy_profile import LARGEST_GROUP, delta_exact
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price, recorded_price
-from crowdblend.accounting.kinds import biased_sampling_prices as biased_sampling
-from crowdblend.accounting.kinds.biased_sampling_prices import (
-    MOST_EXCEPTIONS,
-    _Counts,
-    delta_unequal,
-    price_robust_counts,
-)
+from crowdblend.accounting.kinds.composition import unequal_rates_profile
+from crowdblend.accounting.kinds.composition.robust_counts import price_robust_counts
+from crowdblend.accounting.kinds.composition.unequal_rates_profile import MOST_EXCEPTIONS, _Counts, delta_unequal
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 
@@ -201,13 +197,13 @@ def test_planted_faults_are_found(monkeypatch):
     assert worst > delta_unequal(**given | {"exceptions": 0}, epsilon=0.4), "exceptions left out"
     ordinary = max(divergence([0.1] * n + [0.5] * 2, 0.1, 4, growth) for n in range(60))
     assert worst > 1.5 * ordinary, "t is never an exception"
-    monkeypatch.setattr(biased_sampling, "_NEAR", 1)
+    monkeypatch.setattr(unequal_rates_profile, "_NEAR", 1)
     assert delta_unequal(**given, epsilon=0.4) >= worst, "a narrow window widens by itself"
 
 
 def test_what_lies_beyond_nothing_is_nothing():
-    assert biased_sampling._geometric(0.0, 0.5) == 0.0
-    assert biased_sampling._geometric(0.25, 0.5) == pytest.approx(0.5, rel=1e-8)
+    assert unequal_rates_profile._geometric(0.0, 0.5) == 0.0
+    assert unequal_rates_profile._geometric(0.25, 0.5) == pytest.approx(0.5, rel=1e-8)
 
 
 def test_refusals():

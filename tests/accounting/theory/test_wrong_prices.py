@@ -8,15 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.loss_distribution import (
-    curves_of,
-    epsilon_at,
-    epsilon_composed,
-    grid_spacing,
-    measures_of,
-    power,
-)
-from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact, delta_paper, log_removing
+from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact, log_removing
+from crowdblend.accounting.kinds.composition.composed import curves_of, epsilon_composed, grid_spacing, measures_of
+from crowdblend.accounting.kinds.composition.loss_distribution import epsilon_at, power
+from crowdblend.accounting.kinds.paper_prices import delta_paper
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 K, RATE, EPSILON = 5, 0.3125, 0.2

@@ -9,6 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from crowdblend.accounting.descriptions.description_registry import description_of
+from crowdblend.accounting.descriptions.kind_description import DeletedRecords
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.deploy.documents.sheet.bounds import (
     BinomialBounds,
@@ -30,6 +32,12 @@ SLACK = 4 * math.sqrt(0.05 * 0.95 / DRAWS)
 @lru_cache
 def release(epsilon: str = "1") -> DeletionRelease:
     return plan_deletion(epsilon=Decimal(epsilon), delta=Decimal("1e-6")).mechanism
+
+
+def deleted_records(mechanism: DeletionRelease) -> DeletedRecords:
+    of_mechanism = description_of(mechanism).deletion
+    assert of_mechanism is not None
+    return of_mechanism(mechanism)
 
 
 def noise_of(law: DeletionNoise, shape: tuple[int, ...], coins: np.random.Generator) -> np.ndarray:
@@ -68,7 +76,7 @@ LOSSY = np.array([1_000 // rank for rank in range(1, 200)])
 def test_a_deletion_release_without_absent_combinations_has_intervals_of_95_percent(epsilon, most) -> None:
     """At ε = 2 the deviation is some four records, so that whole numbers cover a little more."""
     low, high = held(
-        deletion_bounds(release(epsilon), combinations=COMPLETE.size),
+        deletion_bounds(deleted_records(release(epsilon)), combinations=COMPLETE.size),
         deleted(COMPLETE, DRAWS, epsilon),
         float(COMPLETE.sum()),
     )
@@ -82,7 +90,7 @@ def test_few_groups_have_at_least_that_by_the_exact_law_of_their_sum(epsilon) ->
     for groups in range(1, 101):
         law = np.convolve(law, weights / weights.sum())
         told = groups * expected - np.arange(law.size)  # what the sum of the weights exceeds the truth by
-        bounds = deletion_bounds(release(epsilon), combinations=groups)
+        bounds = deletion_bounds(deleted_records(release(epsilon)), combinations=groups)
         holds = (bounds.at_least(told, np.float64(groups)) <= 0) & (bounds.at_most(told, np.float64(groups)) >= 0)
         assert law @ holds >= 0.949
 
@@ -207,7 +215,11 @@ def test_the_bounds_hold_where_groups_are_lost_and_an_interval_by_the_standard_e
     """Five times as many combinations are declared as anybody has."""
     true, combinations = float(LOSSY.sum()), 5 * LOSSY.size
     for bounds, table, weight in (
-        (deletion_bounds(release(), combinations=combinations), deleted(LOSSY, DRAWS // 10), 1.0),
+        (
+            deletion_bounds(deleted_records(release()), combinations=combinations),
+            deleted(LOSSY, DRAWS // 10),
+            1.0,
+        ),
         (BinomialBounds.of(RATE, k=K, noise=None, combinations=combinations), sampled(LOSSY), 1 / RATE),
     ):
         low, high = held(bounds, table, true)
@@ -219,7 +231,7 @@ def test_the_bounds_hold_where_groups_are_lost_and_an_interval_by_the_standard_e
 @pytest.mark.parametrize("groups", [1, 3, 30, 300])
 def test_no_size_of_lucky_groups_breaks_the_lower_bound(groups) -> None:
     """A small group is overstated where it is there; but it seldom is, and none of these sizes gains by that."""
-    bounds = deletion_bounds(release(), combinations=None)
+    bounds = deletion_bounds(deleted_records(release()), combinations=None)
     largest = len(deletion_weights(release().noise))
     draws = 60_000 // groups
     for people in range(1, largest + 2):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
+from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion, deletion_weights
@@ -23,6 +25,10 @@ from crowdblend.mechanisms.measures.risk import (
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 NOISE = OptimalDeletion(epsilon=Decimal("0.7"), delta=Decimal("0.02"))
+
+
+def told_by(mechanism: Any) -> Any:
+    return description_of(mechanism).told(mechanism)
 
 
 def binomial(records: int, k: int, rate: float) -> dict[int, float]:
@@ -117,7 +123,7 @@ def test_each_record_is_told_of_by_all_stages_that_it_went_through() -> None:
     people = table({("Lille", 31): 9, ("Arras", 31): 4, ("Nice", 31): 1})
     stages = [table({("Lille", 31): 5}), table({("North", 31): 3}, (1, 0))]
     mechanism = DeletionRelease(stages=2, k=1, noise=NOISE)
-    found = known_person(people, stages, mechanism=mechanism)
+    found = known_person(people, stages, told=told_by(mechanism))
 
     def ratio(town: int, shown: int, rest: int, again: int) -> float:
         there, without = (deleted(town - gone, 1)[shown] * deleted(rest - gone, 1)[again] for gone in (0, 1))
@@ -138,19 +144,21 @@ def test_a_group_that_is_published_whole_is_certain_and_one_persons_group_is_cou
     people = table({("Lille", 31): 2, ("Nice", 61): 1, ("Arras", 31): 1})
     told: list[tuple[int, int]] = []
     mechanism = StronglySafeRelease(k=1, sampling_rate=Decimal("0.5"))
-    found = attacks_of(people, [shown], mechanism=mechanism, on_progress=lambda done, total: told.append((done, total)))
-    assert attacks_of(people, [shown], mechanism=mechanism) == found
+    found = attacks_of(
+        people, [shown], told=told_by(mechanism), on_progress=lambda done, total: told.append((done, total))
+    )
+    assert attacks_of(people, [shown], told=told_by(mechanism)) == found
     assert (found.known.highest, found.known.shares[-1], found.groups_of_one) == (1, 0.75, 1)
     assert found.known.shares[0] == 1  # that Arras isn't shown has half the chance with its one person
     assert told == [(1, 3), (2, 3), (3, 3)]
     for other in ({("Arras", 61): 1}, {("Lille", 31): 3}):
         with pytest.raises(ValueError, match="groups that these records don't have"):
-            known_person(people, [table(other)], mechanism=StronglySafeRelease(k=1, sampling_rate=Decimal("0.5")))
+            known_person(people, [table(other)], told=told_by(StronglySafeRelease(k=1, sampling_rate=Decimal("0.5"))))
 
 
 def test_of_nobody_nothing_is_told() -> None:
     nobody = table({})
-    found = attacks_of(nobody, [nobody], mechanism=StronglySafeRelease(k=1, sampling_rate=Decimal("0.5")))
+    found = attacks_of(nobody, [nobody], told=told_by(StronglySafeRelease(k=1, sampling_rate=Decimal("0.5"))))
     assert (found.known.highest, found.known.median, set(found.known.shares)) == (0.5, 0.5, {0.0})
     assert {(one.guessed, one.without, one.most_frequent) for one in found.inferred} == {(0.0, 0.0, 0.0)}
     assert found.groups_of_one == 0
@@ -214,7 +222,7 @@ def test_groups_of_one_record_are_counted_at_the_levels_of_their_stage(seed: int
         above = tuple(min(code, 2) for code in row)
         left[above] = left.get(above, 0) + count - shown[row]
     stages = [lettered(shown), lettered(left, 1)]
-    found = attacks_of(lettered(people), stages, mechanism=DeletionRelease(stages=2, k=1, noise=NOISE))
+    found = attacks_of(lettered(people), stages, told=told_by(DeletionRelease(stages=2, k=1, noise=NOISE)))
     assert found.groups_of_one == sum(count == 1 and shown[row] > 0 for row, count in people.items())
     assert found.groups_of_one > 0
     assert [one.name for one in found.inferred] == ["x", "y", "z"]
@@ -250,7 +258,7 @@ def test_the_known_person_is_as_by_the_chances_of_each_outcome(seed: int) -> Non
     shown = {row: outcome(sampled(count)) for row, count in people.items()}
     told = {row: abs(loss(sampled, shown[row], count)) for row, count in people.items()}
     found = known_person(
-        lettered(people), [lettered(shown)], mechanism=StronglySafeRelease(k=k, sampling_rate=Decimal("0.3"))
+        lettered(people), [lettered(shown)], told=told_by(StronglySafeRelease(k=k, sampling_rate=Decimal("0.3")))
     )
     highest, median, shares = summed_up({row: 1 / (1 + math.exp(-one)) for row, one in told.items()}, people)
     assert (found.highest, found.median, *found.shares) == pytest.approx((highest, median, *shares))
@@ -266,6 +274,6 @@ def test_the_known_person_is_as_by_the_chances_of_each_outcome(seed: int) -> Non
         for row, count in people.items()
     }
     stages = [lettered(shown), lettered(again, 1)]
-    found = known_person(lettered(people), stages, mechanism=DeletionRelease(stages=2, k=k, noise=NOISE))
+    found = known_person(lettered(people), stages, told=told_by(DeletionRelease(stages=2, k=k, noise=NOISE)))
     highest, median, shares = summed_up({row: 1 / (1 + math.exp(-one)) for row, one in told.items()}, people)
     assert (found.highest, found.median, *found.shares) == pytest.approx((highest, median, *shares))

@@ -6,21 +6,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism
-from ..kernel.prices.amplification import Guarantee
 from ..kernel.prices.arithmetic import decimal_up, log_up
-from ..kernel.prices.group_privacy import summed_group_price
-from ..kernel.prices.mechanism_kind import (
-    CHOSEN,
-    WHOLE,
-    MechanismKind,
-    Price,
-    Published,
-    RecordForm,
-    Statements,
-    pure_filter_parts,
-)
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from .composition.composed import pure_filter_parts
+from .composition.group_privacy import summed_group_price
 
-__all__ = ["COIN_FLIP_COUNT", "CoinFlipCount"]
+__all__ = ["COIN_FLIP_COUNT", "LN_4", "CoinFlipCount"]
 
 LN_4 = decimal_up(log_up(Decimal(4)))
 
@@ -45,25 +36,15 @@ def _price(_mechanism: CoinFlipCount, _delta: Decimal, _releases: int) -> Price:
 COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
     records={"coin-flip-count/1": RecordForm(mechanism=CoinFlipCount)},
     pure=True,
+    series=False,
     price=_price,
     group_price=summed_group_price(_price),
-    paper_price=None,
-    losses=lambda _: (Guarantee(epsilon=LN_4, delta=Decimal(0)),),
     filter_parts=pure_filter_parts(summed_group_price(_price)),
-    curves=None,
-    tunable=None,
     selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
     earlier={},
-    theorems={"coin-flip-noise/1": "Notes-DP, Example 1"},
-    statements=Statements(
-        done=lambda _: f"{WHOLE} The records were counted, with noise made of coin flips.",
-        proved=lambda *_: "",
-        chosen=CHOSEN,
-        series=None,
-        published=Published("count", "counts", ""),
-    ),
+    not_covered=covered_alone,
 )

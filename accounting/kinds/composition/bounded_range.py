@@ -13,7 +13,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from .arithmetic import add_up, divide_up, multiply_up
+from ...kernel.prices.arithmetic import add_up, divide_up, multiply_up
 
 __all__ = ["BoundedRange", "range_divergence", "range_log_delta"]
 

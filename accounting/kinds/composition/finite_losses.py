@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....mechanisms.kernel.mechanism import Mechanism
-from .arithmetic import ULP, divide_up, log_up
+from ...kernel.prices.arithmetic import ULP, divide_up, log_up
 
 __all__ = ["BothDirections", "FiniteLosses", "LossesBySize", "LossesInDoubles", "losses_of_masses"]
 

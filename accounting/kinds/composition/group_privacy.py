@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ....mechanisms.kernel.amounts import amount_exact
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import MOST_RECORDS
-from .arithmetic import add_up, decimal_up, divide_down, exp_up, log_down, multiply_up
-from .mechanism_kind import Price, check_request
+from ...kernel.prices.arithmetic import add_up, decimal_up, divide_down, exp_up, log_down, multiply_up
+from ...kernel.prices.mechanism_kind import Price, check_request
 
 __all__ = [
     "MOST_RECORDS",
@@ -23,7 +23,6 @@ __all__ = [
     "even_group_price",
     "even_split",
     "no_price_for_group",
-    "no_price_for_surveyed_group",
     "rule_for_group",
     "summed_group_price",
 ]
@@ -49,27 +48,6 @@ def no_price_for_group(delta: Decimal, records: int) -> InputRefused:
     return InputRefused(
         f"no epsilon is enough for delta {amount_exact(delta)} where a person has up to {records} records.",
         remedy="Raise k or delta, lower the rate, or reduce the records of a person.",
-    )
-
-
-def no_price_for_surveyed_group(records: int, *, where: str = "") -> InputRefused:
-    """The refusal of a survey's own sampling as the protection of people who may have several records.
-
-    PRIVACY: a survey draws a person, and one coin then decides about all records of that person. Group privacy is for
-    records with a coin each; with one coin for five records the count modulo 5 betrays a person with one
-    (docs/proofs/robust-sampling.md).
-
-    Args:
-        records: M, more than 1.
-        where: key or data set, for the message.
-    """
-    return InputRefused(
-        "no price is proved for a data set's own sampling where a person may have several records (here up to "
-        f"{records}): a survey that draws a person draws all of them with one coin, and the records' coins must be "
-        "independent.",
-        where=where,
-        remedy="Keep one record of each person, or release with a fresh sample of the release's own ([sampling].rate) "
-        "from a data set that was added without --survey-rate.",
     )
 
 

@@ -10,22 +10,20 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from ....mechanisms.kinds.microdata import StronglySafeRelease
-from .arithmetic import ULP, float_up
+from ...kernel.prices.arithmetic import ULP, float_up
 from .bounded_range import BoundedRange, range_log_delta
-from .loss_distribution import (
+from .composed import (
     LossCurves,
-    LossDistribution,
     curves_of_range,
     curves_of_release,
-    delta_at,
     deltas_up,
     few_bits,
     grid_to,
     measure_of,
     measures_of,
-    power,
 )
-from .privacy_profile import log_adding_within, log_removing_within
+from .loss_distribution import LossDistribution, delta_at, power
+from .profile_of_sizes import log_adding_within, log_removing_within
 
 __all__ = [
     "MOST_RELEASES",

@@ -1,0 +1,152 @@
+"""What is said of deletion releases, their maps fixed or chosen privately."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ...mechanisms.kernel.amounts import counted
+from ...mechanisms.kinds.deletion import (
+    WEIGHT_TOTAL,
+    CalibratedDeletion,
+    DeletionRelease,
+    SelectedDeletion,
+    deletion_weights,
+    expected_deletion,
+    largest_deletion,
+)
+from ...mechanisms.record_weights import deletion_variance
+from ..kinds.deletion_prices import deletion_parts
+from ..kinds.selected_deletion_prices import selected_deletion_losses
+from .kind_description import CENTRAL, DeletedRecords, KindDescription, Published
+from .microdata_description import BOUNDED_RANGE
+
+if TYPE_CHECKING:
+    from ...mechanisms.measures.risk import ToldLosses
+
+__all__ = ["DELETION", "SELECTED_DELETION"]
+
+
+def _deleted(mechanism: DeletionRelease) -> DeletedRecords:
+    noise, margins, spread = mechanism.noise, 0, Fraction(0)
+    if isinstance(mechanism, CalibratedDeletion):
+        margins, spread = mechanism.margins, deletion_variance(mechanism.margin_noise)
+    return DeletedRecords(
+        stages=mechanism.stages,
+        k=mechanism.k,
+        weights=deletion_weights(noise),
+        total=WEIGHT_TOTAL,
+        expected=expected_deletion(noise),
+        variance=deletion_variance(noise),
+        largest=largest_deletion(noise),
+        margins=margins,
+        margin_variance=spread,
+    )
+
+
+def _told(mechanism: DeletionRelease) -> ToldLosses:
+    from ...mechanisms.measures.risk import deletion_losses  # of private reports alone
+
+    return partial(deletion_losses, noise=mechanism.noise, k=mechanism.k)
+
+
+_LABEL = "deletion in {in_stages}, k = {k}, {coins}"
+_PROVED = "proved in docs/proofs/deletion.md"
+_DONE = (
+    "Every record was read; no sample was drawn. {stages} Each group lost a secret random number of records, drawn for "
+    "it alone, and a group of which fewer than {k} would have been left published none."
+)
+_ONE_STAGE = "The records were recoded with a map that was fixed before they were read."
+_STAGES = (
+    "The records were recoded with a chain of {stages} maps, each coarser than the one before, all fixed before they "
+    "were read; what a stage did not publish went on to the next."
+)
+_MARGINS = (
+    "Beside the rows {margins} of the same records {are} published, of labels that were declared before they were "
+    "read, empty cells too; each cell has noise of its own, and the rows' weights were computed from these noisy "
+    "counts."
+)
+_SERIES = (
+    "Each release recoded all records with maps that were fixed before they were read; each group lost a secret random "
+    "number of records, drawn for it alone in that release. Margins beside the rows, where there are any, have noise "
+    "drawn for each cell alone in that release."
+)
+
+
+def _done(mechanism: DeletionRelease) -> str:
+    stages = _ONE_STAGE if mechanism.stages == 1 else _STAGES.format(stages=mechanism.stages)
+    done = _DONE.format(stages=stages, k=counted(mechanism.k, "record"))
+    if not isinstance(mechanism, CalibratedDeletion):
+        return done
+    are = "is" if mechanism.margins == 1 else "are"
+    return f"{done} {_MARGINS.format(margins=counted(mechanism.margins, 'margin'), are=are)}"
+
+
+_SELECTED_PROVED = "proved in docs/proofs/deletion.md and docs/proofs/map-quality.md"
+_DRAWN = "drawn privately from candidates declared before any record was read"
+_SELECTED_DONE = (
+    "Every record was read; no sample was drawn. The records were recoded with {maps}; what the draw costs is part of "
+    "epsilon and delta. Each group lost a secret random number of records, drawn for it alone, and a group of which "
+    "fewer than {k} would have been left published none."
+)
+_SELECTED_SERIES = (
+    f"Each release recoded all records with maps that were {_DRAWN}, anew for that release; what the draw costs is "
+    "part of epsilon and delta. Each group lost a secret random number of records, drawn for it alone in that release."
+)
+
+
+def _selected_done(mechanism: SelectedDeletion) -> str:
+    maps = f"a map that was {_DRAWN}"
+    if mechanism.stages > 1:
+        maps = (
+            f"a chain of {mechanism.stages} maps, each coarser than the one before, that was {_DRAWN}; what a "
+            "stage did not publish went on to the next"
+        )
+    return _SELECTED_DONE.format(maps=maps, k=counted(mechanism.k, "record"))
+
+
+DELETION: KindDescription[DeletionRelease] = KindDescription(
+    done=_done,
+    proved=lambda *_: "",
+    chosen="a choice of levels, k or noise",
+    series=_SERIES,
+    published=Published("group", "groups", "record"),
+    theorems={
+        "deletion-exact/1": f"optimal partition selection of Desfontaines, Voss, Gipson, Mandayam, arXiv:2006.03684, "
+        f"Theorem 1, as deletion; {_PROVED}",
+        "deletion-sum/1": f"{_PROVED}, the stages' costs added up",
+        "deletion-composed/1": f"{_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+    },
+    losses=deletion_parts,
+    curves=None,
+    tunable=None,
+    label=_LABEL,
+    trust=CENTRAL,
+    deletion=_deleted,
+    told=_told,
+    part=None,
+)
+
+
+SELECTED_DELETION: KindDescription[SelectedDeletion] = KindDescription(
+    done=_selected_done,
+    proved=lambda *_: "",
+    chosen="a choice of candidates, weights, k or noise",
+    series=_SELECTED_SERIES,
+    published=Published("group", "groups", "record"),
+    theorems={
+        "selected-deletion-sum/1": f"{_SELECTED_PROVED}: the draw's cost and that of the releases, added up",
+        "selected-deletion-bounded-range/1": f"{_SELECTED_PROVED}, {BOUNDED_RANGE}, composed by Zhu, Dong, Wang, "
+        "arXiv:2106.08567",
+        "selected-deletion-composed/1": f"{_SELECTED_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+    },
+    losses=selected_deletion_losses,
+    curves=None,
+    tunable=None,
+    label=f"{_LABEL}, levels chosen at ε {{selection_epsilon}} on all records",
+    trust=CENTRAL,
+    deletion=_deleted,
+    told=_told,
+    part=None,
+)

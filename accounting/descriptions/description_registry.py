@@ -1,0 +1,99 @@
+"""The descriptions of the kinds of mechanisms: a line for each, loaded when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from ...mechanisms.kernel.amounts import counted
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.mechanism import Mechanism
+from ..kernel.prices.registry import KINDS, kind_of_record
+from .kind_description import KindDescription, Published
+
+__all__ = ["DESCRIPTIONS", "description_of", "description_of_record", "has_parts", "has_sampled_rows", "published_text"]
+
+DESCRIPTIONS: dict[str, str] = {
+    "strongly_safe": "microdata_description",
+    "epsilon_safe": "microdata_description",
+    "suppressed_histogram": "histogram_description",
+    "noisy_histogram": "histogram_description",
+    "outlier_histogram": "histogram_description",
+    "survey_counts": "biased_sampling_description",
+    "unequal_rates": "biased_sampling_description",
+    "points": "point_description",
+    "answers": "answer_description",
+    "local_reports": "local_report_description",
+    "outcome_counts": "local_report_description",
+    "mixed_series": "mixed_series_description",
+    "selected_deletion": "deletion_description",
+    "deletion": "deletion_description",
+    "synthetic_table": "synthetic_table_description",
+}
+"""Kind → the module here that has its description, under the kind's name in capitals."""
+
+M = TypeVar("M", bound=Mechanism)
+
+
+def description_of(mechanism: M) -> KindDescription[M]:
+    """Return the description of a mechanism's kind."""
+    return _load(mechanism.kind)
+
+
+def description_of_record(name: object) -> KindDescription[Any]:
+    """Return the description of the kind whose record has a name.
+
+    Raises:
+        InputRefused: no kind has.
+    """
+    for kind, line in KINDS.items():
+        if name in line.records:
+            return _load(kind)
+    raise InputRefused(f"unknown kind of mechanism: {name!r}.")
+
+
+def _load(kind: str) -> KindDescription[Any]:
+    found: KindDescription[Any] = getattr(import_module(f"{__package__}.{DESCRIPTIONS[kind]}"), kind.upper())
+    return found
+
+
+def has_parts(name: object) -> bool:
+    """Whether the kind whose record has a name is a series of parts, which no release runs by itself."""
+    return _of_known(name, lambda described: described.part is not None)
+
+
+def has_sampled_rows(name: object, *, drawn: bool = False) -> bool:
+    """Whether the kind whose record has a name publishes rows of a sample.
+
+    Args:
+        name: of the record.
+        drawn: whether its map must be chosen as well.
+    """
+    if drawn and _of_known(name, lambda _: kind_of_record(name).selection is None):
+        return False
+    return _of_known(name, lambda described: described.told is not None and described.deletion is None)
+
+
+def _of_known(name: object, asked: Callable[[KindDescription[Any]], bool]) -> bool:
+    """What is asked of the kind whose record has a name; False for one of a later version."""
+    try:
+        return asked(description_of_record(name))
+    except InputRefused:
+        return False
+
+
+def published_text(kind: str, *, groups: int, records: int | None) -> str:
+    """Say what a release published: `875 records in 48 groups`, or `48 noisy counts`, whose sum counts no records.
+
+    Args:
+        kind: name of the mechanism's record, such as `noisy-histogram/1`, also of a later version.
+        groups: rows of the table without repetitions.
+        records: their records; None where what is published counts none.
+    """
+    try:
+        noun = description_of_record(kind).published
+    except InputRefused:  # of a later version
+        noun = Published("row", "rows", "" if records is None else "record")
+    shown = counted(groups, noun.group, noun.groups)
+    return f"{counted(records, noun.record)} in {shown}" if noun.record and records is not None else shown

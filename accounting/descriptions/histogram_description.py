@@ -1,0 +1,112 @@
+"""What is said of histograms of declared cells: suppressed, noisy and outlier-private."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ...mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ..kinds.composition.composed import not_composed
+from ..kinds.suppressed_histogram_prices import suppressed_losses
+from .kind_description import CELLS, CENTRAL, CHOSEN, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published
+from .microdata_description import EXACT_PROFILE
+from .zero_knowledge import crowd_blending_statement
+
+__all__ = [
+    "NOISY_HISTOGRAM",
+    "NOISY_THEOREMS",
+    "OUTLIER_HISTOGRAM",
+    "SUPPRESSED_HISTOGRAM",
+    "noisy_statement",
+    "outlier_statement",
+]
+
+
+def _suppressed_statement(mechanism: SuppressedHistogram, _rule: str) -> str:
+    return crowd_blending_statement(k=mechanism.k, epsilon=Decimal(0), sampling_rate=mechanism.sampling_rate)
+
+
+NOISY_CELLS = Published("noisy count", "noisy counts", "")
+NOISY_THEOREMS = {
+    "exact-noisy-profile/1": "Gehrke, Hay, Lui, Pass, CRYPTO 2012, Example 2; exact form proved in "
+    "docs/proofs/noisy-histogram.md"
+}
+_NOISY_DONE = (
+    "Counts of fewer than k sampled records, 0 too, have two-sided geometric noise, those of k and more are published "
+    "as they are; every cell that was declared before the records were read is there. Which are noisy is not told."
+)
+
+
+def noisy_statement(mechanism: NoisyHistogram) -> str:
+    """What else is proved of counts with noise below k: they are crowd-blending."""
+    return crowd_blending_statement(k=mechanism.k, epsilon=mechanism.epsilon, sampling_rate=mechanism.sampling_rate)
+
+
+_OUTLIER_DONE = (
+    "Every count has two-sided geometric noise, and every cell that was declared before the records were read is there."
+)
+
+
+def outlier_statement(mechanism: OutlierPrivateHistogram) -> str:
+    """The outlier-private guarantee. Notes-CBP, Definition 7."""
+    edge = mechanism.horizon - mechanism.margin
+    return (
+        f"Outlier-private: the rarer a person's group, the better the protection. In a group of c people below {edge} "
+        f"the noise has loss {mechanism.margin * mechanism.epsilon}/({mechanism.horizon} − c) per record, in larger "
+        f"ones {mechanism.epsilon}; neighbouring groups' scales differ, which is paid for in δ."
+    )
+
+
+SUPPRESSED_HISTOGRAM: KindDescription[SuppressedHistogram] = KindDescription(
+    done=lambda _: f"{SAMPLED} {SUPPRESSED}",
+    proved=_suppressed_statement,
+    chosen=CHOSEN,
+    series=None,
+    published=CELLS,
+    theorems={"exact-profile/1": EXACT_PROFILE},
+    losses=suppressed_losses,
+    curves=None,
+    tunable=None,
+    label=None,
+    trust=CENTRAL,
+    deletion=None,
+    told=None,
+    part=None,
+)
+
+
+NOISY_HISTOGRAM: KindDescription[NoisyHistogram] = KindDescription(
+    done=lambda _: f"{SAMPLED} {_NOISY_DONE}",
+    proved=lambda mechanism, _: noisy_statement(mechanism),
+    chosen=CHOSEN,
+    series=None,
+    published=NOISY_CELLS,
+    theorems=NOISY_THEOREMS,
+    losses=not_composed,
+    curves=None,
+    tunable=None,
+    label=None,
+    trust=CENTRAL,
+    deletion=None,
+    told=None,
+    part=None,
+)
+
+
+OUTLIER_HISTOGRAM: KindDescription[OutlierPrivateHistogram] = KindDescription(
+    done=lambda _: f"{WHOLE} {_OUTLIER_DONE}",
+    proved=lambda mechanism, _: outlier_statement(mechanism),
+    chosen=CHOSEN,
+    series=None,
+    published=NOISY_CELLS,
+    theorems={
+        "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md"
+    },
+    losses=not_composed,
+    curves=None,
+    tunable=None,
+    label=None,
+    trust=CENTRAL,
+    deletion=None,
+    told=None,
+    part=None,
+)

@@ -1,0 +1,193 @@
+"""The privacy profile of counts of records with unequal sampling rates, by their upper bounds alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from ...kernel.prices.arithmetic import ABOVE, BELOW, ULP, log_binomial_pmf, sum_margin
+from ...kernel.prices.privacy_profile import LARGEST_GROUP, check_parameters, delta_exact
+
+__all__ = [
+    "MOST_EXCEPTIONS",
+    "delta_unequal",
+]
+
+MOST_EXCEPTIONS = 1000
+"""More records with higher rates are no exceptions: then all are priced at the highest rate."""
+
+
+_TINY = 1e-300
+_TIE = 1e-10
+_DEVIATIONS = 12.0
+_MORE_TERMS = 60.0
+_NEAR = 16
+_UP = 1.0 + 1e-9
+Array = NDArray[np.float64]
+
+
+def delta_unequal(
+    *,
+    k: int,
+    highest_rate: float,
+    largest_rate: float,
+    exceptions: int,
+    epsilon: float,
+    target: float | None = None,
+) -> float:
+    """The least δ at ε ≥ 0 of counts of at least k, over all records sampled at rates up to p′, and a few up to p_max.
+
+    The record in question may have any rate up to p_max, and so may at most ℓ others of its group. It is the largest
+    divergence between X + Ber(p_max) and X, both suppressed, X ~ Bin(n, p′) + Bin(a, p_max), over n ≥ 0, a ≤ ℓ
+    (docs/proofs/robust-sampling.md). Where p′ = p_max it is the exact profile at that rate.
+
+    Args:
+        k: suppression threshold, at least 1.
+        highest_rate: p′, 0 < p′ < 1; there is no lower bound of the rates.
+        largest_rate: p_max, p′ ≤ p_max < 1.
+        exceptions: ℓ of at least 0; above `MOST_EXCEPTIONS` all records count as exceptions.
+        epsilon: ε of at least 0.
+        target: where only the side of this δ is asked for, which is decided sooner.
+
+    Returns:
+        δ, never below the truth and above it by rounding only, but for δ below 1e-300; with a target a number on the
+        same side of it as δ, and at least δ where that is below.
+
+    Raises:
+        ValueError: a value out of range, or beyond double precision.
+    """
+    check_parameters(k, highest_rate)
+    check_parameters(k, largest_rate)
+    if not (highest_rate <= largest_rate and exceptions >= 0 and epsilon >= 0.0):
+        raise ValueError(f"rates must ascend, not {highest_rate}, {largest_rate}; exceptions and epsilon be at least 0")
+    if highest_rate == largest_rate or exceptions > MOST_EXCEPTIONS:
+        return delta_exact(k=k, sampling_rate=largest_rate, epsilon=epsilon)
+    counts = _Counts(k, highest_rate, largest_rate, epsilon)
+    enough = 0.0 if target is None else target
+    return min(1.0, max(counts.worst(exceptions, enough, adding=way) for way in (True, False)) + _TINY)
+
+
+class _Counts:
+    """The counts of one threshold and one ε, for any numbers of records at either rate.
+
+    Args:
+        k: suppression threshold.
+        rate: p′.
+        top: p_max, also that of the record in question.
+        epsilon: ε.
+    """
+
+    def __init__(self, k: int, rate: float, top: float, epsilon: float) -> None:
+        self.k, self.rate, self.top = k, rate, top
+        self.less = math.expm1(epsilon)
+        # A count j adds to the divergence where Pr[X = j − 1] / Pr[X = j] is above this (adding), or below (removing).
+        self.adding_ratio = 1.0 + self.less / top
+        left = top - self.less * (1.0 - top)  # 1 − e^ε(1 − p_max)
+        self.removing_ratio = left / (math.exp(epsilon) * top)
+
+    def worst(self, exceptions: int, enough: float, *, adding: bool) -> float:
+        """The largest divergence over all n and all a ≤ ℓ, rounded up, or a bound on it that is at most `enough`.
+
+        INVARIANT: what `at` gives for the first n of the most exceptions of a block, and the fewest, is reached by no
+        n with any number of the block; a block that could exceed the best is halved.
+        """
+        if not adding and self.removing_ratio <= 0.0:
+            return 0.0
+        best = self.at(self.first(exceptions, adding=adding), exceptions, adding=adding)
+        skipped, blocks = best, [(0, exceptions)]
+        while blocks and not best > enough > 0.0:
+            fewest, most = blocks.pop()
+            bound = self.at(self.first(most, adding=adding), fewest, adding=adding)
+            if bound <= max(best, enough):
+                skipped = max(skipped, bound)
+            elif fewest == most:
+                best = bound
+            else:
+                middle = (fewest + most) // 2
+                blocks += [(fewest, middle), (middle + 1, most)]
+        return max(best, skipped)
+
+    def first(self, odd: int, *, adding: bool) -> int:
+        """The first n with Pr[X = k − 2] / Pr[X = k − 1] at most the ratio; by rounding, or if huge, a lower one."""
+        ratio = (self.adding_ratio if adding else self.removing_ratio) * (1.0 + _TIE)
+        least = max(self.k - 2 - odd, -1)  # too few for Pr[X = k − 1] > 0, or none at all
+        alone = (self.k - 1.0) * (1.0 - self.rate) / (self.rate * ratio)  # without exceptions, and they make it less
+        low, high = least, int(min(self.k - 1.0 + alone, LARGEST_GROUP))
+        if self._above(ratio, high, odd):
+            return high
+        step = 1
+        while high - low > 1:
+            middle = max(high - step, (low + high) // 2)
+            if self._above(ratio, middle, odd):
+                low = middle
+            else:
+                high, step = middle, 2 * step
+        return high
+
+    def _above(self, ratio: float, n: int, odd: int) -> bool:
+        below, here = self._log_masses(n, odd, self.k - 2, self.k - 1)[0].tolist()
+        return bool(below > here + math.log(ratio) or here == -math.inf)
+
+    def _log_masses(self, n: int, odd: int, first: int, last: int) -> tuple[Array, float]:
+        """ln Pr[X = j] for j = first … last, −∞ where impossible, and a bound on the errors."""
+        regular, error = _log_pmf(np.arange(first - odd, last + 1, dtype=np.float64), n, self.rate)
+        others, more = _log_pmf(np.arange(odd, -1, -1, dtype=np.float64), odd, self.top)
+        terms = sliding_window_view(regular, odd + 1) + others
+        largest = np.maximum(terms.max(axis=1), -1e300)
+        with np.errstate(divide="ignore", under="ignore"):
+            logs = largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))
+        size = float(np.abs(largest[largest > -1e300]).max(initial=0.0))
+        return logs, error + more + (odd + 16.0 + 4.0 * size) * ULP
+
+    def at(self, n: int, odd: int, *, adding: bool) -> float:
+        """The divergence between X + Ber(p_max) and X without suppression, rounded up.
+
+        Ratios of successive probabilities fall with j. So the counts that add to it are all those above one, or below
+        one; the window reaches past that one, and what lies beyond its other end is below a geometric series.
+        """
+        centre = max(float(self.k), n * self.rate + odd * self.top) if adding else float(self.k)
+        width, near = math.ceil(_DEVIATIONS * math.sqrt(centre) + _MORE_TERMS), _NEAR
+        middle = min(math.ceil(centre), n + odd)
+        while True:
+            first = max(middle - (near if adding else width), 0)
+            last = min(middle + (width if adding else near), n + odd)
+            gains, beyond = self._gains(n, odd, first, last, adding=adding)
+            if gains[0 if adding else -1] <= 0.0:  # as at either end of what is possible
+                return (float(np.maximum(gains, 0.0).sum()) + beyond) * sum_margin(gains.size)
+            near *= 2
+
+    def _gains(self, n: int, odd: int, first: int, last: int, *, adding: bool) -> tuple[Array, float]:
+        """What each count from `first` to `last` + 1 adds, rounded up, and a bound on what lies beyond the far end."""
+        logs, error = self._log_masses(n, odd, first - 1, last + 1)
+        with np.errstate(under="ignore"):
+            upper, lower = np.exp(logs + error) * ABOVE, np.exp(logs - error) * BELOW
+        if adding:
+            gains = self.top * upper[:-1] * ABOVE - (self.less + self.top) * lower[1:] * BELOW
+            return gains, self.top * _geometric(upper[-1], upper[-2]) if last < n + odd else 0.0
+        left = self.top - self.less * (1.0 - self.top) + (ABOVE - 1.0) * (1.0 + self.less)
+        gains = left * upper[1:] - (1.0 + self.less) * self.top * lower[:-1] * BELOW
+        return gains, left * _geometric(upper[0], upper[1]) if first > 0 else 0.0
+
+
+def _log_pmf(values: Array, trials: int, rate: float) -> tuple[Array, float]:
+    """ln Pr[Bin(trials, rate) = j], −∞ where impossible, and the largest error bound of the others."""
+    possible = (values >= 0.0) & (values <= trials)
+    if trials == 0:
+        return np.where(possible, 0.0, -np.inf), 0.0
+    counts = np.full_like(values, float(trials))
+    logs, errors = log_binomial_pmf(np.clip(values, 0.0, counts), counts, rate)
+    return np.where(possible, logs, -np.inf), float(errors[possible].max(initial=0.0))
+
+
+def _geometric(outer: float, inner: float) -> float:
+    """At least the sum of `outer` and what lies beyond it, from its neighbour `inner` nearer to the middle.
+
+    The logarithm of Pr[X = j] is concave, so that successive ratios fall.
+    """
+    if outer == 0.0:
+        return 0.0
+    ratio = outer / inner * _UP
+    return outer / (1.0 - ratio) * _UP if ratio < 1.0 else math.inf

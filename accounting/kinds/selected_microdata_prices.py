@@ -1,0 +1,256 @@
+"""What a release of microdata costs whose map is chosen privately, for that release alone."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from decimal import Decimal
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
+from ...mechanisms.map_selection.choice import QUALITY, group_threshold
+from ..kernel.prices.arithmetic import add_up, decimal_up, divide_up, float_down, float_up, log_down, multiply_up
+from ..kernel.prices.mechanism_kind import (
+    RELATION,
+    MechanismKind,
+    Price,
+    RecordForm,
+    Selection,
+    check_request,
+    covered_by_fewer,
+)
+from ..kernel.prices.privacy_profile import check_parameters, log_adding, log_removing
+from .composition.amplification import Guarantee, amplified
+from .composition.bounded_range import BoundedRange
+from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, filter_parts_of_one
+from .composition.group_privacy import even_group_price
+from .composition.series_game import epsilon_of_drawn_game
+from .microdata_prices import composed_price_fixed
+
+__all__ = [
+    "EPSILON_SAFE",
+    "log_profile_selected",
+    "price_selected",
+    "range_of_draw",
+    "selection_cost",
+]
+
+_BISECTIONS = 200
+_LOG_SLACK = 1e-13
+
+
+def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
+    """What the choice of one map costs: ε₁ on the whole data, ln(1 + β_s(e^{ε₁} − 1)) on a fresh sample at rate β_s.
+
+    Source: LQS, arXiv:1101.2604v2, Theorem 3.11 and Theorem 1. The caller promises that the choice is
+    ε₁-private under add/remove, and that it is made on the whole data with coins of its own, or on a sample that
+    serves nothing else; never on the release's own sample (docs/proofs/selection.md).
+
+    Raises:
+        InputRefused: ε₁ is not positive, or the rate is out of range.
+    """
+    if not (selection_epsilon.is_finite() and selection_epsilon > 0):
+        raise InputRefused(f"the selection's epsilon must be positive, not {selection_epsilon}.")
+    whole = Guarantee(epsilon=selection_epsilon, delta=Decimal(0))
+    if selection_rate is None:
+        return whole
+    return amplified(whole, from_rate=Decimal(1), to_rate=selection_rate)
+
+
+def log_profile_selected(
+    *, k: int, sampling_rate: float, selection_epsilon: float, epsilons: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Upper bounds on ln δ(ε) of an ε₁-private choice followed by the release, for ε ≥ 0, both directions.
+
+    With p = e^{ε₁}/(1 + e^{ε₁}) and δ± the release's profile in one direction, δ(ε) = p·δ±(ε − ε₁) + (1−p)·δ±(ε + ε₁)
+    (docs/proofs/selection.md). The shape is that of the ε.
+
+    Raises:
+        ValueError: parameters out of range.
+    """
+    check_parameters(k, sampling_rate)
+    likely = -math.log1p(math.exp(-selection_epsilon))
+    # Both curves fall, so that arguments rounded down are outward.
+    low = np.nextafter(epsilons - selection_epsilon, -np.inf)
+    high = np.nextafter(epsilons + selection_epsilon, 0.0)
+    curves = []
+    for ahead, behind in ((log_adding, log_removing), (log_removing, log_adding)):
+        forward = ahead(k=k, sampling_rate=sampling_rate, epsilons=np.abs(low))
+        backward = behind(k=k, sampling_rate=sampling_rate, epsilons=np.abs(low))
+        negative = np.minimum(low, 0.0)
+        with np.errstate(divide="ignore"):
+            mirrored = np.logaddexp(np.log(-np.expm1(negative)), negative + backward)
+        near = np.where(low >= 0.0, forward, mirrored) + likely
+        far = ahead(k=k, sampling_rate=sampling_rate, epsilons=high) + likely - selection_epsilon
+        curves.append(np.logaddexp(near, far))
+    # The logarithms of the two weights and of the sums err by a few units in the last place.
+    return np.minimum(np.maximum(curves[0], curves[1]) + _LOG_SLACK * (1.0 + selection_epsilon), 0.0)
+
+
+def price_selected(
+    mechanism: StronglySafeRelease,
+    *,
+    selection_epsilon: Decimal,
+    selection_rate: Decimal | None,
+    delta: Decimal,
+    releases: int = 1,
+    draws: int | None = None,
+    games: bool = True,
+) -> Price:
+    """What is charged for `releases` rounds of choosing a map and releasing with it on a fresh sample.
+
+    One round costs its exact mixture of profiles ("exact-profile-selection/1"), several their composed losses
+    ("pld-selection/1"), or the sum ε₁·T + the release's price where that is smaller ("basic-selection/1"). Where the
+    map is drawn by exponential mechanisms, it costs the least of these and what an adversary reaches who picks each
+    draw's and each release's worst pair by the outputs before it ("bounded-range-game/1"), or the composed losses of
+    draws of bounded range and releases ("bounded-range-pld/1"; docs/proofs/bounded-range.md).
+
+    Args:
+        mechanism: the release.
+        selection_epsilon: ε₁ of one choice.
+        selection_rate: rate of the choice's own fresh sample; None where it is made on the whole data.
+        delta: δ over everything together.
+        releases: rounds, at least 1.
+        draws: how many draws of the exponential mechanism share ε₁ evenly in a round; None for any ε₁-private choice.
+        games: whether the game is played; without it the price is higher, and there sooner.
+
+    Raises:
+        InputRefused: as `price_fixed` and `selection_cost`; several draws from one fresh sample.
+    """
+    check_request(delta, releases)
+    if draws is not None and (draws < 1 or (draws > 1 and selection_rate is not None)):
+        raise InputRefused("a map is drawn at least once, and once alone from a fresh sample.")
+    cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
+    rest = composed_price_fixed(mechanism, delta=delta, releases=releases)
+    best = decimal_up(add_up(rest.epsilon, multiply_up(cost.epsilon, releases)))
+    rule = "basic-selection/1"
+    try:
+        if releases == 1:
+            found = _epsilon_of_one(mechanism, float_up(cost.epsilon), log_down(delta), float_up(best))
+        elif delta >= COMPOSED_FLOOR:
+            parts: dict[Part, int] = {mechanism: releases, cost: releases}
+            found = epsilon_composed(parts, delta=float_down(delta))
+        else:
+            found = None
+    except ValueError:
+        found = None
+    if found is not None and decimal_up(found) <= best:
+        best = decimal_up(found)
+        rule = "exact-profile-selection/1" if releases == 1 else "pld-selection/1"
+    if draws is not None and delta >= COMPOSED_FLOOR:
+        draw = range_of_draw(cost.epsilon, draws=draws)
+        for by_range, epsilon in _epsilons_of_drawn(mechanism, draw, draws, delta, releases, games).items():
+            if epsilon < best:
+                best, rule = epsilon, by_range
+    return Price(epsilon=best, delta=delta, relation=RELATION, rule=rule, releases=releases)
+
+
+def range_of_draw(epsilon: Decimal, *, draws: int) -> BoundedRange:
+    """The range of each of some draws of the exponential mechanism that share ε evenly, rounded up."""
+    return BoundedRange(epsilon=decimal_up(divide_up(epsilon, draws)))
+
+
+@lru_cache(maxsize=1024)
+def _epsilons_of_drawn(
+    mechanism: StronglySafeRelease, draw: BoundedRange, draws: int, delta: Decimal, releases: int, games: bool
+) -> dict[str, Decimal]:
+    """What draws of bounded range and releases cost, by rule; without what no grid can hold."""
+    parts: dict[Part, int] = {mechanism: releases, draw: releases * draws}
+    found: dict[str, Decimal] = {}
+    with suppress(ValueError):
+        composed = epsilon_composed(parts, delta=float_down(delta))
+        if composed:
+            found["bounded-range-pld/1"] = decimal_up(composed)
+            played = None
+            if games:
+                played = epsilon_of_drawn_game(
+                    mechanism, draw, draws=draws, releases=releases, delta=float_down(delta), composed=composed
+                )
+            if played is not None:
+                found["bounded-range-game/1"] = decimal_up(played)
+    return found
+
+
+def _epsilon_of_one(
+    mechanism: StronglySafeRelease, selection_epsilon: float, log_delta: float, high: float
+) -> float | None:
+    rate = float_up(mechanism.sampling_rate)
+
+    def holds(epsilon: float) -> bool:
+        value = log_profile_selected(
+            k=mechanism.k,
+            sampling_rate=rate,
+            selection_epsilon=selection_epsilon,
+            epsilons=np.array([epsilon], dtype=np.float64),
+        )
+        return bool(value[0] <= log_delta)
+
+    if not holds(high):
+        return None
+    low = 0.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        if high - low <= 1e-13 * high or not low < middle < high:
+            break
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _selected_price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price:
+    return price_selected(
+        mechanism.release,
+        selection_epsilon=mechanism.selection_epsilon,
+        selection_rate=mechanism.selection_rate,
+        delta=delta,
+        releases=releases,
+        draws=draws_of(mechanism),
+    )
+
+
+def selected_cost(mechanism: EpsilonSafeRelease) -> Guarantee:
+    return selection_cost(mechanism.selection_epsilon, selection_rate=mechanism.selection_rate)
+
+
+def draws_of(mechanism: EpsilonSafeRelease) -> int | None:
+    """How many exponential mechanisms share ε₁; None for any ε₁-private draw."""
+    return mechanism.selection_draws if isinstance(mechanism, ExponentialSafeRelease) else None
+
+
+def selected_losses(mechanism: EpsilonSafeRelease) -> tuple[Part, ...]:
+    cost, draws = selected_cost(mechanism), draws_of(mechanism)
+    if draws is None:
+        return (mechanism.release, cost)
+    return (mechanism.release, *(range_of_draw(cost.epsilon, draws=draws),) * draws)
+
+
+EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
+    records={
+        "epsilon-safe-release/1": RecordForm(mechanism=EpsilonSafeRelease),
+        "epsilon-safe-release/2": RecordForm(mechanism=ExponentialSafeRelease),
+    },
+    pure=False,
+    series=True,
+    price=_selected_price,
+    group_price=even_group_price(_selected_price),
+    filter_parts=filter_parts_of_one(selected_losses),
+    selection=lambda chosen: Selection(
+        chosen.selection_epsilon,
+        chosen.selection_rate,
+        group_threshold(chosen.k, chosen.sampling_rate, chosen.selection_rate),
+        QUALITY,
+        draws_of(chosen),
+    ),
+    sampling_rate=lambda mechanism: mechanism.sampling_rate,
+    samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
+    survey_rate=None,
+    exclusive=False,
+    earlier={},
+    not_covered=covered_by_fewer,
+)

@@ -1,0 +1,50 @@
+"""What histograms cost whose counts below k are published as 0."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.histogram import SuppressedHistogram
+from ...mechanisms.kinds.microdata import StronglySafeRelease
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from .composition.composed import Part, filter_parts_of_one, not_composed
+from .composition.group_privacy import even_group_price
+from .microdata_prices import price_fixed
+
+__all__ = [
+    "SUPPRESSED_HISTOGRAM",
+]
+
+
+def _suppressed_price(mechanism: SuppressedHistogram, delta: Decimal, releases: int) -> Price:
+    if mechanism.sampling_rate is None:
+        raise InputRefused(
+            "a suppressed histogram is crowd-blending, but not differentially private without sampling.",
+            remedy="Give it a sampling rate of its own.",
+        )
+    release = StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
+    return price_fixed(release, delta=delta, releases=releases)
+
+
+def suppressed_losses(mechanism: SuppressedHistogram) -> tuple[Part, ...]:
+    if mechanism.sampling_rate is None:
+        return not_composed(mechanism)
+    return (StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate),)
+
+
+SUPPRESSED_HISTOGRAM: MechanismKind[SuppressedHistogram] = MechanismKind(
+    records={"suppressed-histogram/1": RecordForm(mechanism=SuppressedHistogram)},
+    pure=False,
+    series=False,
+    price=_suppressed_price,
+    group_price=even_group_price(_suppressed_price),
+    filter_parts=filter_parts_of_one(suppressed_losses),
+    selection=None,
+    sampling_rate=lambda mechanism: mechanism.sampling_rate,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    earlier={},
+    not_covered=covered_alone,
+)

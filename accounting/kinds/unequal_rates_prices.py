@@ -1,0 +1,59 @@
+"""What counts of records cost that are drawn with unequal rates, each with its own coin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.kinds.microdata import StronglySafeRelease
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from .composition.composed import filter_parts_of_one
+from .composition.group_privacy import even_group_price, rule_for_group
+from .composition.robust_counts import price_robust_counts
+from .microdata_prices import group_price_fixed
+from .survey_prices import price_biased_counts
+
+__all__ = [
+    "UNEQUAL_RATES",
+]
+
+
+def _highest_rate_release(mechanism: UnequalRatesHistogram) -> StronglySafeRelease:
+    """The release at the highest rate: lower rates are the same of fewer records, each left out by its own coin."""
+    return StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
+
+
+def _unequal_price(mechanism: UnequalRatesHistogram, delta: Decimal, _releases: int) -> Price:
+    return price_biased_counts(mechanism.as_survey, delta=delta)
+
+
+def _unequal_group_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
+    at_one_rate = group_price_fixed(_highest_rate_release(mechanism), delta, releases, records)
+    return replace(at_one_rate, rule=rule_for_group("unequal-rates/1", even=False))
+
+
+def _unequal_robust_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
+    def of_one(survey: BiasedSampleCounts, share: Decimal, _releases: int) -> Price:
+        return price_robust_counts(survey, delta=share)
+
+    if records == 1:
+        return of_one(mechanism.as_survey, delta, releases)
+    return even_group_price(of_one)(mechanism.as_survey, delta, releases, records)
+
+
+UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
+    records={"unequal-rates-histogram/1": RecordForm(mechanism=UnequalRatesHistogram)},
+    pure=False,
+    series=False,
+    price=_unequal_price,
+    group_price=_unequal_group_price,
+    filter_parts=filter_parts_of_one(lambda mechanism: (_highest_rate_release(mechanism),)),
+    selection=None,
+    sampling_rate=lambda mechanism: mechanism.sampling_rate,
+    samples=lambda _: 1,
+    survey_rate=None,
+    exclusive=False,
+    earlier={"robust-counts/1": _unequal_robust_price},
+    not_covered=covered_alone,
+)
