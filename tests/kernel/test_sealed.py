@@ -96,7 +96,7 @@ def test_no_way_makes_a_protected_result_of_exact_counts(way: str, bench: Bench)
     assert not list(bench.root.glob(".out*"))
 
 
-@pytest.mark.parametrize("way", WAYS.keys() - {"itself"})
+@pytest.mark.parametrize("way", sorted(WAYS.keys() - {"itself"}))
 def test_no_way_makes_exact_counts_that_can_be_protected(way: str, bench: Bench) -> None:
     outside = bench.outside()
     with bench.gate(outside) as gate:
