@@ -614,7 +614,8 @@ def counts_of_another_release(gate, own, bench):
         begin(second)
         exact = other.exact(second)
         gate.protect(own.protection, exact=lambda: exact)
-    own.finish(gate)
+    gate.stage(own.render)
+    gate.publish()
 
 
 for name, twin in (("copied", copy.copy), ("copied_deeply", copy.deepcopy), ("pickled", pickle.dumps)):
