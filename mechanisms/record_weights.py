@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .kernel.recoding import KeyLayout
-from .kinds.deletion import WEIGHT_TOTAL, DeletionNoise, DeletionRelease, deletion_weights, expected_deletion
+from .kinds.deletion import DeletionRelease
+from .kinds.deletion_noise import WEIGHT_TOTAL, DeletionNoise, deletion_weights, expected_deletion
 from .kinds.margins import Margin, cells_of_margin
 from .recoding import GeneralizationMap
 

@@ -7,15 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...mechanisms.kernel.amounts import counted
-from ...mechanisms.kinds.deletion import (
-    WEIGHT_TOTAL,
-    CalibratedDeletion,
-    DeletionRelease,
-    SelectedDeletion,
-    deletion_weights,
-    expected_deletion,
-    largest_deletion,
-)
+from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, SelectedDeletion
+from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, expected_deletion, largest_deletion
 from ...mechanisms.record_weights import deletion_variance
 from ..kinds.deletion_prices import deletion_parts
 from ..kinds.selected_deletion_prices import selected_deletion_losses

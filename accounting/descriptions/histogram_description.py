@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ...mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
+from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from ..kinds.composition.composed import not_composed
 from ..kinds.suppressed_histogram_prices import suppressed_losses
 from .kind_description import CELLS, CENTRAL, CHOSEN, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published

@@ -10,11 +10,10 @@ from itertools import pairwise
 
 from ...mechanisms.kernel.amounts import amount_exact, amount_of_log10, counted
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.deletion import (
+from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease
+from ...mechanisms.kinds.deletion_noise import (
     WEIGHT_TOTAL,
-    CalibratedDeletion,
     DeletionNoise,
-    DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,

@@ -31,12 +31,7 @@ from .composition.composed import FilterPart, filter_parts_of_one
 from .composition.finite_losses import BothDirections, LossesBySize, losses_of_masses
 from .composition.group_privacy import even_group_price
 
-__all__ = [
-    "NOISY_HISTOGRAM",
-    "NoisyProfile",
-    "noisy_parts",
-    "price_noisy_histogram",
-]
+__all__ = ["NOISY_HISTOGRAM", "NoisyProfile", "noisy_parts", "price_noisy_histogram"]
 
 _MOST_GROUPS = 20_000
 _NEGLIGIBLE = 1e-300

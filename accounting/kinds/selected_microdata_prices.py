@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from decimal import Decimal
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
@@ -23,24 +21,22 @@ from ..kernel.prices.mechanism_kind import (
     check_request,
     covered_by_fewer,
 )
-from ..kernel.prices.privacy_profile import check_parameters, log_adding, log_removing
 from .composition.amplification import Guarantee, amplified
 from .composition.bounded_range import BoundedRange
 from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, filter_parts_of_one
 from .composition.group_privacy import even_group_price
+from .composition.profile_after_choice import log_profile_selected
 from .composition.series_game import epsilon_of_drawn_game
 from .microdata_prices import composed_price_fixed
 
 __all__ = [
     "EPSILON_SAFE",
-    "log_profile_selected",
     "price_selected",
     "range_of_draw",
     "selection_cost",
 ]
 
 _BISECTIONS = 200
-_LOG_SLACK = 1e-13
 
 
 def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
@@ -59,36 +55,6 @@ def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None
     if selection_rate is None:
         return whole
     return amplified(whole, from_rate=Decimal(1), to_rate=selection_rate)
-
-
-def log_profile_selected(
-    *, k: int, sampling_rate: float, selection_epsilon: float, epsilons: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Upper bounds on ln δ(ε) of an ε₁-private choice followed by the release, for ε ≥ 0, both directions.
-
-    With p = e^{ε₁}/(1 + e^{ε₁}) and δ± the release's profile in one direction, δ(ε) = p·δ±(ε − ε₁) + (1−p)·δ±(ε + ε₁)
-    (docs/proofs/selection.md). The shape is that of the ε.
-
-    Raises:
-        ValueError: parameters out of range.
-    """
-    check_parameters(k, sampling_rate)
-    likely = -math.log1p(math.exp(-selection_epsilon))
-    # Both curves fall, so that arguments rounded down are outward.
-    low = np.nextafter(epsilons - selection_epsilon, -np.inf)
-    high = np.nextafter(epsilons + selection_epsilon, 0.0)
-    curves = []
-    for ahead, behind in ((log_adding, log_removing), (log_removing, log_adding)):
-        forward = ahead(k=k, sampling_rate=sampling_rate, epsilons=np.abs(low))
-        backward = behind(k=k, sampling_rate=sampling_rate, epsilons=np.abs(low))
-        negative = np.minimum(low, 0.0)
-        with np.errstate(divide="ignore"):
-            mirrored = np.logaddexp(np.log(-np.expm1(negative)), negative + backward)
-        near = np.where(low >= 0.0, forward, mirrored) + likely
-        far = ahead(k=k, sampling_rate=sampling_rate, epsilons=high) + likely - selection_epsilon
-        curves.append(np.logaddexp(near, far))
-    # The logarithms of the two weights and of the sums err by a few units in the last place.
-    return np.minimum(np.maximum(curves[0], curves[1]) + _LOG_SLACK * (1.0 + selection_epsilon), 0.0)
 
 
 def price_selected(

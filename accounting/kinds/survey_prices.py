@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts
-from ..kernel.prices.arithmetic import (
-    decimal_up,
-    float_down,
-    float_up,
-    least_epsilon,
-    log_down,
-)
+from ..kernel.prices.arithmetic import decimal_up, float_down, float_up, least_epsilon, log_down
 from ..kernel.prices.mechanism_kind import (
     RELATION,
     MechanismKind,
@@ -30,10 +24,7 @@ from .composition.composed import no_filter_parts
 from .composition.robust_counts import no_epsilon_for_counts, price_robust_counts
 from .composition.unequal_rates_profile import delta_unequal
 
-__all__ = [
-    "SURVEY_COUNTS",
-    "price_biased_counts",
-]
+__all__ = ["SURVEY_COUNTS", "price_biased_counts"]
 
 Array = NDArray[np.float64]
 _LARGEST_EPSILON = 60.0

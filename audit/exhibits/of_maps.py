@@ -13,7 +13,8 @@ from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.kinds.deletion import DeletionRelease, delete_records, draw_deletions
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, delete_records
+from crowdblend.mechanisms.kinds.deletion_noise import draw_deletions
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
 from crowdblend.mechanisms.map_selection.choice import draw_map, group_threshold
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

@@ -377,7 +377,7 @@ FAULTS = (
     Fault(
         name="deletion-draws-off-by-one",
         what="one record fewer is deleted than drawn: none has the weight of none and of one",
-        file="mechanisms/kinds/deletion.py",
+        file="mechanisms/kinds/deletion_noise.py",
         old="draws[start : start + size] = high\n",
         new="draws[start : start + size] = np.maximum(high - 1, 0)\n",
         detectors=("audit statistics deletion-one-stage 0.05", DELETION),

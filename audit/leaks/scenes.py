@@ -28,7 +28,7 @@ from crowdblend.deploy.prefect.environment import template_in
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
-from crowdblend.mechanisms.kinds.deletion import draw_deletions
+from crowdblend.mechanisms.kinds.deletion_noise import draw_deletions
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapWeights, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
 

@@ -10,13 +10,12 @@ from decimal import Decimal
 
 import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.mechanisms.kinds.deletion import (
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, delete_records
+from crowdblend.mechanisms.kinds.deletion_noise import (
     DeletionNoise,
-    DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
-    delete_records,
     draw_deletions,
     largest_deletion,
 )

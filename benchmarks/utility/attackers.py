@@ -23,14 +23,8 @@ from decimal import Decimal
 
 import numpy as np
 from crowdblend.mechanisms.kernel.recoding import coarsened
-from crowdblend.mechanisms.kinds.deletion import (
-    CalibratedDeletion,
-    DeletionRelease,
-    GaussianDeletion,
-    draw_deletions,
-    residual_counts,
-    stage_counts,
-)
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, residual_counts, stage_counts
+from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, draw_deletions
 from crowdblend.mechanisms.measures.risk import deletion_losses, sampling_losses
 from numpy.typing import NDArray
 

@@ -28,7 +28,7 @@ from crowdblend.accounting.theory.planning.deletion import DeletionShape, plan_d
 from crowdblend.accounting.theory.planning.planner import least_k
 from crowdblend.deploy.api import add_dataset, add_series, release
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kinds.deletion import DeletionNoise, deletion_weights
+from crowdblend.mechanisms.kinds.deletion_noise import DeletionNoise, deletion_weights
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import binom

@@ -33,7 +33,8 @@ from crowdblend.flows.margins import raked_weights
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.kernel.recoding import coarsened
-from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, delete_records, draw_deletions, expected_deletion
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, delete_records
+from crowdblend.mechanisms.kinds.deletion_noise import draw_deletions, expected_deletion
 from crowdblend.mechanisms.kinds.margins import noisy_margins, split_margins
 from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.mechanisms.record_weights import deletion_variance, record_weights

@@ -23,16 +23,13 @@ from ...accounting.theory.planning.deletion import calibrated, plan_deletion, pl
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
-from ...mechanisms.kinds.deletion import (
+from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, ExponentialDeletion, SelectedDeletion
+from ...mechanisms.kinds.deletion_noise import (
     LARGEST_DELETION,
-    CalibratedDeletion,
     DeletionNoise,
-    DeletionRelease,
-    ExponentialDeletion,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
-    SelectedDeletion,
     expected_deletion,
     largest_deletion,
 )

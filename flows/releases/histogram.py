@@ -19,12 +19,8 @@ from ...mechanisms.kinds.biased_sampling import (
     UnequalRatesHistogram,
     UnequalRatesProtection,
 )
-from ...mechanisms.kinds.histogram import (
-    HistogramProtection,
-    NoisyHistogram,
-    OutlierPrivateHistogram,
-    SuppressedHistogram,
-)
+from ...mechanisms.kinds.histogram import HistogramProtection, NoisyHistogram, SuppressedHistogram
+from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from ...mechanisms.map_selection.choice import Levels
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request

@@ -19,8 +19,8 @@ from ..kernel.mechanism import Mechanism, Randomness
 from ..kernel.protection import Numbers
 from ..kernel.recoding import KeyLayout
 from ..kernel.sampling import threshold
+from .biased_coins import WORD, biased_coins, word_threshold_up
 from .histogram import HistogramProtection, SuppressedHistogram
-from .krandomization import WORD, biased_coins, word_threshold_up
 
 __all__ = [
     "INCLUSION_LAYOUT",

@@ -14,7 +14,8 @@ from ..kernel.group_counts import GroupCounts
 from ..kernel.mechanism import Randomness
 from ..kernel.protection import Numbers
 from ..kernel.recoding import CodeTable, KeyLayout, coarsened
-from .deletion import CalibratedDeletion, DeletionRelease, delete_records, draw_deletions
+from .deletion import CalibratedDeletion, DeletionRelease, delete_records
+from .deletion_noise import draw_deletions
 from .margins import Margin, margin_sizes, noisy_margins, split_margins
 
 __all__ = ["DeletionProtection", "published_stages"]

@@ -1,4 +1,4 @@
-"""Biased coins from random bytes, exactly: many at once, about one byte each."""
+"""K-randomization: each bit of a report is flipped by a coin of its own; and the published counts of many reports."""
 
 from __future__ import annotations
 
@@ -10,92 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel.mechanism import Mechanism, Randomness
+from .biased_coins import WORD, biased_coins, word_threshold_up
 
-__all__ = [
-    "MOST_BITS",
-    "WORD",
-    "KRandomization",
-    "OutcomeCounts",
-    "biased_coins",
-    "flipped",
-    "outcome_counts",
-    "uniform_below",
-    "word_threshold_up",
-]
-
-WORD = 1 << 64
-_BLOCK = 1 << 24
-
-
-def word_threshold_up(probability: Decimal | Fraction) -> int:
-    """The least whole T with T / 2⁶⁴ of at least a probability.
-
-    Raises:
-        ValueError: a probability outside (0, 1).
-    """
-    exact = Fraction(probability)
-    if not 0 < exact < 1:
-        raise ValueError(f"a probability must lie strictly between 0 and 1, not {probability}")
-    return -int(-exact * WORD // 1)
-
-
-def biased_coins(count: int, *, threshold: int, randomness: Randomness) -> NDArray[np.bool_]:
-    """Independent coins, each true with probability T / 2⁶⁴ exactly.
-
-    A coin is a 64-bit word compared with T; its seven low bytes are drawn only where the top byte ties.
-
-    Args:
-        count: how many, at least 0.
-        threshold: T, 0 ≤ T < 2⁶⁴.
-        randomness: n to n secret bytes.
-
-    Returns:
-        Shape (count,).
-
-    Raises:
-        ValueError: a threshold out of range.
-    """
-    if not 0 <= threshold < WORD:
-        raise ValueError(f"a threshold must lie in 0 … 2**64 - 1, not {threshold}")
-    top, rest = threshold >> 56, threshold & ((1 << 56) - 1)
-    coins = np.empty(count, dtype=np.bool_)
-    for start in range(0, count, _BLOCK):
-        first = np.frombuffer(randomness(min(_BLOCK, count - start)), dtype=np.uint8)
-        block = coins[start : start + first.size]
-        np.less(first, top, out=block)
-        tied = np.flatnonzero(first == top)
-        words = np.zeros((tied.size, 8), dtype=np.uint8)
-        words[:, 1:] = np.frombuffer(randomness(7 * tied.size), dtype=np.uint8).reshape(tied.size, 7)
-        block[tied] = words.view(">u8").reshape(tied.size) < rest
-    return coins
-
-
-def uniform_below(count: int, *, bound: int, randomness: Randomness) -> NDArray[np.int64]:
-    """Independent whole numbers, uniform on 0 … bound − 1 exactly (by rejection).
-
-    Args:
-        count: how many, at least 0.
-        bound: 1 ≤ bound ≤ 2³².
-        randomness: n to n bytes.
-
-    Returns:
-        Shape (count,).
-
-    Raises:
-        ValueError: a bound out of range.
-    """
-    if not 1 <= bound <= 1 << 32:
-        raise ValueError(f"a bound must lie in 1 … 2**32, not {bound}")
-    drawn = np.empty(count, dtype=np.int64)
-    waiting = np.arange(count)
-    limit = np.uint64(WORD // bound * bound - 1)
-    while waiting.size:
-        words = np.frombuffer(randomness(8 * waiting.size), dtype="<u8")
-        fair = words <= limit
-        drawn[waiting[fair]] = (words[fair] % np.uint64(bound)).astype(np.int64)
-        waiting = waiting[~fair]
-    return drawn
-
+__all__ = ["MOST_BITS", "KRandomization", "OutcomeCounts", "flipped", "outcome_counts"]
 
 MOST_BITS = 24
 

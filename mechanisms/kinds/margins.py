@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ..kernel.group_counts import GroupCounts
 from ..kernel.mechanism import Randomness
 from ..kernel.recoding import KeyLayout
-from .deletion import CalibratedDeletion, draw_deletions
+from .deletion import CalibratedDeletion
+from .deletion_noise import draw_deletions
 
 __all__ = ["Margin", "cells_of_margin", "margin_sizes", "noisy_margins", "split_margins"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernel.mechanism import Mechanism, Randomness
-from .krandomization import WORD, biased_coins, uniform_below, word_threshold_up
+from .biased_coins import WORD, biased_coins, uniform_below, word_threshold_up
 
 __all__ = [
     "LEAST_EPSILON",

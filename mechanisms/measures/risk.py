@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ..kernel.group_counts import GroupCounts, sum_counts
 from ..kernel.recoding import coarsened
-from ..kinds.deletion import DeletionNoise, deletion_weights, residual_counts
+from ..kinds.deletion import residual_counts
+from ..kinds.deletion_noise import DeletionNoise, deletion_weights
 from .counting import CountedRecords, aligned_counts
 
 __all__ = [

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
-from crowdblend.mechanisms.kinds.deletion import GeometricDeletion, deletion_weights
+from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion, deletion_weights
 from scipy.stats import binom
 
 from benchmarks.utility.deletion import BY, Adult, Sampling, deleted, sampled

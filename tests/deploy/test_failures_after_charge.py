@@ -292,7 +292,6 @@ def test_an_unknown_fault_after_the_charge_says_what_is_so(desk, monkeypatch: py
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("crowdblend.flows.release.remembered_release", broken)
         patch.setattr("crowdblend.flows.release.count_stage", broken)
         answer = desk("run", "spec.toml", "--release-id", "one")
     assert answer.code == 1

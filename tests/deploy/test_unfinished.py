@@ -22,7 +22,7 @@ def killed(*_, **__):
 if os.environ["KILLED_AT"] == "charged":
     ReleaseWriter.mark_reading = killed
 else:
-    count.group_counts = killed
+    count.block_counts = killed
 cli.main(sys.argv[1:])
 """
 """A run that is killed before the reading is recorded, or once it is."""

@@ -21,7 +21,7 @@ from crowdblend.deploy import release_check
 from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
-from crowdblend.mechanisms.kinds.deletion import expected_deletion
+from crowdblend.mechanisms.kinds.deletion_noise import expected_deletion
 from crowdblend.mechanisms.kinds.deletion_protection import DeletionProtection
 from crowdblend.tasks.counting import memory
 from crowdblend.tasks.kernel.draws import StoredDraw, _stored_form, draw_once, stored_numbers

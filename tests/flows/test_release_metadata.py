@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from crowdblend.accounting.kernel.prices.registry import mechanism_of_record
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.kinds.deletion import WEIGHT_TOTAL, deletion_weights
+from crowdblend.mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights
 from crowdblend.tasks.metadata.description import TableOutline, described_release
 from crowdblend.tasks.metadata.write import csvw_text, ddi_text, dictionary_text
 from crowdblend.tasks.request import MetadataTexts

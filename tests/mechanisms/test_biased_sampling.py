@@ -13,6 +13,7 @@ from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.inclusion import drawn_rates, require_rates, stated_rates
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import threshold
+from crowdblend.mechanisms.kinds.biased_coins import WORD, word_threshold_up
 from crowdblend.mechanisms.kinds.biased_sampling import (
     INCLUSION_LAYOUT,
     Thinning,
@@ -20,7 +21,6 @@ from crowdblend.mechanisms.kinds.biased_sampling import (
     inclusion_coins,
     thinned_counts,
 )
-from crowdblend.mechanisms.kinds.krandomization import WORD, word_threshold_up
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
 from hypothesis import strategies as st

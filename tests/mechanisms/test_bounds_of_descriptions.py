@@ -14,21 +14,12 @@ from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
 from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
+from crowdblend.mechanisms.kinds.biased_coins import biased_coins, uniform_below, word_threshold_up
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.kinds.histogram import (
-    NoisyHistogram,
-    OutlierPrivateHistogram,
-    SuppressedHistogram,
-    outlier_private_counts,
-)
-from crowdblend.mechanisms.kinds.krandomization import (
-    KRandomization,
-    OutcomeCounts,
-    biased_coins,
-    uniform_below,
-    word_threshold_up,
-)
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
+from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable, counted_cells, library_rho
 from crowdblend.mechanisms.map_selection.choice import draw_scale, epsilon_shares, group_threshold

@@ -11,13 +11,8 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, sum_counts
-from crowdblend.mechanisms.kinds.deletion import (
-    DeletionRelease,
-    GaussianDeletion,
-    OptimalDeletion,
-    SelectedDeletion,
-    expected_deletion,
-)
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, SelectedDeletion
+from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, OptimalDeletion, expected_deletion
 from crowdblend.mechanisms.map_selection.chains import chain_scores
 from crowdblend.mechanisms.map_selection.choice import (
     WEIGHT_UNIT,

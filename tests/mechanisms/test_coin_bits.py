@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds import krandomization
-from crowdblend.mechanisms.kinds.krandomization import WORD, biased_coins, uniform_below, word_threshold_up
+from crowdblend.mechanisms.kinds import biased_coins as coins_of_bytes
+from crowdblend.mechanisms.kinds.biased_coins import WORD, biased_coins, uniform_below, word_threshold_up
 from scipy import stats
 
 
@@ -65,7 +65,7 @@ def test_bounds_out_of_range(bound, seeded_bytes):
 @pytest.mark.parametrize("at_once", [1, 7, 1 << 24])
 def test_coins_are_compared_word_by_word_however_many_are_drawn_at_once(monkeypatch, at_once):
     """The bytes that come first are the words' highest; the others are drawn only for those that tie with T's."""
-    monkeypatch.setattr(krandomization, "_BLOCK", at_once)
+    monkeypatch.setattr(coins_of_bytes, "_BLOCK", at_once)
     threshold = (3 << 56) + (1 << 55) + 12345
     given = np.random.default_rng(2)
     asked: list[int] = []

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.mechanisms.kinds import sketch as sketches
-from crowdblend.mechanisms.kinds.krandomization import WORD
+from crowdblend.mechanisms.kinds.biased_coins import WORD
 from crowdblend.mechanisms.kinds.sketch import (
     LEAST_EPSILON,
     CountMeanSketch,

@@ -12,20 +12,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from crowdblend.mechanisms.kinds.deletion import (
-    LARGEST_DELETION,
-    WEIGHT_TOTAL,
     CalibratedDeletion,
     DeletionRelease,
+    delete_records,
+    residual_counts,
+    stage_counts,
+)
+from crowdblend.mechanisms.kinds.deletion_noise import (
+    LARGEST_DELETION,
+    WEIGHT_TOTAL,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
-    delete_records,
     deletion_weights,
     draw_deletions,
     expected_deletion,
     largest_deletion,
-    residual_counts,
-    stage_counts,
 )
 from crowdblend.mechanisms.map_selection.chains import chain_quality
 from crowdblend.mechanisms.map_selection.choice import WEIGHT_UNIT

@@ -8,14 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
-from crowdblend.mechanisms.kinds.histogram import (
-    NoisyHistogram,
-    OutlierPrivateHistogram,
-    SuppressedHistogram,
-    noisy_counts,
-    outlier_private_counts,
-    suppressed_counts,
-)
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
+from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
 
 DRAWS = 30_000
 

@@ -12,7 +12,8 @@ import pytest
 from crowdblend.mechanisms import record_weights as raking
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
-from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, GeometricDeletion
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
+from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion
 from crowdblend.mechanisms.kinds.margins import (
     margin_sizes,
     noisy_margins,

@@ -25,7 +25,8 @@ from crowdblend.mechanisms.kinds.biased_sampling import (
     UnequalRatesHistogram,
     UnequalRatesProtection,
 )
-from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, GeometricDeletion
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion
 from crowdblend.mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from crowdblend.mechanisms.kinds.histogram import HistogramProtection, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts

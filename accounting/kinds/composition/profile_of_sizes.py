@@ -21,7 +21,6 @@ __all__ = [
     "log_removing_within",
 ]
 
-
 Array = NDArray[np.float64]
 
 

@@ -13,11 +13,10 @@ from typing import Literal, assert_never
 
 from ....mechanisms.kernel.amounts import amount_exact, amount_shown, counted
 from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kinds.deletion import (
+from ....mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease
+from ....mechanisms.kinds.deletion_noise import (
     LARGEST_DELETION,
-    CalibratedDeletion,
     DeletionNoise,
-    DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,

@@ -8,7 +8,8 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kinds.deletion import CalibratedDeletion, DeletionNoise
+from ....mechanisms.kinds.deletion import CalibratedDeletion
+from ....mechanisms.kinds.deletion_noise import DeletionNoise
 from ...kernel.prices.mechanism_kind import Price, check_request
 from ...kinds.deletion_prices import price_of_draws
 

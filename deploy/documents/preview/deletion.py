@@ -16,13 +16,8 @@ from ....accounting.theory.planning.planner import least_k
 from ....flows.releases.deletion import DeletionRequest
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.recoding import coarsened
-from ....mechanisms.kinds.deletion import (
-    WEIGHT_TOTAL,
-    DeletionRelease,
-    deletion_weights,
-    expected_deletion,
-    largest_deletion,
-)
+from ....mechanisms.kinds.deletion import DeletionRelease
+from ....mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, expected_deletion, largest_deletion
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ....mechanisms.map_selection.choice import Levels
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn

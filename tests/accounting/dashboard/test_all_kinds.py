@@ -10,9 +10,11 @@ import pytest
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
 from support.charging import ReleaseCharge

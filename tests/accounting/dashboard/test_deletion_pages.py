@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.dashboard.views.rows import mechanism_label
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
-from crowdblend.mechanisms.kinds.deletion import DeletionRelease, GeometricDeletion, OptimalDeletion, SelectedDeletion
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, SelectedDeletion
+from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion, OptimalDeletion
 
 SPEC = """
 [release]

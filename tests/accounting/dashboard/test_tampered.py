@@ -9,7 +9,8 @@ import sys
 from decimal import Decimal
 
 import pytest
-from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion
 
 CHARGE = "(SELECT position FROM entry WHERE release_id = '{release}')"
 SUMMER = CHARGE.format(release="people-summer")

@@ -14,7 +14,8 @@ from crowdblend.accounting.certificate.write import map_fields, write_certificat
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.kinds.deletion import OptimalDeletion, SelectedDeletion
+from crowdblend.mechanisms.kinds.deletion import SelectedDeletion
+from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapChoice
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn

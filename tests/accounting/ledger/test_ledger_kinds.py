@@ -17,8 +17,9 @@ from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 
 RATE, HALF, DELTA = Decimal("0.1"), Decimal("0.5"), Decimal("1e-6")

@@ -29,8 +29,8 @@ from crowdblend.accounting.kernel.prices.registry import KINDS, kind_of, mechani
 from crowdblend.deploy.commands.release import verify
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
-from crowdblend.mechanisms.kinds.deletion import (
-    DeletionRelease,
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import (
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,

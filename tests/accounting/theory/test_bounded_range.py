@@ -31,9 +31,9 @@ from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
     ExponentialDeletion,
-    GaussianDeletion,
     SelectedDeletion,
 )
+from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 from scipy.stats import binom
 

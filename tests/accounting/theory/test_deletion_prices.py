@@ -19,14 +19,12 @@ from crowdblend.accounting.kinds.deletion_prices import deletion_losses, price_d
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
 from crowdblend.accounting.theory.planning.margin_prices import price_parts
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kinds.deletion import (
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, delete_records
+from crowdblend.mechanisms.kinds.deletion_noise import (
     WEIGHT_TOTAL,
-    CalibratedDeletion,
-    DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
-    delete_records,
     deletion_weights,
     largest_deletion,
 )

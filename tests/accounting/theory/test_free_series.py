@@ -16,12 +16,8 @@ from crowdblend.accounting.kinds.composition.composed import epsilon_composed
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.kinds.answers import CountAnswer
-from crowdblend.mechanisms.kinds.deletion import (
-    CalibratedDeletion,
-    DeletionRelease,
-    GeometricDeletion,
-    SelectedDeletion,
-)
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, SelectedDeletion
+from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
 

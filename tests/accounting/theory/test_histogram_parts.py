@@ -31,7 +31,8 @@ from crowdblend.accounting.kinds.outlier_histogram_prices import (
     price_outlier_histogram,
 )
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 
 NOISY = NoisyHistogram(k=4, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.25"))
 OUTLIER = OutlierPrivateHistogram(epsilon=Decimal("0.5"), horizon=9, margin=3)

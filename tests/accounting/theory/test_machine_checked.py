@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
-from crowdblend.mechanisms.kinds.deletion import WEIGHT_TOTAL, OptimalDeletion, deletion_weights, stage_counts
+from crowdblend.mechanisms.kinds.deletion import stage_counts
+from crowdblend.mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.kinds.microdata import suppress
 
 PROJECT = Path(__file__).resolve().parents[3]

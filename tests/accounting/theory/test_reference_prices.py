@@ -52,7 +52,8 @@ from crowdblend.accounting.theory.planning.inversion import (
 )
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
-from crowdblend.mechanisms.kinds.deletion import DeletionRelease, GaussianDeletion, OptimalDeletion
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, OptimalDeletion
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 

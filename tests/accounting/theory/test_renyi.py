@@ -30,16 +30,17 @@ from crowdblend.accounting.theory.planning.filter_terms import least_terms, prop
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.kinds.deletion import (
-    DeletionRelease,
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import (
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
     deletion_weights,
 )
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from scipy.special import logsumexp
 from scipy.stats import binom
 

@@ -15,17 +15,14 @@ from crowdblend.accounting.kinds.selected_deletion_prices import SELECTED_DELETI
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.recoding import coarsened
-from crowdblend.mechanisms.kinds.deletion import (
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease, SelectedDeletion, delete_records, residual_counts
+from crowdblend.mechanisms.kinds.deletion_noise import (
     WEIGHT_TOTAL,
-    DeletionRelease,
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
-    SelectedDeletion,
-    delete_records,
     deletion_weights,
     largest_deletion,
-    residual_counts,
 )
 from crowdblend.mechanisms.map_selection.chains import chain_scores
 from crowdblend.mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY, WEIGHT_UNIT, Lattice, LatticeColumn

@@ -14,7 +14,7 @@ from itertools import product
 
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.mechanisms.kinds.deletion import WEIGHT_TOTAL, OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
 
 Law = Mapping[int, float]

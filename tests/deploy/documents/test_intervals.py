@@ -19,7 +19,8 @@ from crowdblend.deploy.documents.sheet.bounds import (
     deletion_bounds,
     published_intervals,
 )
-from crowdblend.mechanisms.kinds.deletion import DeletionNoise, DeletionRelease, deletion_weights, expected_deletion
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import DeletionNoise, deletion_weights, expected_deletion
 from crowdblend.mechanisms.record_weights import deletion_variance
 from scipy import signal, stats
 

@@ -420,7 +420,7 @@ def simulated_deletion(records, weights, *, k: int, drawn: int = 300, share: flo
 @pytest.mark.slow
 def test_each_stage_of_a_deletion_release_is_predicted_as_drawn_releases_are(desk) -> None:
     from crowdblend.flows.spec import read_spec
-    from crowdblend.mechanisms.kinds.deletion import WEIGHT_TOTAL, deletion_weights
+    from crowdblend.mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights
 
     records = write_towns(desk)
     spec = desk.write_spec(edit=deleting(CHAIN))

@@ -126,7 +126,7 @@ def test_a_release_of_a_dated_source_is_finished_with_the_file_of_its_charge(des
     desk.write_people(2_400, file="people-2026-03.csv")
     desk.succeed("series", "add", "monthly", desk.write_spec(source="people-{year}-{month}.csv"), "--releases", "5")
     with monkeypatch.context() as broken:
-        broken.setattr("crowdblend.tasks.stages.count.group_counts", lambda *_, **__: 1 / 0)
+        broken.setattr("crowdblend.tasks.stages.count.block_counts", lambda *_, **__: 1 / 0)
         with pytest.raises(Exception, match=r"by zero|failed|fault"):
             scheduled(1)
     assert taken(desk) == 1

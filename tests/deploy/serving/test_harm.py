@@ -38,7 +38,7 @@ def test_an_attempt_that_is_refused_says_what_the_release_has_cost(desk, monkeyp
         in attempt_without(people)
     )
     with monkeypatch.context() as broken:
-        broken.setattr("crowdblend.tasks.stages.count.group_counts", lambda *_, **__: 1 / 0)
+        broken.setattr("crowdblend.tasks.stages.count.block_counts", lambda *_, **__: 1 / 0)
         spent = "A place in the series 'monthly' is spent, since reading had begun."
         assert spent in attempt()
     refused = attempt_without(people)

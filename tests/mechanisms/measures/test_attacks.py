@@ -11,7 +11,8 @@ import pytest
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
-from crowdblend.mechanisms.kinds.deletion import DeletionRelease, OptimalDeletion, deletion_weights
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.measures.counting import CountedRecords
 from crowdblend.mechanisms.measures.risk import (

@@ -17,7 +17,8 @@ from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.mechanisms.kinds.deletion import DeletionRelease, GaussianDeletion, GeometricDeletion, OptimalDeletion
+from crowdblend.mechanisms.kinds.deletion import DeletionRelease
+from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, GeometricDeletion, OptimalDeletion
 from support.folding import faults_of, fold
 
 DELTA = Decimal("1e-4")
