@@ -9,7 +9,7 @@ from audit.kernel_size import FOLDERS, kernel_files, kinds, lines_of, main, shar
 MOST = {"mechanisms/kernel": (9, 1400), "accounting/kernel": (18, 5000), "tasks/kernel": (5, 1600)}
 """Files and lines of each folder."""
 MOST_OF_A_KIND = 500
-MOST_SHARED = 3900
+MOST_SHARED = 4000
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
