@@ -71,6 +71,7 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p crowdblend
 	cd tests/_pkg && ../../$(BIN)/lint-imports --config ../../pyproject.toml
+	$(BIN)/python -m audit.kernel_size
 	$(BIN)/python -m pytest $(PARALLEL) -m "not long and not extra"
 
 # Attacks the software and every claim; interrupted, it goes on where it was. The report is docs/audit/report.html.

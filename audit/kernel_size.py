@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["FOLDERS", "kernel_files", "kind_lines", "lines_of", "main"]
+from crowdblend.accounting.kernel.prices.registry import KINDS
+from crowdblend.mechanisms.kernel.protection import PROTECTIONS
+
+__all__ = ["FOLDERS", "kernel_files", "kinds", "lines_of", "main", "shared_files"]
 
 PROJECT = Path(__file__).resolve().parents[1]
 FOLDERS = ("mechanisms/kernel", "accounting/kernel", "tasks/kernel")
 """The kernel, without its kinds."""
-PARTS = ("mechanisms/kinds", "accounting/kinds")
+KINDS_FOLDERS = ("mechanisms/kinds", "accounting/kinds")
 
 
 def kernel_files(folder: str) -> list[Path]:
-    """Return the files of a folder of the kernel that have more than a sentence in them."""
+    """Return the files of a folder that have more than a sentence in them."""
     return sorted(path for path in (PROJECT / folder).rglob("*.py") if path.name != "__init__.py")
 
 
@@ -22,21 +25,30 @@ def lines_of(paths: list[Path]) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
 
 
-def kind_lines() -> dict[str, int]:
-    """Return the lines of each module of kinds, of protections and of prices."""
-    return {f"{part}/{path.name}": lines_of([path]) for part in PARTS for path in kernel_files(part)}
+def kinds() -> dict[str, list[Path]]:
+    """Return the files of each kind of mechanism: its protection, where it has one, and its price."""
+    files = {}
+    for kind, line in KINDS.items():
+        places = [PROJECT / "accounting" / "kinds" / f"{line.module}.py"]
+        if kind in PROTECTIONS:
+            module = PROTECTIONS[kind].partition(":")[0].removeprefix("..kinds.")
+            places.insert(0, PROJECT / "mechanisms" / "kinds" / f"{module}.py")
+        files[kind] = places
+    return files
+
+
+def shared_files() -> list[Path]:
+    """Return the files beside the kinds that prices and protections of several share."""
+    own = {path for files in kinds().values() for path in files}
+    return [path for folder in KINDS_FOLDERS for path in kernel_files(folder) if path not in own]
 
 
 def main() -> None:
     """Print them."""
-    whole: list[Path] = []
-    for folder in FOLDERS:
-        files = kernel_files(folder)
-        whole += files
-        print(f"{folder:<40}{len(files):>4} files {lines_of(files):>7,} lines")
-    print(f"{'the kernel':<40}{len(whole):>4} files {lines_of(whole):>7,} lines")
-    for name, lines in kind_lines().items():
-        print(f"{name:<50} {lines:>7,} lines")
+    whole = [path for folder in FOLDERS for path in kernel_files(folder)]
+    rows = [(folder, kernel_files(folder)) for folder in FOLDERS]
+    for name, files in [*rows, ("the kernel", whole), *kinds().items(), ("shared by kinds", shared_files())]:
+        print(f"{name:<24}{len(files):>4} files {lines_of(files):>7,} lines")
 
 
 if __name__ == "__main__":

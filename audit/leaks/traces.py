@@ -7,7 +7,9 @@ import binascii
 import gzip
 import re
 import sqlite3
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,7 +108,7 @@ def _listing(folder: Path, lines: dict[str, bytes]) -> Iterator[str]:
 
 
 def _unpacked(content: bytes) -> Iterator[bytes]:
-    """What Base64, gzip and Zstandard hide from a search, such as pickled results and stored draws."""
+    """What Base64, gzip, zlib and Zstandard hide from a search, such as pickled results and stored draws."""
     if content[:2] == b"\x1f\x8b":
         yield gzip.decompress(content)
     for match in PACKED.finditer(content):
@@ -120,3 +122,5 @@ def _unpacked(content: bytes) -> Iterator[bytes]:
             if unpacked.startswith(ZSTANDARD):
                 with pa.CompressedInputStream(pa.BufferReader(unpacked), "zstd") as stream:
                     yield stream.read()
+            with suppress(zlib.error):
+                yield zlib.decompress(unpacked)

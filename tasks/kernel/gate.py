@@ -26,6 +26,7 @@ from ...mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.mechanism import Randomness
 from ...mechanisms.kernel.protection import Protection
+from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kernel.sampling import sample_commitment
 from .counting import Block, BlockCounts, Counting, CountJob, KeySource, require_every_block
 from .draws import NOISE, StoredDraw, draw_once, noise_draw
@@ -292,6 +293,8 @@ class Gate:
         """
         if self._step is not Step.READING:
             raise ReleaseFailed("records are counted after it is recorded that they are read, and before protection.")
+        if type(counting) is not Counting or type(counting.layout) is not KeyLayout:
+            raise TypeError("records are counted as the kernel's own values say")
         self._require_charged_unit(counting)
         receipt, folder = self.receipt, self._folder
         key, sample = folder.key, receipt.sample_id

@@ -35,7 +35,7 @@ from crowdblend.mechanisms.kernel.recoding import KeyLayout
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, Suppression
 from crowdblend.tasks.kernel import protected as sealing
-from crowdblend.tasks.kernel.counting import BlockCounts, CountJob, counted_blocks, person_records
+from crowdblend.tasks.kernel.counting import BlockCounts, Counting, CountJob, counted_blocks, person_records
 from crowdblend.tasks.kernel.draws import StoredDraw
 from crowdblend.tasks.kernel.gate import Gate, Step
 from crowdblend.tasks.kernel.publication import Rendered
@@ -522,6 +522,36 @@ def a_count_at_a_higher_rate(outside: Outside, _: Bench) -> None:
     outside.counting = replace(outside.counting, rate=Decimal("0.9"))
 
 
+class _Turning(Counting):
+    """A counting that says another rate than the charged one to the workers' job alone."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return Decimal("0.9") if name == "rate" and sys._getframe(1).f_code.co_name == "job_of" else found
+
+
+@lie("the kernel's own values")
+def a_counting_that_answers_differently_each_time(outside: Outside, _: Bench) -> None:
+    own = outside.counting
+    outside.counting = _Turning(layout=own.layout, source=own.source, rate=own.rate, limit=own.limit)
+
+
+class _Wide(KeyLayout):
+    """A layout of which every key is."""
+
+    __slots__ = ()
+
+    def require_keys(self, keys: Any) -> None:
+        pass
+
+
+@lie("the kernel's own values")
+def a_layout_that_every_key_is_of(outside: Outside, _: Bench) -> None:
+    outside.counting = replace(outside.counting, layout=_Wide(sizes=LAYOUT.sizes))
+
+
 @lie("of another release, sample or layout")
 def a_protection_of_another_layout(outside: Outside, _: Bench) -> None:
     outside.protection = replace(outside.protection, layout=KeyLayout(sizes=(12,)))
@@ -614,7 +644,8 @@ def counts_of_another_release(gate, own, bench):
         begin(second)
         exact = other.exact(second)
         gate.protect(own.protection, exact=lambda: exact)
-    own.finish(gate)
+    gate.stage(own.render)
+    gate.publish()
 
 
 for name, twin in (("copied", copy.copy), ("copied_deeply", copy.deepcopy), ("pickled", pickle.dumps)):
