@@ -10,6 +10,7 @@ from importlib.metadata import version
 import prefect.task_engine  # noqa: F401 - Prefect loads it with the first task, which would be inside the charge
 from prefect import flow
 
+from ..accounting.descriptions.description_registry import description_of
 from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..tasks.counting.executors import DaskCluster, Executor
@@ -20,6 +21,7 @@ from ..tasks.request import output_named
 from ..tasks.stages.charge import LedgerWriter, begin_reading, charge_of, close, open_writer, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
+from ..tasks.stages.table import Publication  # noqa: F401 - what every kind finishes with, loaded before the charge
 from .prepare import PreparedRelease, layout_of_copy
 from .releases.kind import Observer, drawn_levels, release_kind
 from .software import kernel_digest, software_digest
@@ -98,6 +100,7 @@ def _stages(
     """The stages in their order; each skips what an earlier attempt has made durable."""
     request = prepared.request
     sources = kernel_digest(request.mechanism)  # before the charge: where they can't be read nothing is spent
+    description_of(request.mechanism)  # loads the words of the certificate, for the same reason
     gate = Gate(
         _plan(prepared, layout, folder), ledger=writer, folder=folder, randomness=randomness, place_of=output_named
     )
