@@ -72,7 +72,7 @@ def lay_out(folder: Path) -> tuple[Path, Path]:
 def open_demonstration_ledger(state_paths: StatePaths) -> None:
     """Create the demonstration's signing key and ledger, with a budget for its one data set.
 
-    The public key is written beside the private store, as `public-pem_of(key)`.
+    The public key is written beside the private store, as `public-key.pem`.
 
     Raises:
         OSError: it can't be written.
@@ -133,7 +133,7 @@ and the demonstration's ledger and keys beside it. What to run next:
 {_shell_setup(folder)}
   crowdblend ledger show --ledger sqlite:///ledger.db
   crowdblend ledger verify --ledger sqlite:///ledger.db
-  crowdblend verify release/certificate.json --public-key public-pem_of(key)
+  crowdblend verify release/certificate.json --public-key public-key.pem
   crowdblend plan --k 20 --sampling-rate 0.1 --delta 1e-6 --releases 12
 Then copy census2000.toml and make it yours; the README shows the way."""
     )

@@ -20,10 +20,10 @@ from ..kernel.ledger.entry_types import Fields, FilterCharge, FilterDatasetAdded
 from ..kernel.ledger.entry_values import amount_text
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.prices.registry import kind_of, mechanism_of_record
-from ..ledger.lookup import DatasetContext
 
 if TYPE_CHECKING:
     from ...mechanisms.inclusion import InclusionColumn
+    from ..ledger.lookup import DatasetContext  # with the database's library, which a verification does without
 
 __all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
 __all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "pays_for"]

@@ -25,6 +25,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 
 import numpy as np
+from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.theory.planning.deletion import DeletionPlan, plan_deletion
 from crowdblend.accounting.theory.planning.inversion import Target, least_k_of_paper
 from crowdblend.accounting.theory.planning.planner import least_k
@@ -299,6 +300,10 @@ def deleted(
     rows = np.concatenate([one.counts for one in published]).astype(float)
     last = np.concatenate([np.full(one.counts.size, number) for number, one in enumerate(published)]) == len(levels) - 1
     expected = float(expected_deletion(mechanism.noise))
+    describe = description_of(mechanism).deletion
+    if describe is None:
+        raise TypeError(f"{type(mechanism).__name__} deletes no records")
+    described = describe(mechanism)
     return Released(
         shares=[np.concatenate(own) for own in shares],
         labels=[np.concatenate(own) for own in labels],
@@ -306,7 +311,7 @@ def deleted(
         weights=weights,
         real=int(rows.sum()),
         bounds=_bounds(
-            lambda number: deletion_bounds(mechanism, combinations=number), rows + expected * last, last.astype(float)
+            lambda number: deletion_bounds(described, combinations=number), rows + expected * last, last.astype(float)
         ),
         bounds_level=levels[-1],
         margins=told,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crowdblend.tasks.readers import parquet_records
+from crowdblend.mechanisms.kernel.sampling import Coins
 
 from benchmarks.record_path.agreement import faults
 from benchmarks.record_path.census_data import cells, generate
@@ -85,11 +85,11 @@ def test_right_answers_pass_and_a_deliberate_error_in_any_contestant_does_not(na
             assert wrong(CONTESTANTS[name](broken(asked))(), records) != [], what
 
 
-def test_our_reader_that_skips_rows_or_repeats_them_does_not_pass(asked, records, monkeypatch):
-    real = parquet_records.kept_positions
+def test_coins_that_skip_rows_or_repeat_them_do_not_pass(asked, records, monkeypatch):
+    real = Coins.kept
     for change in (lambda kept: kept[kept % 4 != 3], lambda kept: np.minimum(kept // 2, kept)[::2]):
         with monkeypatch.context() as patch:
-            patch.setattr(parquet_records, "kept_positions", lambda change=change, **named: change(real(**named)))
+            patch.setattr(Coins, "kept", lambda coins, number, change=change: change(real(coins, number)))
             assert wrong(ours(asked)(), records) != []
 
 

@@ -72,7 +72,7 @@ def test_a_retry_reads_the_version_that_was_charged_and_waits_for_its_files(desk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(release, "_run_count", cut_off)
+        patched.setattr(release, "count_stage", cut_off)
         assert desk("run", spec, "--release-id", "one").code == 1
     charged = desk("ledger", "show", "--json").json["datasets"]
     for path in late:
@@ -100,15 +100,15 @@ def test_a_file_that_goes_while_records_are_read_fails_cleanly(desk, table, monk
     from crowdblend.flows import release
 
     [file] = files_of(table, 2)
-    away, run_count = desk.folder / "away", release._run_count
+    away, count_stage = desk.folder / "away", release.count_stage
     spec = desk.write_spec(source="register", rate="0.5", edit=of_version(2))
 
-    def vacuumed(*args: object, **named: object) -> object:
+    def vacuumed(**given: object) -> object:
         os.rename(file, away)
-        return run_count(*args, **named)
+        return count_stage(**given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(release, "_run_count", vacuumed)
+        patched.setattr(release, "count_stage", vacuumed)
         failed = desk("run", spec, "--release-id", "one")
     assert failed.code == 1
     assert "it is gone" in failed.err
