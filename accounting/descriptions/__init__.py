@@ -1,1 +1,1 @@
-"""What is said of each kind of mechanism: sentences, proofs, curves and figures; nothing here decides a price."""
+"""Describe each kind of mechanism: sentences, proofs, curves and figures; nothing here decides a price."""

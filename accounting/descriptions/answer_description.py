@@ -1,4 +1,4 @@
-"""What is said of answers: counts, sums and means."""
+"""Describe answers: counts, sums and means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of counts of records with unequal rates: of surveys, and of own coins."""
+"""Describe counts of records with unequal rates: of surveys, and of own coins."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from decimal import Decimal
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ..kinds.composition.composed import not_composed
-from ..kinds.unequal_rates_prices import _highest_rate_release
-from .kind_description import CELLS, CENTRAL, CHOSEN, SUPPRESSED, KindDescription
+from ..kinds.unequal_rates_prices import highest_rate_release
+from .kind_description import CELLS, SUPPRESSED, KindDescription, described_cells
 from .zero_knowledge import epsilon_zero_knowledge_robust
 
 __all__ = ["SURVEY_COUNTS", "UNEQUAL_RATES", "survey_statement", "zero_knowledge_epsilon_biased"]
@@ -27,7 +27,7 @@ _DONE = (
 
 
 def zero_knowledge_holds(mechanism: BiasedSampleCounts) -> bool:
-    """Whether the hypotheses of CBP, Theorem 2 hold: p > 0, k ≥ 2 and ℓ < k − 1."""
+    """Tell whether the hypotheses of CBP, Theorem 2 hold: p > 0, k ≥ 2 and ℓ < k − 1."""
     return mechanism.lowest_rate > 0 and mechanism.k >= 2 and mechanism.exceptions < mechanism.k - 1
 
 
@@ -79,37 +79,19 @@ _SAMPLED_UNEQUALLY = (
 )
 
 
-SURVEY_COUNTS: KindDescription[BiasedSampleCounts] = KindDescription(
-    done=lambda _: _DONE,
+SURVEY_COUNTS: KindDescription[BiasedSampleCounts] = described_cells(
+    done=_DONE,
     proved=lambda mechanism, _: survey_statement(mechanism),
-    chosen=CHOSEN,
-    series=None,
     published=CELLS,
     theorems=ROBUST_THEOREMS,
     losses=not_composed,
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )
 
 
-UNEQUAL_RATES: KindDescription[UnequalRatesHistogram] = KindDescription(
-    done=lambda _: f"{_SAMPLED_UNEQUALLY} {SUPPRESSED}",
+UNEQUAL_RATES: KindDescription[UnequalRatesHistogram] = described_cells(
+    done=f"{_SAMPLED_UNEQUALLY} {SUPPRESSED}",
     proved=lambda mechanism, _: survey_statement(mechanism.as_survey),
-    chosen=CHOSEN,
-    series=None,
     published=CELLS,
     theorems=ROBUST_THEOREMS,
-    losses=lambda mechanism: (_highest_rate_release(mechanism),),
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
+    losses=lambda mechanism: (highest_rate_release(mechanism),),
 )

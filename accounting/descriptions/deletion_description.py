@@ -1,4 +1,4 @@
-"""What is said of deletion releases, their maps fixed or chosen privately."""
+"""Describe deletion releases, their maps fixed or chosen privately."""
 
 from __future__ import annotations
 

@@ -59,12 +59,12 @@ def _load(kind: str) -> KindDescription[Any]:
 
 
 def has_parts(name: object) -> bool:
-    """Whether the kind whose record has a name is a series of parts, which no release runs by itself."""
+    """Tell whether the kind whose record has a name is a series of parts, which no release runs by itself."""
     return _of_known(name, lambda described: described.part is not None)
 
 
 def has_sampled_rows(name: object, *, drawn: bool = False) -> bool:
-    """Whether the kind whose record has a name publishes rows of a sample.
+    """Tell whether the kind whose record has a name publishes rows of a sample.
 
     Args:
         name: of the record.

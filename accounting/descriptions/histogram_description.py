@@ -1,4 +1,4 @@
-"""What is said of histograms of declared cells: suppressed, noisy and outlier-private."""
+"""Describe histograms of declared cells: suppressed, noisy and outlier-private."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from ..kinds.composition.composed import not_composed
 from ..kinds.suppressed_histogram_prices import suppressed_losses
-from .kind_description import CELLS, CENTRAL, CHOSEN, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published
+from .kind_description import CELLS, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published, described_cells
 from .microdata_description import EXACT_PROFILE
 from .zero_knowledge import crowd_blending_statement
 
@@ -57,57 +57,30 @@ def outlier_statement(mechanism: OutlierPrivateHistogram) -> str:
     )
 
 
-SUPPRESSED_HISTOGRAM: KindDescription[SuppressedHistogram] = KindDescription(
-    done=lambda _: f"{SAMPLED} {SUPPRESSED}",
+SUPPRESSED_HISTOGRAM: KindDescription[SuppressedHistogram] = described_cells(
+    done=f"{SAMPLED} {SUPPRESSED}",
     proved=_suppressed_statement,
-    chosen=CHOSEN,
-    series=None,
     published=CELLS,
     theorems={"exact-profile/1": EXACT_PROFILE},
     losses=suppressed_losses,
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )
 
 
-NOISY_HISTOGRAM: KindDescription[NoisyHistogram] = KindDescription(
-    done=lambda _: f"{SAMPLED} {_NOISY_DONE}",
+NOISY_HISTOGRAM: KindDescription[NoisyHistogram] = described_cells(
+    done=f"{SAMPLED} {_NOISY_DONE}",
     proved=lambda mechanism, _: noisy_statement(mechanism),
-    chosen=CHOSEN,
-    series=None,
     published=NOISY_CELLS,
     theorems=NOISY_THEOREMS,
     losses=not_composed,
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )
 
 
-OUTLIER_HISTOGRAM: KindDescription[OutlierPrivateHistogram] = KindDescription(
-    done=lambda _: f"{WHOLE} {_OUTLIER_DONE}",
+OUTLIER_HISTOGRAM: KindDescription[OutlierPrivateHistogram] = described_cells(
+    done=f"{WHOLE} {_OUTLIER_DONE}",
     proved=lambda mechanism, _: outlier_statement(mechanism),
-    chosen=CHOSEN,
-    series=None,
     published=NOISY_CELLS,
     theorems={
         "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md"
     },
     losses=not_composed,
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )

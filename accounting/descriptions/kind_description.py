@@ -33,6 +33,7 @@ __all__ = [
     "Published",
     "TrustModel",
     "Tunable",
+    "described_cells",
 ]
 
 M = TypeVar("M", bound=Mechanism)
@@ -200,3 +201,38 @@ class KindDescription(Generic[M]):
     deletion: Callable[[M], DeletedRecords] | None
     told: Callable[[M], ToldLosses] | None
     part: Callable[[M, int], PaidPart] | None
+
+
+def described_cells(
+    *,
+    done: str,
+    proved: Callable[[M, str], str],
+    published: Published,
+    theorems: Mapping[str, str],
+    losses: Callable[[M], tuple[Part, ...]],
+) -> KindDescription[M]:
+    """Return the description of a kind that counts the records of cells declared beforehand, once, at one price.
+
+    Args:
+        done: what was done with the records, whatever the mechanism's parameters.
+        proved: (mechanism, rule of its price) → what else is proved of it.
+        published: nouns for what is published.
+        theorems: rule of a price → where it is proved.
+        losses: what one run is in a composition, or a refusal.
+    """
+    return KindDescription(
+        done=lambda _: done,
+        proved=proved,
+        chosen=CHOSEN,
+        series=None,
+        published=published,
+        theorems=theorems,
+        losses=losses,
+        curves=None,
+        tunable=None,
+        label=None,
+        trust=CENTRAL,
+        deletion=None,
+        told=None,
+        part=None,
+    )

@@ -1,4 +1,4 @@
-"""What is said of locally randomized reports, and of the published counts of many."""
+"""Describe locally randomized reports, and the published counts of many."""
 
 from __future__ import annotations
 

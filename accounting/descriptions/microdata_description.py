@@ -1,4 +1,4 @@
-"""What is said of releases of microdata from a fresh sample, their map fixed or chosen privately."""
+"""Describe releases of microdata from a fresh sample, their map fixed or chosen privately."""
 
 from __future__ import annotations
 

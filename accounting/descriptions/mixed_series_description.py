@@ -1,4 +1,4 @@
-"""What is said of series of different mechanisms."""
+"""Describe series of different mechanisms."""
 
 from __future__ import annotations
 

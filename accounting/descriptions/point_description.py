@@ -1,4 +1,4 @@
-"""What is said of synthetic points."""
+"""Describe synthetic points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of synthetic tables."""
+"""Describe synthetic tables."""
 
 from __future__ import annotations
 

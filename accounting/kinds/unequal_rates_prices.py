@@ -16,10 +16,11 @@ from .survey_prices import price_biased_counts
 
 __all__ = [
     "UNEQUAL_RATES",
+    "highest_rate_release",
 ]
 
 
-def _highest_rate_release(mechanism: UnequalRatesHistogram) -> StronglySafeRelease:
+def highest_rate_release(mechanism: UnequalRatesHistogram) -> StronglySafeRelease:
     """The release at the highest rate: lower rates are the same of fewer records, each left out by its own coin."""
     return StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
 
@@ -29,7 +30,7 @@ def _unequal_price(mechanism: UnequalRatesHistogram, delta: Decimal, _releases: 
 
 
 def _unequal_group_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
-    at_one_rate = group_price_fixed(_highest_rate_release(mechanism), delta, releases, records)
+    at_one_rate = group_price_fixed(highest_rate_release(mechanism), delta, releases, records)
     return replace(at_one_rate, rule=rule_for_group("unequal-rates/1", even=False))
 
 
@@ -48,7 +49,7 @@ UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     series=False,
     price=_unequal_price,
     group_price=_unequal_group_price,
-    filter_parts=filter_parts_of_one(lambda mechanism: (_highest_rate_release(mechanism),)),
+    filter_parts=filter_parts_of_one(lambda mechanism: (highest_rate_release(mechanism),)),
     selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,

@@ -44,7 +44,7 @@ class Protection(Protocol[Exact_contra, Protected_co]):
 
     @property
     def drawn(self) -> bool:
-        """Whether the result is a random draw; one that isn't is the same again from the same counts."""
+        """Tell whether the result is a random draw; one that isn't is the same again from the same counts."""
         ...
 
     def protect(self, exact: Exact_contra, *, randomness: Randomness) -> Protected_co:

@@ -91,7 +91,7 @@ class Staged:
 
     @property
     def intact(self) -> bool:
-        """Whether the folder holds exactly these bytes."""
+        """Tell whether the folder holds exactly these bytes."""
         return _holds(self.folder, self.hashes)
 
 
@@ -117,7 +117,7 @@ class StagedRelease:
 
     @property
     def in_view(self) -> bool:
-        """Whether the output holds exactly these bytes."""
+        """Tell whether the output holds exactly these bytes."""
         if isinstance(self.output, Path):
             return _holds(self.output, self.staged.hashes)
         return self.output.holds(self.staged.hashes)

@@ -27,7 +27,7 @@ def imported(source: str, place: Path) -> Iterator[str]:
             yield place.parents[node.level - 1].joinpath(*(node.module or "").split(".")).as_posix()
 
 
-def strangers(source: str, place: Path, *, own: tuple[str, ...]) -> list[str]:
+def forbidden_imports(source: str, place: Path, *, own: tuple[str, ...]) -> list[str]:
     """Return what a file imports that is neither of these folders nor an allowed library."""
     return [
         name
@@ -46,13 +46,13 @@ def test_the_kernel_imports_itself_and_its_kinds_import_the_two() -> None:
     for path in sorted(of_kernel | of_kinds):
         place = path.relative_to(PROJECT)
         own = FOLDERS if path in of_kernel else (*FOLDERS, *KINDS, OF_DRAWN_MAPS)
-        found[place.as_posix()] = strangers(path.read_text(encoding="utf-8"), place, own=tuple(own))
+        found[place.as_posix()] = forbidden_imports(path.read_text(encoding="utf-8"), place, own=tuple(own))
     assert {name: names for name, names in found.items() if names} == {}
 
 
-def test_a_stranger_is_seen() -> None:
+def test_a_forbidden_import_is_found() -> None:
     source = (
         "import numpy.linalg, pandas\nfrom ..stages import count\nfrom .gate import Gate\nfrom ...mechanisms import x"
     )
-    place = Path("tasks/kernel/made_up.py")
-    assert strangers(source, place, own=tuple(FOLDERS)) == ["pandas", "tasks/stages", "mechanisms"]
+    place = Path("tasks/kernel/example.py")
+    assert forbidden_imports(source, place, own=tuple(FOLDERS)) == ["pandas", "tasks/stages", "mechanisms"]

@@ -52,7 +52,7 @@ TOLERANCE = Decimal("1e-9")
 
 
 def differ(recorded: Decimal | None, expected: Decimal | None) -> bool:
-    """Whether a recorded amount is another one than was computed, or the one is there and the other isn't."""
+    """Tell whether a recorded amount is another one than was computed, or the one is there and the other isn't."""
     if recorded is None or expected is None:
         return recorded is not expected
     return abs(recorded - expected) > TOLERANCE * max(recorded, expected)
@@ -123,7 +123,7 @@ class Account:
 
     @property
     def within_budget(self) -> bool:
-        """Whether neither sum is past its budget; equal is within."""
+        """Tell whether neither sum is past its budget; equal is within."""
         return self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget
 
 

@@ -132,7 +132,7 @@ class Release(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Whether it is neither published nor abandoned."""
+        """Tell whether it is neither published nor abandoned."""
         return self.closed is None
 
     @property

@@ -51,7 +51,7 @@ class RecordForm:
     shapes: Mapping[str, Mapping[str, type]] = field(default_factory=dict)
 
     def describes(self, mechanism: Mechanism) -> bool:
-        """Whether a mechanism is written down in this form."""
+        """Tell whether a mechanism is written down in this form."""
         return type(mechanism) is self.mechanism and all(
             type(getattr(mechanism, name)) is held for name, held in self.nested.items()
         )
@@ -298,7 +298,7 @@ class Price:
 
 
 def check_request(delta: Decimal, releases: int = 1) -> None:
-    """Whether δ and a number of releases can be priced at all.
+    """Tell whether δ and a number of releases can be priced at all.
 
     Raises:
         InputRefused: δ is outside (0, 1), or there is less than one release.
@@ -310,7 +310,7 @@ def check_request(delta: Decimal, releases: int = 1) -> None:
 
 
 def check_records(records: int) -> None:
-    """Whether a number of records of one person can be priced at all.
+    """Tell whether a number of records of one person can be priced at all.
 
     Raises:
         InputRefused: it is below 1 or above `MOST_RECORDS`.

@@ -161,7 +161,7 @@ _RELATIVE_WIDTH = 1e-14
 
 
 def check_parameters(k: int, sampling_rate: float) -> None:
-    """Whether the profile can be computed in double precision.
+    """Tell whether the profile can be computed in double precision.
 
     Raises:
         ValueError: k < 1, a rate outside (1e-300, 1 − 1e-12), or a rate so small for this k that the decisive group
