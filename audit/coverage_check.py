@@ -30,6 +30,7 @@ PACKAGES = (
 )
 
 ELSEWHERE = (
+    "tests/kernel",
     "tests/tasks/test_person_counts.py",
     "tests/flows/test_filter_budget.py",
     "tests/flows/test_own_rates.py",
@@ -44,7 +45,7 @@ ELSEWHERE = (
     "tests/deploy/test_release_inspection.py",
     "tests/deploy/test_witness.py",
 )
-"""Tests of commands and flows that are the first to try some module of the packages."""
+"""Tests of the kernel, and those of commands and flows that are the first to try some module of the packages."""
 
 
 def main() -> int:

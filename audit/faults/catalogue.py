@@ -65,7 +65,7 @@ FAULTS = (
         file="accounting/kernel/keys/private_store.py",
         old="        key = randomness(KEY_BYTES)\n",
         new="        key = bytes(KEY_BYTES - 1) + b'\\x01'\n",
-        detectors=("audit statistics flow-safe-csv 0.01", "pytest tests/accounting/ledger/test_keystore.py"),
+        detectors=("audit statistics flow-safe-csv 0.01", "pytest tests/kernel/test_private_store.py"),
         written_first=True,
     ),
     Fault(
@@ -74,7 +74,7 @@ FAULTS = (
         file="accounting/kernel/ledger/entry_values.py",
         old="spent = _sum(self.epsilon_spent, epsilon), _sum(",
         new="spent = _sum(self.epsilon_spent, epsilon) if self.epsilon_spent else Decimal('1e-15'), _sum(",
-        detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
+        detectors=("pytest tests/kernel/test_amounts.py",),
         written_first=True,
     ),
     Fault(
@@ -143,7 +143,7 @@ FAULTS = (
         file="accounting/kernel/keys/private_store.py",
         old="return hmac.new(key, FINGERPRINT_DOMAIN + content, hashlib.sha256).hexdigest()",
         new="return hashlib.sha256(content).hexdigest()",
-        detectors=("pytest tests/accounting/ledger/test_keystore.py",),
+        detectors=("pytest tests/kernel/test_private_store.py",),
     ),
     Fault(
         name="key-in-the-graph",
@@ -340,7 +340,7 @@ FAULTS = (
         file="accounting/certificate/verify.py",
         old=" and key.verifies(domain",
         new=" or key.verifies(domain",
-        detectors=("pytest tests/accounting/ledger/test_certificate.py",),
+        detectors=("pytest tests/accounting/certificate/test_certificate.py",),
     ),
     Fault(
         name="budget-not-held",
@@ -348,7 +348,7 @@ FAULTS = (
         file="accounting/kernel/ledger/entry_values.py",
         old="self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget",
         new="self.epsilon_spent <= self.epsilon_budget",
-        detectors=("pytest tests/accounting/ledger/test_ledger_budget.py",),
+        detectors=("pytest tests/kernel/test_amounts.py",),
     ),
     Fault(
         name="deletion-from-the-parents-count",

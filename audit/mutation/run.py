@@ -26,7 +26,7 @@ from .outcomes import DEAD, reported
 if TYPE_CHECKING:
     from coverage import CoverageData
 
-ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger")
+ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger", "tests/kernel")
 OF_EVERY_MODULE = ("tests/mechanisms/test_values.py",)  # of what runs at import, which no test's lines tell
 NOT_NEEDED = ("schemathesis", "xdist", "anyio")  # plugins that cost each fork half a second
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)

@@ -34,8 +34,8 @@ PROMISES = {
         "accounting/ledger/test_ledger_migration.py::test_a_statement_that_fails_leaves_the_ledger_as_it_was[sqlite]",
     ),
     "the ledger keeps its contract on SQLite and on PostgreSQL": (
-        "accounting/ledger/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[sqlite]",
-        "accounting/ledger/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[postgresql]",
+        "kernel/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[sqlite]",
+        "kernel/test_ledger_contract.py::test_a_release_goes_from_charge_to_publication[postgresql]",
     ),
     "a forged ledger is found": (
         "accounting/ledger/test_ledger_tampering.py",

@@ -33,7 +33,7 @@ from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
-sys.path.append(str(Path(__file__).parents[2]))  # this is run as a program, and what tests share lies there
+sys.path.append(str(Path(__file__).parents[1]))  # this is run as a program, and what tests share lies there
 from support.charging import ReleaseCharge
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))

@@ -20,7 +20,7 @@ from crowdblend.mechanisms.kernel.errors import AccountantRefused, Refusal
 from support.folding import fold
 from support.golden_ledger import GOLDEN
 
-PROJECT = Path(__file__).parents[3]
+PROJECT = Path(__file__).parents[2]
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy", "audit")
 KINDS = {kind.__name__ for kind in get_args(Entry)}
 MANY_KINDS = {
