@@ -1,4 +1,4 @@
-"""Every way to write to a ledger: each call is one transaction that is durable when it returns.
+"""How a steward writes to a ledger: each call is one transaction that is durable when it returns.
 
 What the ledger's rules refuse is told in words, and a charge that they refuse is kept as evidence.
 """
@@ -20,7 +20,6 @@ from ..kernel.ledger.entry_types import (
     FilterAccounting,
     FilterDatasetAdded,
     FilterUnitDatasetAdded,
-    OutputHashes,
     ReleaseAbandoned,
     ReleaseCharged,
     ReleaseRefused,
@@ -29,7 +28,7 @@ from ..kernel.ledger.entry_types import (
     TokenRevoked,
     UnitDatasetAdded,
 )
-from ..kernel.ledger.ledger_state import Place, Receipt
+from ..kernel.ledger.ledger_state import Place
 from ..kernel.ledger.rules import RuleBroken, unknown
 from ..kernel.ledger.transactions import Write
 from ..kernel.ledger.writer import ReleaseWriter
@@ -158,22 +157,6 @@ class LedgerWriter(ReleaseWriter):
             rows = registration.price.rows_per_person
             self.pay_for_series(entry, rows_per_person=rows, unit=registration.unit)
 
-    def charge(
-        self, entry: ReleaseCharged, *, rows_per_person: int, unit: DatasetUnit, part: int | None = None
-    ) -> Receipt:
-        """Reserve a release's cost and its sample, in one entry; a refusal is recorded too.
-
-        A release of a series takes the series' next free place in that entry, and costs nothing more.
-
-        Raises:
-            InputRefused: unknown data set or series.
-            AccountantRefused: a known release id, a used sample, a price that is not the mechanism's, another
-                neighbouring relation, a survey that was released before, a budget that it would pass, or a series
-                with other parameters or without a free place.
-        """
-        with self.refusal_kept(entry):
-            return super().charge(entry, rows_per_person=rows_per_person, unit=unit, part=part)
-
     @contextmanager
     def refusal_kept(self, entry: ReleaseCharged | SeriesRegistered) -> Iterator[None]:
         """Record the accountant's refusal of a charge as evidence, once its transaction has ended, and raise it.
@@ -190,29 +173,6 @@ class LedgerWriter(ReleaseWriter):
                 cause, reason = broken.violation.cause, refusal.message
                 self._record(ReleaseRefused.of(entry, release_id=release_id, cause=cause, reason=reason))
             raise refusal from None
-
-    def mark_reading(self, receipt: Receipt) -> None:
-        """Record that records are about to be read: from here on the cost is spent for ever.
-
-        A second call for the same release changes nothing, so that a resumed release may make it again.
-
-        Raises:
-            AccountantRefused: the receipt is not of this ledger, or the release was published or abandoned.
-        """
-        with worded():
-            super().mark_reading(receipt)
-
-    def mark_published(self, receipt: Receipt, output_hashes: OutputHashes) -> None:
-        """Close a release whose files are in view.
-
-        A second call with the same files changes nothing, so that a resumed release may make it again.
-
-        Raises:
-            AccountantRefused: the receipt is not of this ledger, or the release is not being read.
-            ValueError: a name or digest has another form.
-        """
-        with worded():
-            super().mark_published(receipt, output_hashes)
 
     def abandon(self, *, release_id: str, reason: str, by: str, day: date) -> bool:
         """Give a release up; its id and its sample stay used.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
@@ -15,6 +14,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     SeriesPlace,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import Receipt
+from crowdblend.accounting.kernel.ledger.writer import ReleaseWriter
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.accounting.ledger.charge_request import RECORDS, charged_price
@@ -60,19 +60,17 @@ class ReleaseCharge(ReleaseHeader):
         record = sorted_fields(mechanism_record(self.mechanism))
         return kind.of(self, mechanism=record, price=charged_price(self.price), series=place)
 
-    def paid(self, charge: Any) -> Receipt:
-        """Charge it by a ledger's `charge`, as a release does."""
+    def paid(self, writer: LedgerWriter) -> Receipt:
+        """Charge it as a release does: a refusal by the accountant is told in words and recorded."""
         with well_formed():
             entry = self.entry_at(None if self.series is None else 1)
-        return charge(entry, rows_per_person=self.price.rows_per_person, unit=self.unit, part=self.part)
+        with writer.refusal_kept(entry):
+            rows = self.price.rows_per_person
+            return ReleaseWriter.charge(writer, entry, rows_per_person=rows, unit=self.unit, part=self.part)
 
 
 def charging_writer(url: str, *, anchoring: Any) -> LedgerWriter:
     """A ledger open for writing whose `charge` takes what tests describe."""
     writer = open_writer(url, anchoring=anchoring)
-    writer.charge = partial(_charge, writer.charge)
+    writer.charge = lambda asked: asked.paid(writer)
     return writer
-
-
-def _charge(charge: Any, asked: ReleaseCharge) -> Receipt:
-    return asked.paid(charge)

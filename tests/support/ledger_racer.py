@@ -137,10 +137,10 @@ def work(job: dict, steps: list[str], charge: ReleaseCharge) -> None:
         with open_writer(job["url"], anchoring=anchoring) as writer:
             match step:
                 case "charge":
-                    receipt = charge.paid(writer.charge)
+                    receipt = charge.paid(writer)
                 case "die-in-charge":
                     Write.append = append_and_die
-                    charge.paid(writer.charge)
+                    charge.paid(writer)
                 case "reading":
                     writer.mark_reading(receipt)
                 case "publish":
