@@ -22,8 +22,6 @@ from .spec import read_spec
 if TYPE_CHECKING:
     from ..mechanisms.kinds.mixed_series import MixedSeries
 
-__all__ = ["as_charged", "request_of_series", "series_and_part"]
-
 
 def as_charged(request: Request, state: ReleaseState | None, *, spec: Path, output: Output | None) -> Request:
     """The request as it was charged, where the record of its draw is another than a new release's would be.

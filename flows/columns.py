@@ -35,20 +35,6 @@ if TYPE_CHECKING:
     from ..mechanisms.kernel.mechanism import Mechanism
     from ..tasks.inputs.database_query import DatabaseQuery
 
-__all__ = [
-    "check_declared_values",
-    "contribution_limit",
-    "declared_chain",
-    "declared_choice",
-    "declared_map",
-    "exponential_draws",
-    "pays_for_any_draw",
-    "read_query",
-    "record_reading",
-    "require_cells",
-    "require_statistics_names",
-]
-
 MOST_CELLS = 1_000_000
 DEFAULT_DRAW: Draw = "exponential"
 """Its losses have a bounded range, so that it costs less wherever several things are composed."""

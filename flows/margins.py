@@ -24,8 +24,6 @@ from .spec_tables import MarginsTable
 if TYPE_CHECKING:
     from ..tasks.stages.table import PublishedTable
 
-__all__ = ["MARGINS", "declared_margins", "margin_facts", "margin_names", "margin_table", "raked_weights"]
-
 MARGINS = "margins"
 """The name of the margins' table, and of the certificate's part about them."""
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..mechanisms.hierarchies.build import DateHierarchy
-from ..mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, IntervalHierarchy, ValueHierarchy
+from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from ..mechanisms.kernel.recoding import BUCKET_CODE
 from ..tasks.request import Request
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from ..tasks.inputs.list import SourceLayout
     from ..tasks.inputs.statistics_files import StoredLabels
-
-__all__ = ["metadata_remarks"]
 
 _DAY = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(_DAY.pattern + rb" [0-9:.]+")

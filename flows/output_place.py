@@ -11,8 +11,6 @@ from ..tasks.kernel.publication import try_staging
 from ..tasks.request import ObjectPrefix, Output, Request
 from ..tasks.stages.object_store import INSIDE_RELEASE, require_free
 
-__all__ = ["check_output", "output_name", "require_apart", "require_plain_name"]
-
 TABLES = ("data.csv", "data.parquet", "margins.csv", "margins.parquet")
 MARKS = "*?["
 

@@ -25,18 +25,6 @@ from ..mechanisms.kernel.errors import InputRefused
 if TYPE_CHECKING:
     from ..accounting.keys.anchor import Anchoring
 
-__all__ = [
-    "DEFAULTS",
-    "PLACES",
-    "Setting",
-    "Settings",
-    "SettingsFile",
-    "StatePaths",
-    "read_toml",
-    "resolve_paths",
-    "resolved_settings",
-]
-
 FILE_NAME = "crowdblend.toml"
 PLACES = ("ledger", "home", "anchor")
 """Keys of the top level: where state is kept."""

@@ -49,16 +49,6 @@ from .spec import read_spec
 if TYPE_CHECKING:
     from ..tasks.inputs.list import SourceLayout
 
-__all__ = [
-    "PreparedRelease",
-    "Scheduled",
-    "destroy_what_is_left",
-    "layout_of_copy",
-    "layout_of_source",
-    "prepare",
-    "release_violation",
-]
-
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 
 

@@ -26,8 +26,6 @@ from .prepare import PreparedRelease, layout_of_copy
 from .releases.kind import Observer, drawn_levels, release_kind
 from .software import kernel_digest, software_digest
 
-__all__ = ["run_flow"]
-
 
 def run_flow(
     prepared: PreparedRelease,

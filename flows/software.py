@@ -15,8 +15,6 @@ from ..accounting.kernel.prices.registry import FILTER_RULES, kind_module
 from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.kernel.protection import PROTECTIONS, protection_of
 
-__all__ = ["PACKAGES", "digest_of_sources", "kernel_digest", "kernel_files", "software_digest", "sources_digest"]
-
 PACKAGES: Mapping[str, Path] = {
     "accounting": Path(str(accounting.__file__)).parent,
     "flows": Path(__file__).parent,

@@ -23,17 +23,6 @@ from .paths import read_toml
 from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
 from .spec_tables import SpecTables, fault_in_words, tables_model
 
-__all__ = [
-    "PAGE",
-    "SpecKey",
-    "key_advice",
-    "keys_of",
-    "parse_spec",
-    "read_spec",
-    "spec_model",
-    "spec_schema",
-]
-
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MOST_COLUMNS = 1_000
 """Columns of a release: with more, its checks take minutes, and no two records are alike."""

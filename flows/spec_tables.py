@@ -30,31 +30,6 @@ from ..tasks.readers.values import DecimalSign, Encoding, Quoting
 from ..tasks.request import LARGEST_CODE, AlsoFormat
 from .paths import read_toml
 
-__all__ = [
-    "CLASSES",
-    "REFUSED",
-    "BoundsTable",
-    "ClusterTable",
-    "ColumnTable",
-    "DatesTable",
-    "DesignTable",
-    "Exact",
-    "ExistingCluster",
-    "IntervalTable",
-    "MarginsTable",
-    "MetadataTable",
-    "PrivacyTable",
-    "SelectionTable",
-    "SpecTable",
-    "SpecTables",
-    "StartedCluster",
-    "cluster_of_spec",
-    "fault_in_words",
-    "refuse_unknown_noise",
-    "refuse_unsafe",
-    "tables_model",
-]
-
 CLASSES = {
     "distributed.LocalCluster": "crowdblend",
     "dask_jobqueue.SLURMCluster": "crowdblend[slurm]",

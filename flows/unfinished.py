@@ -25,8 +25,6 @@ from ..tasks.stages.charge import give_up
 from ..tasks.stages.object_store import discard
 from .paths import StatePaths, resolve_paths
 
-__all__ = ["abandon_release", "commands_for", "cost_so_far", "require_all_held", "run_command"]
-
 
 def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | Literal["unknown"] | None, str]:
     """How far the ledger has a release, None where it was never charged, and what that has cost, as a sentence.

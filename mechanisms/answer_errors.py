@@ -8,8 +8,6 @@ from fractions import Fraction
 
 from .kinds.answers import Answer, CountAnswer, MeanAnswer, noise_of, step
 
-__all__ = ["estimates", "half_width", "standard_errors"]
-
 
 def estimates(answer: Answer, published: Sequence[int]) -> list[Fraction]:
     """What the published steps say about the whole data set: unbiased for counts and sums, also from a sample."""

@@ -15,8 +15,6 @@ from .hierarchies.decimals import NumberSteps
 from .kinds.biased_sampling import INCLUSION_LAYOUT
 from .recoding import MappedColumn
 
-__all__ = ["InclusionColumn", "drawn_rates", "require_rates", "stated_rates"]
-
 _WITHIN = 2
 
 

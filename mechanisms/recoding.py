@@ -15,15 +15,6 @@ from .hierarchies.declare import Hierarchy
 from .kernel.amounts import counted
 from .kernel.recoding import CodeTable, KeyLayout
 
-__all__ = [
-    "TOLD_KEYS",
-    "ColumnsTold",
-    "GeneralizationMap",
-    "MappedColumn",
-    "columns_told",
-    "told_sentences",
-]
-
 MOST_CODES = 1 << 26
 """Of a column that is put together to coarser labels."""
 

@@ -16,8 +16,6 @@ from .kinds.deletion_noise import WEIGHT_TOTAL, DeletionNoise, deletion_weights,
 from .kinds.margins import Margin, cells_of_margin
 from .recoding import GeneralizationMap
 
-__all__ = ["Raked", "coarser_margins", "deletion_variance", "rake_weights", "record_weights"]
-
 Cells = NDArray[np.int64]
 Codes = Sequence[NDArray[np.int64]] | Sequence[NDArray[np.int32]]
 Amounts = NDArray[np.float64]

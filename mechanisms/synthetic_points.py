@@ -17,17 +17,6 @@ from .kernel.recoding import BUCKET_CODE
 from .kinds.histogram import NoisyHistogram
 from .kinds.points import SyntheticPoints
 
-__all__ = [
-    "PointAxis",
-    "axis_steps",
-    "cell_numbers",
-    "centres",
-    "error_bound",
-    "points_of_counts",
-    "sides_of_codes",
-    "stated_moved_share",
-]
-
 _TILTS = 400
 
 

@@ -46,8 +46,6 @@ from .kind import (
 if TYPE_CHECKING:
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "AnswerRequest", "AnswerTable", "rehearsal_of"]
-
 FIGURES = ("answer", "interval_low", "interval_high", "standard_error")
 REHEARSAL_LABELS = ("column", "values")
 LONGEST_LABEL = 90

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.table import Publication, PublishedTable
 
-__all__ = ["KIND", "DeletionRequest", "DeletionTable"]
-
 Number = TypeVar("Number", np.int64, np.float64)
 Shape = Literal["optimal", "geometric", "gaussian"]
 PARAMETERS: Mapping[Shape, tuple[str, ...]] = {

@@ -44,8 +44,6 @@ from .kind import (
 if TYPE_CHECKING:
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "HistogramRequest", "HistogramTable"]
-
 Histogram = SuppressedHistogram | NoisyHistogram | OutlierPrivateHistogram | BiasedSampleCounts | UnequalRatesHistogram
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "suppressed": ("k",),

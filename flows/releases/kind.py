@@ -37,31 +37,6 @@ if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
-__all__ = [
-    "DEFAULT_KIND",
-    "KINDS",
-    "K_MEANS",
-    "NOISE_MEANS",
-    "RATE_MEANS",
-    "WITHOUT_DOCUMENTS",
-    "GivenSpec",
-    "NoDocument",
-    "Observer",
-    "ReleaseKind",
-    "Shape",
-    "Suppressing",
-    "TableReading",
-    "chosen_map",
-    "count_records",
-    "drawn_levels",
-    "fixed_columns",
-    "kind_of_mechanism",
-    "record_layout",
-    "rehearsal_epsilon",
-    "release_kind",
-    "require_left",
-]
-
 DEFAULT_KIND = "microdata"
 """The kind of a specification that has no table of another kind."""
 

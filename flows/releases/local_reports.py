@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "ReportsRequest", "ReportsTable"]
-
 LocalReports = CountMeanSketch | KRandomization | OutcomeCounts
 
 FIGURES = ("estimate", "interval_low", "interval_high", "standard_error")

@@ -39,8 +39,6 @@ from .kind import (
 if TYPE_CHECKING:
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "MicrodataRequest"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MicrodataRequest(Request):

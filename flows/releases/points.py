@@ -37,8 +37,6 @@ from .kind import (
 if TYPE_CHECKING:
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "PointsRequest", "PointsTable"]
-
 COUNTED = ("suppressed", "noisy")
 
 

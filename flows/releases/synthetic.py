@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ...tasks.inputs.list import SourceLayout
     from ...tasks.stages.table import Publication
 
-__all__ = ["KIND", "SyntheticRequest", "SyntheticSpecTable"]
-
 MOST_CELLS = 1 << 26
 
 

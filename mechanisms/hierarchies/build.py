@@ -15,20 +15,6 @@ from numpy.typing import NDArray
 from .decimals import DecimalIntervals, NumberSteps
 from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, ValueHierarchy
 
-__all__ = [
-    "DAY_LEVELS",
-    "MOST_DAYS",
-    "DateHierarchy",
-    "day_rows",
-    "described_hierarchy",
-    "interval_rows",
-    "labels_beyond",
-    "outline_rows",
-    "parent_rows",
-    "prefix_rows",
-    "written_day",
-]
-
 MOST_ROWS = 1_000_000
 MOST_DAYS = 200_000
 """More than five centuries."""

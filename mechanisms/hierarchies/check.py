@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from ..kernel.amounts import counted
 from .declare import BUCKET_LABEL, canonical_integer
 
-__all__ = ["HierarchyFault", "domain_faults", "domain_remarks", "hierarchy_faults", "hierarchy_remarks"]
-
 _FORBIDDEN = "\0\r\n"
 _MOST_NAMED = 5
 

@@ -16,17 +16,6 @@ from .build import DateHierarchy, described_hierarchy
 from .decimals import DecimalIntervals
 from .declare import BUCKET_LABEL, Hierarchy, IntervalHierarchy, ValueHierarchy
 
-__all__ = [
-    "MOST_LABELS",
-    "MOST_VALUES",
-    "CodebookLabel",
-    "ColumnCodebook",
-    "StageLabel",
-    "codebook",
-    "published_levels",
-    "stage_labels",
-]
-
 MOST_LABELS = 40
 MOST_VALUES = 24
 MOST_LISTED = 20_000

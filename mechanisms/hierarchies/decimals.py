@@ -14,9 +14,8 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from .declare import BUCKET_CODE, BUCKET_LABEL, IntervalHierarchy, description_digest, number_of_text
-
-__all__ = ["DecimalIntervals", "NumberSteps"]
+from ..kernel.recoding import BUCKET_CODE
+from .declare import BUCKET_LABEL, IntervalHierarchy, description_digest, number_of_text
 
 _MOST_UNITS = 10**15
 _MOST_PLACES = 15

@@ -19,21 +19,6 @@ from numpy.typing import NDArray
 
 from ..kernel.recoding import BUCKET_CODE
 
-__all__ = [
-    "BUCKET_CODE",
-    "BUCKET_LABEL",
-    "INT64_MAX",
-    "INT64_MIN",
-    "Hierarchy",
-    "HierarchyError",
-    "IntegerIndex",
-    "IntervalHierarchy",
-    "ValueHierarchy",
-    "canonical_integer",
-    "description_digest",
-    "number_of_text",
-]
-
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 

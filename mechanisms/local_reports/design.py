@@ -27,24 +27,6 @@ from .estimates import (
     standard_errors,
 )
 
-__all__ = [
-    "MOST_VALUES",
-    "BloomDesign",
-    "BloomEncoding",
-    "ChoiceDesign",
-    "Estimates",
-    "OneHotEncoding",
-    "QuestionDesign",
-    "QuestionEncoding",
-    "ReportDesign",
-    "SketchDesign",
-    "answer_labels",
-    "design_of_table",
-    "design_record",
-    "estimated",
-    "largest_standard_error",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneHotEncoding:

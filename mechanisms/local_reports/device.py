@@ -12,8 +12,6 @@ from ..kinds.krandomization import KRandomization, flipped
 from ..kinds.sketch import encode
 from .design import BloomDesign, ChoiceDesign, QuestionDesign, ReportDesign, SketchDesign
 
-__all__ = ["SKETCH_COLUMNS", "VECTOR_COLUMNS", "header", "question_report", "report"]
-
 SKETCH_COLUMNS = ("hash", "bits")
 VECTOR_COLUMNS = ("vector",)
 

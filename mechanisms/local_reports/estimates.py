@@ -11,15 +11,6 @@ from numpy.typing import NDArray
 from ..kinds.krandomization import KRandomization
 from ..kinds.sketch import CountMeanSketch, SketchSums, hash_positions
 
-__all__ = [
-    "estimated_counts",
-    "estimated_distribution",
-    "estimated_ones",
-    "standard_error",
-    "standard_error_of_ones",
-    "standard_errors",
-]
-
 Counts = NDArray[np.int64]
 Reals = NDArray[np.float64]
 

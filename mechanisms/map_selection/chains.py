@@ -13,8 +13,6 @@ from ..kernel.recoding import coarsened
 from ..kinds.deletion import residual_counts
 from .choice import WEIGHT_UNIT, Lattice, MapWeights
 
-__all__ = ["chain_quality", "chain_scores"]
-
 _MOST_SCORED = 1 << 42
 
 Counts = NDArray[np.int64]

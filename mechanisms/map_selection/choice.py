@@ -21,27 +21,6 @@ from numpy.typing import NDArray
 from ..hierarchies.declare import Hierarchy
 from ..recoding import GeneralizationMap, MappedColumn
 
-__all__ = [
-    "CHAIN_QUALITY",
-    "LARGEST_ENUMERATED",
-    "QUALITY",
-    "WEIGHT_UNIT",
-    "Draw",
-    "Lattice",
-    "LatticeColumn",
-    "Levels",
-    "MapChoice",
-    "MapWeights",
-    "Rule",
-    "draw_map",
-    "draw_scale",
-    "epsilon_shares",
-    "group_threshold",
-    "information_kept",
-    "neighbours",
-    "walk",
-]
-
 LARGEST_ENUMERATED = 100_000
 """The largest number of maps that are all scored; above it the choice is a walk."""
 

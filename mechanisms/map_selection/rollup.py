@@ -17,17 +17,6 @@ from ..kernel.group_counts import GroupCounts, sum_counts
 from ..recoding import GeneralizationMap
 from .choice import Lattice, LatticeColumn, Levels, MapWeights
 
-__all__ = [
-    "PrefixKeys",
-    "PrefixLayout",
-    "Scored",
-    "excess",
-    "ordered_groups",
-    "prefix_keys",
-    "scorer",
-    "scores",
-]
-
 _WORD_BITS = 64
 
 

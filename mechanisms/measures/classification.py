@@ -16,16 +16,6 @@ from ..kernel.group_counts import GroupCounts
 from ..recoding import GeneralizationMap, MappedColumn
 from .counting import CountedRecords
 
-__all__ = [
-    "Classification",
-    "ClassifierScore",
-    "LogisticModel",
-    "classification",
-    "default_target",
-    "every_nth",
-    "fitted_model",
-]
-
 _STEPS = 200
 
 

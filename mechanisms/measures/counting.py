@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from ..kernel.group_counts import GroupCounts, sum_counts
 from ..recoding import GeneralizationMap
 
-__all__ = ["CountedRecords", "QueryErrors", "SizeErrors", "aligned_counts", "counting_query_errors", "relative_errors"]
-
 _DENSE_CODES = 1 << 22
 
 

@@ -21,25 +21,6 @@ from ..kinds.deletion import residual_counts
 from ..kinds.deletion_noise import DeletionNoise, deletion_weights
 from .counting import CountedRecords, aligned_counts
 
-__all__ = [
-    "CERTAINTIES",
-    "Attacks",
-    "InferredColumn",
-    "KnownPerson",
-    "ReidentificationRisk",
-    "ToldLosses",
-    "attacks_of",
-    "average_class_size",
-    "deletion_losses",
-    "discernibility",
-    "inferred_column",
-    "known_person",
-    "normalised_class_size",
-    "reidentification_risk",
-    "sampling_losses",
-    "size_shares",
-]
-
 
 def average_class_size(class_sizes: NDArray[np.int64]) -> float:
     """Average size of an equivalence class: records divided by classes; 0 where there are none.

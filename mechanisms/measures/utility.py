@@ -22,24 +22,6 @@ from .risk import (
     size_shares,
 )
 
-__all__ = [
-    "CLASS_EDGES",
-    "ClassMeasures",
-    "ColumnUtility",
-    "EntropyLoss",
-    "NotOfTheseRecordsError",
-    "PairDistance",
-    "StageUtility",
-    "UtilityMeasures",
-    "ambiguity_log10",
-    "association",
-    "entropy_loss",
-    "granularity_loss",
-    "pair_distances",
-    "total_variation",
-    "utility_of",
-]
-
 
 def total_variation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
     """½ Σ |p − q| of two tables of counts, each scaled to 1; from 0, the same, to 1, nothing in common.

@@ -15,8 +15,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy, ValueHierarchy
+from ...mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.recoding import BUCKET_CODE
 from .files import Location, open_input, path_of, refuse_twofold
 from .parquet_footer import ParquetLayout
 

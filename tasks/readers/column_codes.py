@@ -16,14 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
-from ...mechanisms.hierarchies.declare import (
-    BUCKET_CODE,
-    INT64_MAX,
-    INT64_MIN,
-    canonical_integer,
-    number_of_text,
-)
-from ...mechanisms.kernel.recoding import Placement
+from ...mechanisms.hierarchies.declare import INT64_MAX, INT64_MIN, canonical_integer, number_of_text
+from ...mechanisms.kernel.recoding import BUCKET_CODE, Placement
 from ...mechanisms.recoding import MappedColumn
 from .values import RecordReading
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...mechanisms.hierarchies.declare import BUCKET_CODE
+from ...mechanisms.kernel.recoding import BUCKET_CODE
 from .column_codes import ColumnCoder, RecordCoder, arrow_of
 
 __all__ = ["AVAILABLE", "SampledPages", "StoredColumn"]

@@ -9,7 +9,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
+from ....mechanisms.hierarchies.declare import Hierarchy
+from ....mechanisms.kernel.recoding import BUCKET_CODE
 from ....mechanisms.map_selection.choice import Levels, information_kept
 from ....mechanisms.recoding import columns_told
 from .reference_population import Groups, ReferencePopulation

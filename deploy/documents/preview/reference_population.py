@@ -21,9 +21,10 @@ from ....accounting.descriptions.description_registry import description_of
 from ....accounting.keys.store_upkeep import known_names_of_source
 from ....accounting.theory.survival import record_survival
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
-from ....mechanisms.hierarchies.declare import BUCKET_CODE, Hierarchy
+from ....mechanisms.hierarchies.declare import Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
+from ....mechanisms.kernel.recoding import BUCKET_CODE
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.chunks import CsvChunk, plan_chunks, with_quote_states
