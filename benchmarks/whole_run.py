@@ -183,7 +183,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=10_000_000, help="records of the large release; 0 leaves it out")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
-    parser.add_argument("--write", type=Path, help="page with a place for the table, such as README.md")
+    parser.add_argument("--write", type=Path, help="page with the table, such as docs/benchmarks/whole-run.md")
     arguments = parser.parse_args(argv)
     lines: list[str] = []
 

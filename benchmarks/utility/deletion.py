@@ -331,7 +331,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--adult", type=Path, required=True)
     parser.add_argument("--shape", choices=("optimal", "geometric", "gaussian"), help="of the table's noise; the best")
-    parser.add_argument("--write", type=Path, help="page with a place for the table, such as README.md")
+    parser.add_argument("--write", type=Path, help="page with the table, such as docs/benchmarks/deletion.md")
     parser.add_argument("--picture", type=Path, help=f"where the picture goes; with --write {PICTURE.name}")
     asked = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="deletion-utility-") as temporary:

@@ -1,4 +1,4 @@
-"""What deletion releases publish of the Adult records: exact expectations, and the README's table by real releases."""
+"""What deletion releases publish of the Adult records: exact expectations, and the page's table by real releases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scipy.stats import binom
 
 from benchmarks.utility.deletion import BY, Adult, Sampling, deleted, sampled
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "deletion.md"
 CELL = re.compile(r"([\d,]+) / ([\d,]+)")
 SIMULATED = {
     "0.183": ((18_530, 104), (1_790, 55)),
@@ -56,8 +56,8 @@ def require_claims(text: str) -> None:
     assert int(lost[2]) <= 346
 
 
-def test_the_readme_has_what_is_claimed():
-    require_claims(README.read_text(encoding="utf-8"))
+def test_the_page_has_what_is_claimed():
+    require_claims(PAGE.read_text(encoding="utf-8"))
 
 
 def test_expectations_are_those_of_every_outcome():
@@ -83,8 +83,8 @@ def test_expectations_are_those_of_every_outcome():
 def test_real_releases_of_adult_publish_what_was_simulated(benchmark, tmp_path):
     """False alarm 2e-3: cells beyond four standard deviations of their exact law, or of two draws of it."""
     folder = Path(os.environ["CROWDBLEND_ADULT"])
-    page, picture = tmp_path / "README.md", tmp_path / "picture.svg"
-    page.write_text(README.read_text(encoding="utf-8"), encoding="utf-8")
+    page, picture = tmp_path / PAGE.name, tmp_path / "picture.svg"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
     told = benchmark(
         "utility.deletion", "--adult", folder, "--shape", "geometric", "--write", page, "--picture", picture
     )

@@ -1,4 +1,4 @@
-"""The README's specifications are real ones: each is explained, and runs on records of the kind that it names."""
+"""The specifications of the README and of the steward's guide are real ones: each is explained, and runs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PROJECT = Path(__file__).resolve().parents[2]
+PAGES = (PROJECT / "README.md", PROJECT / "docs" / "guide" / "steward.md")
 REGIONS = "Lyon;Rhône;South;*\nNice;Alpes-Maritimes;South;*\nLille;Nord;North;*\nParis;Paris;North;*\n"
 
 
 def specifications() -> dict[str, str]:
-    """Each TOML block of the README by the file name in its first line."""
+    """Each TOML block of the pages by the file name in its first line."""
     found = {}
-    for block in re.findall(r"^( *)```toml\n(.*?)^ *```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for block in re.findall(r"^( *)```toml\n(.*?)^ *```", pages, re.DOTALL | re.MULTILINE):
         text = textwrap.dedent(block[1])
         found[text.splitlines()[0].removeprefix("# ")] = text
     return found
 
 
-def test_the_readme_has_both_kinds() -> None:
+def test_the_pages_have_both_kinds() -> None:
     assert set(specifications()) >= {"my-survey.toml", "chosen.toml"}
 
 
 @pytest.mark.parametrize("name", ["my-survey.toml", pytest.param("chosen.toml", marks=pytest.mark.slow)])
-def test_a_specification_of_the_readme_runs(desk, name: str) -> None:
+def test_a_specification_of_the_pages_runs(desk, name: str) -> None:
     (desk.folder / name).write_text(specifications()[name], encoding="utf-8")
     (desk.folder / "regions.csv").write_text(REGIONS, encoding="utf-8")
     towns = [line.partition(";")[0] for line in REGIONS.splitlines()]

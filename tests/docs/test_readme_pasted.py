@@ -1,4 +1,4 @@
-"""The README's commands work as they stand, in their order, with the reader's own records."""
+"""The commands of the README and of the guides work as they stand, in their order, with the reader's own records."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-README = "README.md"
+STEWARD, ENGINEER = "docs/guide/steward.md", "docs/guide/engineer.md"
 REGIONS = "Lyon;Rhône;South;*\nNice;Alpes-Maritimes;South;*\nLille;Nord;North;*\nParis;Paris;North;*\n"
 STEPS = (
-    "## Your first own release",
-    "### The same release every month",
-    "### Releases decided one after the other",
-    "### Let the data choose the levels, privately",
-    "### Clusters, schedules, object storage",
+    ("README.md", "## A first release"),
+    (STEWARD, "## The same release every month"),
+    (STEWARD, "## Releases decided one after the other"),
+    (STEWARD, "## Let the data choose the levels, privately"),
+    (ENGINEER, "## Clusters, schedules, object storage"),
 )
 STAY = "crowdblend serve"
 
@@ -25,10 +25,11 @@ def is_due(log: Path) -> bool:
     return log.exists() and "Next run at" in log.read_text(encoding="utf-8")
 
 
-def test_every_block_of_the_page_is_in_a_step(blocks) -> None:
+def test_every_block_of_the_pages_is_in_a_step(blocks) -> None:
     """Beside these steps there are the two commands of make, which this test's own environment has run."""
-    text = (Path(__file__).resolve().parents[2] / README).read_text(encoding="utf-8")
-    pasted = [block for step in STEPS for block in blocks(README, step)]
+    root = Path(__file__).resolve().parents[2]
+    text = "\n".join((root / page).read_text(encoding="utf-8") for page in ("README.md", STEWARD, ENGINEER))
+    pasted = [block for page, step in STEPS for block in blocks(page, step)]
     assert len(re.findall(r"^```(?:sh|toml)$", text, re.MULTILINE)) == len(pasted) + 1
     assert sum(block.text.startswith(STAY) for block in pasted) == 1
 
@@ -39,8 +40,8 @@ def test_the_ways_of_the_readme(newcomer, blocks) -> None:
     rows = [f"{('Female', 'Male')[i % 2]},{20 + i % 40},{towns[i % 4]}" for i in range(8_000)]
     (newcomer.folder / "people.csv").write_text("sex,age,region\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (newcomer.folder / "regions.csv").write_text(REGIONS, encoding="utf-8")
-    for step in STEPS:
-        for block in blocks(README, step):
+    for page, step in STEPS:
+        for block in blocks(page, step):
             if block.language == "toml":
                 name = block.text.splitlines()[0].removeprefix("# ")
                 assert name.endswith(".toml")
