@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crowdblend.accounting.kernel.prices.registry import KINDS
-from crowdblend.mechanisms.kernel.protection import PROTECTIONS
+from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS, load_kind
 
 __all__ = ["FOLDERS", "kernel_files", "kinds", "lines_of", "main", "shared_files"]
 
@@ -28,12 +27,10 @@ def lines_of(paths: list[Path]) -> int:
 def kinds() -> dict[str, list[Path]]:
     """Return the files of each kind of mechanism: its protection, where it has one, and its price."""
     files = {}
-    for kind, line in KINDS.items():
-        places = [PROJECT / "accounting" / "kinds" / f"{line.module}.py"]
-        if kind in PROTECTIONS:
-            module = PROTECTIONS[kind].partition(":")[0].removeprefix("..kinds.")
-            places.insert(0, PROJECT / "mechanisms" / "kinds" / f"{module}.py")
-        files[kind] = places
+    for name, registered in MECHANISM_KINDS.items():
+        protections = (protection.__module__ for protection in load_kind(name).protections)
+        modules = dict.fromkeys((*protections, registered.price_module))
+        files[name] = [PROJECT / f"{module.partition('.')[2].replace('.', '/')}.py" for module in modules]
     return files
 
 

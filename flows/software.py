@@ -11,9 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .. import accounting, mechanisms, tasks
-from ..accounting.kernel.prices.registry import FILTER_RULES, kind_module
+from ..accounting.kernel.prices.registry import FILTER_RULES, MECHANISM_KINDS
 from ..mechanisms.kernel.mechanism import Mechanism
-from ..mechanisms.kernel.protection import PROTECTIONS, protection_of
 
 PACKAGES: Mapping[str, Path] = {
     "accounting": Path(str(accounting.__file__)).parent,
@@ -50,9 +49,7 @@ def kernel_files(mechanism: Mechanism | None) -> dict[str, Path]:
     if mechanism is None:
         return files
     kinds = {name: path for folder in KINDS for name, path in _sources(folder)}
-    modules = [type(mechanism).__module__, kind_module(mechanism.kind), FILTER_RULES]
-    if mechanism.kind in PROTECTIONS:
-        modules.append(protection_of(mechanism).__module__)
+    modules = [type(mechanism).__module__, MECHANISM_KINDS[mechanism.kind].price_module, FILTER_RULES]
     waiting = [_name_of(module) for module in modules]
     while waiting:
         name = waiting.pop()

@@ -1,4 +1,4 @@
-"""The descriptions of the kinds of mechanisms: a line for each, loaded when it is first asked for."""
+"""Find the description of a kind of mechanism, and say a few things of kinds by the names of their records."""
 
 from __future__ import annotations
 
@@ -9,29 +9,8 @@ from typing import Any, TypeVar
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import Mechanism
-from ..kernel.prices.registry import KINDS, kind_of_record
+from ..kernel.prices.registry import MECHANISM_KINDS, kind_name_of_record, kind_of_record
 from .kind_description import KindDescription, Published
-
-__all__ = ["DESCRIPTIONS", "description_of", "description_of_record", "has_parts", "has_sampled_rows", "published_text"]
-
-DESCRIPTIONS: dict[str, str] = {
-    "strongly_safe": "microdata_description",
-    "epsilon_safe": "microdata_description",
-    "suppressed_histogram": "histogram_description",
-    "noisy_histogram": "histogram_description",
-    "outlier_histogram": "histogram_description",
-    "survey_counts": "biased_sampling_description",
-    "unequal_rates": "biased_sampling_description",
-    "points": "point_description",
-    "answers": "answer_description",
-    "local_reports": "local_report_description",
-    "outcome_counts": "local_report_description",
-    "mixed_series": "mixed_series_description",
-    "selected_deletion": "deletion_description",
-    "deletion": "deletion_description",
-    "synthetic_table": "synthetic_table_description",
-}
-"""Kind → the module here that has its description, under the kind's name in capitals."""
 
 M = TypeVar("M", bound=Mechanism)
 
@@ -47,15 +26,12 @@ def description_of_record(name: object) -> KindDescription[Any]:
     Raises:
         InputRefused: no kind has.
     """
-    for kind, line in KINDS.items():
-        if name in line.records:
-            return _load(kind)
-    raise InputRefused(f"unknown kind of mechanism: {name!r}.")
+    return _load(kind_name_of_record(name))
 
 
 def _load(kind: str) -> KindDescription[Any]:
-    found: KindDescription[Any] = getattr(import_module(f"{__package__}.{DESCRIPTIONS[kind]}"), kind.upper())
-    return found
+    description: KindDescription[Any] = getattr(import_module(MECHANISM_KINDS[kind].description_module), kind.upper())
+    return description
 
 
 def has_parts(name: object) -> bool:

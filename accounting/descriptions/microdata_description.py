@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ...mechanisms.kinds.microdata import EpsilonSafeRelease, Microdata, StronglySafeRelease
 from ..kernel.prices.arithmetic import float_up
 from ..kernel.prices.privacy_profile import log_profile
-from ..kinds.composition.profile_after_choice import log_profile_selected
+from ..kinds.composition.paper_bound import delta_paper, least_epsilon_of_paper
+from ..kinds.composition.private_choice import log_profile_selected, range_of_draw
 from ..kinds.composition.series_game import curve_of_drawn_game
-from ..kinds.paper_prices import delta_paper, least_epsilon_of_paper
-from ..kinds.selected_microdata_prices import draws_of, range_of_draw, selected_cost, selected_losses
+from ..kinds.selected_microdata_prices import draws_of, selected_cost, selected_losses
 from .kind_description import CENTRAL, CHOSEN, Curves, KindDescription, PrivacyCurve, Published, Tunable
 
 if TYPE_CHECKING:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ...mechanisms.kinds.answers import Answer, CountAnswer, MeanAnswer, SumAnswer
+from ...mechanisms.kinds.answers import (
+    Answer,
+    AnswerProtection,
+    CountAnswer,
+    MeanAnswer,
+    RehearsalProtection,
+    SumAnswer,
+)
 from ..kernel.prices.arithmetic import decimal_up
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
 from .composition.amplification import Guarantee, amplified
 from .composition.composed import pure_filter_parts
 from .composition.group_privacy import summed_group_price
-
-__all__ = ["ANSWERS", "price_answer"]
 
 
 def price_answer(answer: Answer) -> Price:
@@ -39,10 +44,12 @@ ANSWERS: MechanismKind[Answer] = MechanismKind(
         "sum-answer/1": RecordForm(mechanism=SumAnswer),
         "mean-answer/1": RecordForm(mechanism=MeanAnswer),
     },
+    protections=(AnswerProtection, RehearsalProtection),
     pure=True,
     series=False,
     price=_price,
     group_price=summed_group_price(_price),
+    paper_price=None,
     filter_parts=pure_filter_parts(summed_group_price(_price)),
     selection=None,
     sampling_rate=lambda answer: answer.sampling_rate,

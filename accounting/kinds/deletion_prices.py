@@ -19,6 +19,7 @@ from ...mechanisms.kinds.deletion_noise import (
     OptimalDeletion,
     deletion_weights,
 )
+from ...mechanisms.kinds.deletion_protection import DeletionProtection
 from ..kernel.prices.arithmetic import (
     ULP,
     add_up,
@@ -41,12 +42,6 @@ from ..kernel.prices.mechanism_kind import (
 from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, no_place
 from .composition.finite_losses import FiniteLosses
 from .composition.group_privacy import rule_for_group
-
-__all__ = [
-    "DELETION",
-    "deletion_losses",
-    "price_deletion",
-]
 
 _KEPT_FOR_SHAPE, _LEFT_FOR_LOSSES = Decimal("1e-9"), Decimal("0.999999999")
 _TWICE = Decimal(2)  # of a sum of positive doubles, far more than it errs by, and than e^x − 1 exceeds a small x by
@@ -106,6 +101,7 @@ def _losses(noise: DeletionNoise, *, records: int, times: int) -> FiniteLosses:
 
 
 def price_of_draws(draws: Counter[DeletionNoise], delta: Decimal, releases: int, records: int) -> Price:
+    """Return what draws of some noises cost, each met by one record of M of a person; as `price_deletion`."""
     check_request(delta, releases)
     # INVARIANT: equal weights that belong to noises of different parameters are added up as well.
     parts: Counter[FiniteLosses] = Counter()
@@ -196,6 +192,7 @@ def _price(mechanism: DeletionRelease, delta: Decimal, releases: int) -> Price:
 
 
 def deletion_parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
+    """Return what a release is in a composition: the losses of its stages and of its margins."""
     return tuple(_losses(noise, records=1, times=times) for noise, times in _draws(mechanism).items())
 
 
@@ -227,10 +224,12 @@ DELETION: MechanismKind[DeletionRelease] = MechanismKind(
         "deletion-release/1": RecordForm(mechanism=DeletionRelease, shapes=_SHAPES),
         "calibrated-deletion-release/1": RecordForm(mechanism=CalibratedDeletion, shapes=_SHAPES),
     },
+    protections=(DeletionProtection,),
     pure=False,
     series=True,
     price=_price,
     group_price=_group_price,
+    paper_price=None,
     filter_parts=deletion_filter_parts,
     selection=None,
     sampling_rate=lambda _: None,

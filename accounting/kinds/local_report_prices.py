@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from ...mechanisms.kernel.mechanism import REPLACEMENT
 from ...mechanisms.kinds.krandomization import KRandomization
+from ...mechanisms.kinds.local_reports import ReportsProtection
 from ...mechanisms.kinds.sketch import CountMeanSketch
 from ..kernel.prices.arithmetic import (
     add_up,
@@ -17,13 +18,6 @@ from ..kernel.prices.arithmetic import (
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
 from .composition.composed import pure_filter_parts
 from .composition.group_privacy import summed_group_price
-
-__all__ = [
-    "LOCAL_REPORTS",
-    "LOCAL_RULE",
-    "local_epsilon",
-    "price_of_report",
-]
 
 LOCAL_RULE = "local/1"
 
@@ -55,10 +49,12 @@ LOCAL_REPORTS: MechanismKind[LocalReport] = MechanismKind(
         "count-mean-sketch/1": RecordForm(mechanism=CountMeanSketch),
         "k-randomization/1": RecordForm(mechanism=KRandomization),
     },
+    protections=(ReportsProtection,),
     pure=True,
     series=False,
     price=_report_price,
     group_price=summed_group_price(_report_price),
+    paper_price=None,
     filter_parts=pure_filter_parts(summed_group_price(_report_price)),
     selection=None,
     sampling_rate=lambda _: None,

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...mechanisms.kernel.amounts import amount_exact, amount_of_log10
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.microdata import StronglySafeRelease
+from ...mechanisms.kinds.microdata import StronglySafeRelease, Suppression
 from ..kernel.prices.arithmetic import (
     decimal_up,
     divide_down,
@@ -34,14 +34,8 @@ from ..kernel.prices.privacy_profile import (
 )
 from .composition.composed import COMPOSED_FLOOR, epsilon_composed, filter_parts_of_one
 from .composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
+from .composition.paper_bound import paper_price_fixed
 from .composition.series_game import epsilon_of_game
-
-__all__ = [
-    "STRONGLY_SAFE",
-    "composed_price_fixed",
-    "group_price_fixed",
-    "price_fixed",
-]
 
 
 def price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price:
@@ -119,6 +113,10 @@ def _epsilon_of_game(mechanism: StronglySafeRelease, delta: Decimal, releases: i
     return found if found is not None and found < composed else None
 
 
+def _paper_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int) -> Price | None:
+    return paper_price_fixed(mechanism, delta=delta, releases=releases)
+
+
 def no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:
     """The refusal of a δ that no ε is enough for."""
     floor = amount_of_log10(mechanism.k * float(mechanism.sampling_rate.log10()))
@@ -180,10 +178,12 @@ def _fixed_earlier_price(mechanism: StronglySafeRelease, delta: Decimal, release
 
 STRONGLY_SAFE: MechanismKind[StronglySafeRelease] = MechanismKind(
     records={"strongly-safe-release/1": RecordForm(mechanism=StronglySafeRelease)},
+    protections=(Suppression,),
     pure=False,
     series=True,
     price=_fixed_price,
     group_price=group_price_fixed,
+    paper_price=_paper_price,
     filter_parts=filter_parts_of_one(lambda mechanism: (mechanism,)),
     selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,

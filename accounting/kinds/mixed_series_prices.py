@@ -16,8 +16,6 @@ from .composition.amplification import Guarantee
 from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, no_filter_parts
 from .composition.group_privacy import even_group_price
 
-__all__ = ["MIXED_SERIES", "parts_of", "price_mixed"]
-
 RULE = "mixed-pld/1"
 
 
@@ -68,6 +66,7 @@ def _price(series: MixedSeries, delta: Decimal, releases: int) -> Price:
 
 
 def mixed_losses(series: MixedSeries) -> tuple[Part, ...]:
+    """Return what a whole series is in a composition: all releases of all its parts."""
     return tuple(part for part, times in parts_of(series).items() for _ in range(times))
 
 
@@ -90,10 +89,12 @@ def _not_covered(series: MixedSeries, mechanism: Mechanism, number: int) -> str 
 
 MIXED_SERIES: MechanismKind[MixedSeries] = MechanismKind(
     records={"mixed-series/1": RecordForm(mechanism=MixedSeries)},
+    protections=(),
     pure=False,
     series=True,
     price=_price,
     group_price=even_group_price(_price),
+    paper_price=None,
     filter_parts=no_filter_parts("a series of different mechanisms is charged whole, to a budget that adds prices up"),
     selection=None,
     sampling_rate=lambda _: None,

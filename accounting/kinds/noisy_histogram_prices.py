@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.noise import TwoSidedGeometricNoise
-from ...mechanisms.kinds.histogram import NoisyHistogram
+from ...mechanisms.kinds.histogram import HistogramProtection, NoisyHistogram
 from ..kernel.prices.arithmetic import (
     ABOVE,
     BELOW,
@@ -30,8 +30,6 @@ from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, Recor
 from .composition.composed import FilterPart, filter_parts_of_one
 from .composition.finite_losses import BothDirections, LossesBySize, losses_of_masses
 from .composition.group_privacy import even_group_price
-
-__all__ = ["NOISY_HISTOGRAM", "NoisyProfile", "noisy_parts", "price_noisy_histogram"]
 
 _MOST_GROUPS = 20_000
 _NEGLIGIBLE = 1e-300
@@ -239,10 +237,12 @@ def _noisy_price(mechanism: NoisyHistogram, delta: Decimal, _releases: int) -> P
 
 NOISY_HISTOGRAM: MechanismKind[NoisyHistogram] = MechanismKind(
     records={"noisy-histogram/1": RecordForm(mechanism=NoisyHistogram)},
+    protections=(HistogramProtection,),
     pure=False,
     series=False,
     price=_noisy_price,
     group_price=even_group_price(_noisy_price),
+    paper_price=None,
     filter_parts=filter_parts_of_one(noisy_parts),
     selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,

@@ -11,6 +11,7 @@ from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import REPLACEMENT
 from ...mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from ...mechanisms.kinds.local_reports import ReportsProtection
 from ..kernel.prices.arithmetic import (
     ABOVE,
     BELOW,
@@ -29,14 +30,6 @@ from ..kernel.prices.arithmetic import (
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, check_request, covered_alone
 from .composition.composed import no_filter_parts
 from .local_report_prices import LOCAL_RULE, local_epsilon
-
-__all__ = [
-    "EXACT_PEOPLE",
-    "OUTCOME_COUNTS",
-    "OnesProfile",
-    "epsilon_shuffled",
-    "price_outcome_counts",
-]
 
 EXACT_RULE, SHUFFLED_RULE = "outcome-counts-exact/1", "shuffle-fmt-3.1/1"
 _ROOT = Context(prec=60, rounding=ROUND_CEILING)
@@ -182,10 +175,12 @@ def _outcome_group_price(*_: object) -> Price:
 
 OUTCOME_COUNTS: MechanismKind[OutcomeCounts] = MechanismKind(
     records={"outcome-counts/1": RecordForm(mechanism=OutcomeCounts, nested={"randomizer": KRandomization})},
+    protections=(ReportsProtection,),
     pure=False,
     series=False,
     price=_outcome_price,
     group_price=_outcome_group_price,
+    paper_price=None,
     filter_parts=no_filter_parts("its price stands alone: nothing else may be published of the same reports"),
     selection=None,
     sampling_rate=lambda _: None,

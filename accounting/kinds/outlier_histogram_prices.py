@@ -11,19 +11,13 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.amounts import amount_exact
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.histogram import HistogramProtection
 from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from ..kernel.prices.arithmetic import decimal_up, float_down, least_epsilon
 from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request, covered_alone
 from .composition.composed import FilterPart, filter_parts_of_one
 from .composition.finite_losses import BothDirections, LossesBySize, LossesInDoubles, losses_of_masses
 from .composition.group_privacy import even_group_price
-
-__all__ = [
-    "OUTLIER_HISTOGRAM",
-    "delta_for_group",
-    "epsilon_for_group",
-    "price_outlier_histogram",
-]
 
 _LARGEST_EPSILON = 500.0
 Array = NDArray[np.float64]
@@ -152,10 +146,12 @@ def _outlier_price(mechanism: OutlierPrivateHistogram, delta: Decimal, _releases
 
 OUTLIER_HISTOGRAM: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
     records={"outlier-private-histogram/1": RecordForm(mechanism=OutlierPrivateHistogram)},
+    protections=(HistogramProtection,),
     pure=False,
     series=False,
     price=_outlier_price,
     group_price=even_group_price(_outlier_price),
+    paper_price=None,
     filter_parts=filter_parts_of_one(_outlier_filter_parts),
     selection=None,
     sampling_rate=lambda _: None,

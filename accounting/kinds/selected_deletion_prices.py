@@ -7,6 +7,7 @@ from contextlib import suppress
 from decimal import Decimal
 
 from ...mechanisms.kinds.deletion import ExponentialDeletion, SelectedDeletion
+from ...mechanisms.kinds.deletion_protection import DeletionProtection
 from ...mechanisms.map_selection.choice import CHAIN_QUALITY, QUALITY
 from ..kernel.prices.arithmetic import add_up, decimal_up, float_down, multiply_up
 from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, Selection, covered_by_fewer
@@ -14,14 +15,8 @@ from .composition.amplification import Guarantee
 from .composition.bounded_range import BoundedRange
 from .composition.composed import COMPOSED_FLOOR, FilterPart, Part, epsilon_composed
 from .composition.group_privacy import rule_for_group
+from .composition.private_choice import range_of_draw
 from .deletion_prices import DELETION, deletion_filter_parts, deletion_losses, price_deletion
-from .selected_microdata_prices import range_of_draw
-
-__all__ = [
-    "SELECTED_DELETION",
-    "choice_cost",
-    "price_selected_deletion",
-]
 
 
 def choice_cost(selection_epsilon: Decimal, *, releases: int = 1, records: int = 1) -> Decimal:
@@ -94,6 +89,7 @@ def _choice_losses(mechanism: SelectedDeletion, records: int) -> tuple[Guarantee
 
 
 def selected_deletion_losses(mechanism: SelectedDeletion) -> tuple[Part, ...]:
+    """Return what a release is in a composition: its stages, and the draws of its map."""
     return (deletion_losses(mechanism.release), *_choice_losses(mechanism, 1))
 
 
@@ -110,10 +106,12 @@ SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
             mechanism=ExponentialDeletion, shapes=DELETION.records["deletion-release/1"].shapes
         ),
     },
+    protections=(DeletionProtection,),
     pure=False,
     series=True,
     price=_selected_price,
     group_price=_selected_group_price,
+    paper_price=None,
     filter_parts=_selected_filter_parts,
     selection=lambda chosen: Selection(
         chosen.selection_epsilon,

@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
+from ...mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease, Suppression
 from ...mechanisms.map_selection.choice import QUALITY, group_threshold
-from ..kernel.prices.arithmetic import add_up, decimal_up, divide_up, float_down, float_up, log_down, multiply_up
+from ..kernel.prices.arithmetic import add_up, decimal_up, float_down, float_up, log_down, multiply_up
 from ..kernel.prices.mechanism_kind import (
     RELATION,
     MechanismKind,
@@ -21,40 +21,16 @@ from ..kernel.prices.mechanism_kind import (
     check_request,
     covered_by_fewer,
 )
-from .composition.amplification import Guarantee, amplified
+from .composition.amplification import Guarantee
 from .composition.bounded_range import BoundedRange
 from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, filter_parts_of_one
 from .composition.group_privacy import even_group_price
-from .composition.profile_after_choice import log_profile_selected
+from .composition.paper_bound import paper_price_selected
+from .composition.private_choice import log_profile_selected, range_of_draw, selection_cost
 from .composition.series_game import epsilon_of_drawn_game
 from .microdata_prices import composed_price_fixed
 
-__all__ = [
-    "EPSILON_SAFE",
-    "price_selected",
-    "range_of_draw",
-    "selection_cost",
-]
-
 _BISECTIONS = 200
-
-
-def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
-    """What the choice of one map costs: ε₁ on the whole data, ln(1 + β_s(e^{ε₁} − 1)) on a fresh sample at rate β_s.
-
-    Source: LQS, arXiv:1101.2604v2, Theorem 3.11 and Theorem 1. The caller promises that the choice is
-    ε₁-private under add/remove, and that it is made on the whole data with coins of its own, or on a sample that
-    serves nothing else; never on the release's own sample (docs/proofs/selection.md).
-
-    Raises:
-        InputRefused: ε₁ is not positive, or the rate is out of range.
-    """
-    if not (selection_epsilon.is_finite() and selection_epsilon > 0):
-        raise InputRefused(f"the selection's epsilon must be positive, not {selection_epsilon}.")
-    whole = Guarantee(epsilon=selection_epsilon, delta=Decimal(0))
-    if selection_rate is None:
-        return whole
-    return amplified(whole, from_rate=Decimal(1), to_rate=selection_rate)
 
 
 def price_selected(
@@ -113,11 +89,6 @@ def price_selected(
             if epsilon < best:
                 best, rule = epsilon, by_range
     return Price(epsilon=best, delta=delta, relation=RELATION, rule=rule, releases=releases)
-
-
-def range_of_draw(epsilon: Decimal, *, draws: int) -> BoundedRange:
-    """The range of each of some draws of the exponential mechanism that share ε evenly, rounded up."""
-    return BoundedRange(epsilon=decimal_up(divide_up(epsilon, draws)))
 
 
 @lru_cache(maxsize=1024)
@@ -180,7 +151,18 @@ def _selected_price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int
     )
 
 
+def _paper_price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price | None:
+    return paper_price_selected(
+        mechanism.release,
+        selection_epsilon=mechanism.selection_epsilon,
+        selection_rate=mechanism.selection_rate,
+        delta=delta,
+        releases=releases,
+    )
+
+
 def selected_cost(mechanism: EpsilonSafeRelease) -> Guarantee:
+    """Return what the choice of a release's map costs."""
     return selection_cost(mechanism.selection_epsilon, selection_rate=mechanism.selection_rate)
 
 
@@ -190,6 +172,7 @@ def draws_of(mechanism: EpsilonSafeRelease) -> int | None:
 
 
 def selected_losses(mechanism: EpsilonSafeRelease) -> tuple[Part, ...]:
+    """Return what a release is in a composition: itself, and the draws of its map."""
     cost, draws = selected_cost(mechanism), draws_of(mechanism)
     if draws is None:
         return (mechanism.release, cost)
@@ -201,10 +184,12 @@ EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
         "epsilon-safe-release/1": RecordForm(mechanism=EpsilonSafeRelease),
         "epsilon-safe-release/2": RecordForm(mechanism=ExponentialSafeRelease),
     },
+    protections=(Suppression,),
     pure=False,
     series=True,
     price=_selected_price,
     group_price=even_group_price(_selected_price),
+    paper_price=_paper_price,
     filter_parts=filter_parts_of_one(selected_losses),
     selection=lambda chosen: Selection(
         chosen.selection_epsilon,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, SurveyProtection
 from ..kernel.prices.arithmetic import decimal_up, float_down, float_up, least_epsilon, log_down
 from ..kernel.prices.mechanism_kind import (
     RELATION,
@@ -23,8 +23,6 @@ from ..kernel.prices.privacy_profile import epsilon_of_log_delta
 from .composition.composed import no_filter_parts
 from .composition.robust_counts import no_epsilon_for_counts, price_robust_counts
 from .composition.unequal_rates_profile import delta_unequal
-
-__all__ = ["SURVEY_COUNTS", "price_biased_counts"]
 
 Array = NDArray[np.float64]
 _LARGEST_EPSILON = 60.0
@@ -84,10 +82,12 @@ def _survey_robust_price(mechanism: BiasedSampleCounts, delta: Decimal, _release
 
 SURVEY_COUNTS: MechanismKind[BiasedSampleCounts] = MechanismKind(
     records={"biased-sample-counts/1": RecordForm(mechanism=BiasedSampleCounts)},
+    protections=(SurveyProtection,),
     pure=False,
     series=False,
     price=_survey_price,
     group_price=_survey_group_price,
+    paper_price=None,
     filter_parts=no_filter_parts("its protection is the data set's own sampling, which serves one release ever"),
     selection=None,
     sampling_rate=lambda _: None,

@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-from ...mechanisms.kinds.synthetic_table import SyntheticTable
+from ...mechanisms.kinds.synthetic_table import SyntheticProtection, SyntheticTable
 from ..kernel.prices.arithmetic import add_up, decimal_up, exact_log_down, multiply_up
 from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request, covered_alone
 from .composition.amplification import Concentrated
 from .composition.group_privacy import rule_for_group
 from .composition.renyi_filter import conversion_loss
-
-__all__ = [
-    "SYNTHETIC_TABLE",
-    "concentrated_epsilon",
-]
 
 RULE, RULE_OF_SERIES = "zero-concentrated/1", "zero-concentrated-series/1"
 _NEAREST, _FARTHEST, _WIDTH = math.log(1e-9), math.log(1e9), 1e-7
@@ -89,10 +84,12 @@ def _filter_parts(mechanism: SyntheticTable, records: int) -> tuple[Concentrated
 
 SYNTHETIC_TABLE: MechanismKind[SyntheticTable] = MechanismKind(
     records={"synthetic-table/1": RecordForm(mechanism=SyntheticTable)},
+    protections=(SyntheticProtection,),
     pure=False,
     series=True,
     price=_price,
     group_price=_group_price,
+    paper_price=None,
     filter_parts=_filter_parts,
     selection=None,
     sampling_rate=lambda _: None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram, UnequalRatesProtection
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
 from .composition.composed import filter_parts_of_one
@@ -13,11 +13,6 @@ from .composition.group_privacy import even_group_price, rule_for_group
 from .composition.robust_counts import price_robust_counts
 from .microdata_prices import group_price_fixed
 from .survey_prices import price_biased_counts
-
-__all__ = [
-    "UNEQUAL_RATES",
-    "highest_rate_release",
-]
 
 
 def highest_rate_release(mechanism: UnequalRatesHistogram) -> StronglySafeRelease:
@@ -45,10 +40,12 @@ def _unequal_robust_price(mechanism: UnequalRatesHistogram, delta: Decimal, rele
 
 UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     records={"unequal-rates-histogram/1": RecordForm(mechanism=UnequalRatesHistogram)},
+    protections=(UnequalRatesProtection,),
     pure=False,
     series=False,
     price=_unequal_price,
     group_price=_unequal_group_price,
+    paper_price=None,
     filter_parts=filter_parts_of_one(lambda mechanism: (highest_rate_release(mechanism),)),
     selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,

@@ -10,7 +10,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
-from crowdblend.accounting.kinds.paper_prices import delta_paper, epsilon_paper, least_epsilon_of_paper
+from crowdblend.accounting.kinds.composition.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
 from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure

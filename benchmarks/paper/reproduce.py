@@ -13,7 +13,7 @@ from typing import Any
 from crowdblend.accounting.kernel.prices.arithmetic import log_up
 from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
 from crowdblend.accounting.kinds.composition.amplification import Guarantee, amplified
-from crowdblend.accounting.kinds.paper_prices import delta_paper
+from crowdblend.accounting.kinds.composition.paper_bound import delta_paper
 
 from .figures import PICTURES, write_picture
 

@@ -16,7 +16,7 @@ from ...accounting.descriptions.description_registry import description_of
 from ...accounting.kernel.prices.arithmetic import float_up
 from ...accounting.kernel.prices.privacy_profile import exp_up, log_profile
 from ...accounting.kernel.prices.registry import mechanism_record
-from ...accounting.kinds.paper_prices import delta_paper, least_epsilon_of_paper
+from ...accounting.kinds.composition.paper_bound import delta_paper, least_epsilon_of_paper
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown

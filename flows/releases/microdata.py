@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...accounting.kernel.prices.registry import price
-from ...accounting.kinds.selected_microdata_prices import selection_cost
+from ...accounting.kinds.composition.private_choice import selection_cost
 from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused

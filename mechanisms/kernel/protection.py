@@ -1,10 +1,9 @@
-"""What a protection is: the one way from exact counts to what may be published; and which class each kind has."""
+"""State what a protection is: the one way from exact counts to what may be published."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,6 @@ from numpy.typing import NDArray
 from .group_counts import GroupCounts
 from .mechanism import Mechanism, Randomness
 from .recoding import KeyLayout
-
-__all__ = ["PROTECTIONS", "REHEARSALS", "Numbers", "Protection", "counts_of_groups", "protection_of", "protects"]
 
 Numbers = Sequence[int] | NDArray[np.int64]
 """What is drawn, as it is stored: few numbers, or an array of many."""
@@ -59,50 +56,6 @@ class Protection(Protocol[Exact_contra, Protected_co]):
     def fits(self, numbers: Numbers) -> bool:
         """Return whether stored numbers can be a result of `protect`; never where nothing is drawn."""
         ...
-
-
-PROTECTIONS: Mapping[str, str] = {
-    "answers": "..kinds.answers:AnswerProtection",
-    "deletion": "..kinds.deletion_protection:DeletionProtection",
-    "epsilon_safe": "..kinds.microdata:Suppression",
-    "local_reports": "..kinds.local_reports:ReportsProtection",
-    "noisy_histogram": "..kinds.histogram:HistogramProtection",
-    "outcome_counts": "..kinds.local_reports:ReportsProtection",
-    "outlier_histogram": "..kinds.histogram:HistogramProtection",
-    "points": "..kinds.points:PointsProtection",
-    "selected_deletion": "..kinds.deletion_protection:DeletionProtection",
-    "strongly_safe": "..kinds.microdata:Suppression",
-    "suppressed_histogram": "..kinds.histogram:HistogramProtection",
-    "survey_counts": "..kinds.biased_sampling:SurveyProtection",
-    "synthetic_table": "..kinds.synthetic_table:SyntheticProtection",
-    "unequal_rates": "..kinds.biased_sampling:UnequalRatesProtection",
-}
-"""Kind of mechanism → its protection, of a module of `mechanisms.kinds`; a series of several mechanisms has none."""
-
-
-REHEARSALS: Mapping[str, str] = {"answers": "..kinds.answers:RehearsalProtection"}
-"""The same of a second protection that a kind has."""
-
-
-def protection_of(mechanism: Mechanism) -> type[Protection[Any, Any]]:
-    """Return the class of the protections of a mechanism's kind.
-
-    Raises:
-        KeyError: the kind has none.
-    """
-    return _named(PROTECTIONS[mechanism.kind])
-
-
-def protects(by: object, mechanism: Mechanism) -> bool:
-    """Return whether an object is of a class of protections of a mechanism's kind itself, and not of one below it."""
-    names = [names[mechanism.kind] for names in (PROTECTIONS, REHEARSALS) if mechanism.kind in names]
-    return any(type(by) is _named(name) for name in names)
-
-
-def _named(place: str) -> type[Protection[Any, Any]]:
-    module, _, name = place.partition(":")
-    found: type[Protection[Any, Any]] = getattr(import_module(module, __package__), name)
-    return found
 
 
 def counts_of_groups(exact: GroupCounts, layout: KeyLayout) -> NDArray[np.int64]:

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, NoReturn, Self, SupportsIndex
 from weakref import WeakKeyDictionary
 
 from ...accounting.kernel.ledger.ledger_state import Receipt
+from ...accounting.kernel.prices.registry import kind_of
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism, Randomness
-from ...mechanisms.kernel.protection import Protection, protects
+from ...mechanisms.kernel.protection import Protection
 
 __all__ = ["Counted", "ExactCounts", "Protected", "opened_for_choice", "protect", "protected_result", "seal_counts"]
 
@@ -126,7 +127,7 @@ def protect(
     """
     if by.mechanism != charged:
         raise ReleaseFailed("the protection is of another mechanism than was charged.")
-    if not protects(by, charged):
+    if type(by) not in kind_of(charged).protections:  # a class below one of them protects otherwise
         raise ReleaseFailed("this is no protection that the kernel knows for the mechanism.")
     values: Any = by
     trusted = replace(values, mechanism=charged)  # whatever the other one answers when it is compared

@@ -12,7 +12,7 @@ from typing import get_args
 
 import pytest
 from crowdblend import accounting, deploy, flows, mechanisms, tasks
-from crowdblend.accounting.kernel.prices.registry import KINDS
+from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS
 from crowdblend.mechanisms import kinds
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 
@@ -30,9 +30,9 @@ ALLOWED = {
 """Module → why it may ask all the same."""
 
 
-NAMES = {*KINDS, *(record for line in KINDS.values() for record in line.records)}
+NAMES = {*MECHANISM_KINDS, *(record for line in MECHANISM_KINDS.values() for record in line.records)}
 """Of kinds, and of their records."""
-RECORDS = NAMES - {*KINDS}
+RECORDS = NAMES - {*MECHANISM_KINDS}
 
 
 def mechanism_names() -> set[str]:

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from crowdblend.accounting.kernel.prices.registry import KINDS
+from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS
 
 RUN = """
 import json, sys
@@ -64,11 +64,7 @@ OTHER_KINDS = (
     "crowdblend.flows.releases.synthetic",
     "crowdblend.tasks.counting.report_counts",
     "crowdblend.tasks.counting.key_delivery",
-    *(
-        f"crowdblend.accounting.kinds.{line.module}"
-        for line in KINDS.values()
-        if not line.module.endswith("microdata_prices")
-    ),
+    *(kind.price_module for kind in MECHANISM_KINDS.values() if not kind.price_module.endswith("microdata_prices")),
 )
 OWN = {
     *("crowdblend", "cryptography", "dask", "fsspec", "numpy", "platformdirs", "pyarrow", "scipy", "sqlalchemy"),

@@ -13,15 +13,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.descriptions.description_registry import DESCRIPTIONS
 from crowdblend.accounting.kernel.prices import registry
-from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.flows.releases import kind as release_kinds
 from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, NoDocument, ReleaseKind, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kernel.protection import PROTECTIONS, protection_of
 from crowdblend.mechanisms.kinds.histogram import HistogramProtection
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
 from crowdblend.tasks.kernel.draws import stored_numbers
@@ -133,7 +131,7 @@ def kind_of_mechanism_type(mechanism: type) -> ReleaseKind:
 def test_every_mechanism_that_is_priced_is_charged_by_a_kind() -> None:
     """All but a series of several mechanisms, which its registration charges."""
     charged = {one.kind for name in KINDS for one in release_kind(name).mechanisms}
-    assert charged | {"mixed_series"} == set(registry.KINDS)
+    assert charged | {"mixed_series"} == set(registry.MECHANISM_KINDS)
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(ReleaseKind)])
@@ -220,7 +218,7 @@ def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
     draws = [path.name for path in desk.home.rglob("*.draw.json") if path.stat().st_mode & 0o777 == 0o600]
     levels = [tuple(json.loads(path.read_text())["levels"]) for path in desk.home.rglob("map.draw.json")]
     protection = kind.protection(request, levels[0] if levels else None)
-    assert isinstance(protection, protection_of(request.mechanism))
+    assert isinstance(protection, kind_of(request.mechanism).protections)
     assert draws == ["noise.draw.json"] * protection.drawn + ["map.draw.json"] * ("map" in name)
     if protection.drawn:
         [stored] = desk.home.rglob("noise.draw.json")
@@ -281,10 +279,12 @@ def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch
     for name in ("crowdblend.accounting.kinds", "crowdblend.accounting.descriptions", release_kinds.__package__):
         folder = importlib.import_module(name)
         monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(TOY)])
-    line = registry.KindLine("coin_flip_count", ("coin-flip-count/1",))
-    monkeypatch.setitem(registry.KINDS, "coin_flip_count", line)
-    monkeypatch.setitem(DESCRIPTIONS, "coin_flip_count", "coin_flip_description")
-    monkeypatch.setitem(PROTECTIONS, "coin_flip_count", f"{release_kinds.__package__}.coin_flip_release:CoinFlips")
+    registered = registry.RegisteredKind(
+        "crowdblend.accounting.kinds.coin_flip_count",
+        "crowdblend.accounting.descriptions.coin_flip_description",
+        ("coin-flip-count/1",),
+    )
+    monkeypatch.setitem(registry.MECHANISM_KINDS, "coin_flip_count", registered)
     monkeypatch.setitem(KINDS, "coin-flips", f"{release_kinds.__package__}.coin_flip_release")
     monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)
     test_a_kind_is_found_by_its_name_and_by_what_it_charges("coin-flips")

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace
 from decimal import Decimal
-from importlib import import_module
 from secrets import token_bytes
 from typing import get_type_hints
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.registry import KINDS
+from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS, kind_of, load_kind
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
-from crowdblend.mechanisms.kernel.protection import PROTECTIONS, Numbers, protection_of
+from crowdblend.mechanisms.kernel.protection import Numbers
 from crowdblend.mechanisms.kernel.recoding import KeyLayout
 from crowdblend.mechanisms.kinds.answers import AnswerProtection, CountAnswer, RehearsalProtection, SumAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import (
@@ -102,12 +101,12 @@ PROTECTED = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(PROTECTIONS.keys() | KINDS.keys() - {"mixed_series"}))
+@pytest.mark.parametrize("kind", sorted(MECHANISM_KINDS.keys() - {"mixed_series"}))
 def test_every_kind_has_a_protection_for_its_mechanisms(kind) -> None:
-    module, _, name = PROTECTIONS[kind].partition(":")
-    found = getattr(import_module(module, "crowdblend.mechanisms.kernel"), name)
-    hint = get_type_hints(found)["mechanism"]
-    assert kind in {mechanism.kind for mechanism in getattr(hint, "__args__", (hint,))} | _kinds_below(hint)
+    assert load_kind(kind).protections
+    for protection in load_kind(kind).protections:
+        hint = get_type_hints(protection)["mechanism"]
+        assert kind in {mechanism.kind for mechanism in getattr(hint, "__args__", (hint,))} | _kinds_below(hint)
 
 
 def _kinds_below(hint: type) -> set[str]:
@@ -116,16 +115,16 @@ def _kinds_below(hint: type) -> set[str]:
 
 
 def test_a_series_has_no_protection_and_a_strangers_kind_has_none() -> None:
-    assert PROTECTIONS.keys() == KINDS.keys() - {"mixed_series"}
+    assert load_kind("mixed_series").protections == ()
     stranger = type("Stranger", (StronglySafeRelease,), {"kind": "strange"})(k=1, sampling_rate=HALF)
     with pytest.raises(KeyError, match="strange"):
-        protection_of(stranger)
+        kind_of(stranger)
 
 
 @pytest.mark.parametrize("name", PROTECTED)
 def test_a_protection_is_a_frozen_value_of_its_mechanisms_class(name) -> None:
     protection = PROTECTED[name]
-    assert isinstance(protection, protection_of(protection.mechanism))
+    assert isinstance(protection, kind_of(protection.mechanism).protections)
     assert all(field.kw_only for field in fields(protection))
     with pytest.raises(FrozenInstanceError):
         protection.mechanism = SAFE  # type: ignore[misc]

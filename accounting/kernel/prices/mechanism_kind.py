@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
 
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT, Mechanism, Relation
+from ....mechanisms.kernel.protection import Protection
 
 __all__ = [
     "RELATION",
@@ -188,17 +189,21 @@ class Selection(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MechanismKind(Generic[M]):
-    """One kind of mechanism: how it is written down, and what it costs.
+    """One kind of mechanism: how it is written down, what it costs, and what may be published of exact counts.
 
     INVARIANT: no field has a default, so that a kind that lacks one fails the type check, and can't be loaded.
 
     Args:
         records: name on disk, with its version → the form of that record.
+        protections: the classes that protect exact counts by it, the usual one first; none for a series, which no
+            release runs.
         pure: whether its price has no δ, and is asked for with δ = 0.
         series: whether several releases of it have a price together.
         price: (mechanism, δ over all releases, releases) → what is charged where a person has one record; there is one
             release where there are no series.
         group_price: (mechanism, δ, releases, M) → what is charged where a person has up to M records, M > 1.
+        paper_price: (mechanism, δ, releases) → its price by the paper alone, None where it has none; None for a kind
+            that the paper doesn't treat.
         filter_parts: (mechanism, M) → the steps of one release in a filter budget, or a refusal that says why it has no
             place in one.
         selection: how a mechanism's map is chosen; None where it is fixed.
@@ -215,10 +220,12 @@ class MechanismKind(Generic[M]):
     """
 
     records: Mapping[str, RecordForm]
+    protections: tuple[type[Protection[Any, Any]], ...]
     pure: bool
     series: bool
     price: Callable[[M, Decimal, int], Price]
     group_price: Callable[[M, Decimal, int, int], Price]
+    paper_price: Callable[[M, Decimal, int], Price | None] | None
     filter_parts: Callable[[M, int], tuple[Any, ...]]
     selection: Callable[[M], Selection] | None
     sampling_rate: Callable[[M], Decimal | None]

@@ -1,8 +1,8 @@
-"""The kinds of mechanisms: a line for each, loaded when it is first asked for, and what is charged for each."""
+"""Register the kinds of mechanisms, each loaded when it is first asked for, and tell what is charged for each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from importlib import import_module
 from types import ModuleType
@@ -11,23 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import Mechanism
 from .mechanism_kind import MechanismKind, Price, check_records, check_request
-
-__all__ = [
-    "FILTER_RULES",
-    "KINDS",
-    "KindLine",
-    "filter_rules",
-    "kind_module",
-    "kind_of",
-    "kind_of_record",
-    "load_kind",
-    "mechanism_of_record",
-    "mechanism_record",
-    "not_covered",
-    "paper_price",
-    "price",
-    "recorded_price",
-]
 
 
 def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price:
@@ -111,11 +94,9 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
     """
     kind = kind_of(mechanism)
     check_records(rows_per_person)
-    if rows_per_person == 1:
-        by_kind: Mapping[str, Callable[[Any, Decimal, int], Price | None]]
-        by_kind = import_module(f"{_KINDS}.paper_prices").PAPER_PRICES
-        return by_kind[mechanism.kind](mechanism, delta, releases) if mechanism.kind in by_kind else None
-    if not kind.pure:
+    if rows_per_person == 1 and kind.paper_price is not None:
+        return kind.paper_price(mechanism, delta, releases)
+    if rows_per_person > 1 and not kind.pure:
         check_request(delta, releases)
     return None
 
@@ -139,55 +120,66 @@ def filter_rules() -> ModuleType:
     return import_module(FILTER_RULES)
 
 
-class KindLine(NamedTuple):
-    """Where a kind is found.
+class RegisteredKind(NamedTuple):
+    """Where a kind is found: the full names of two modules, in each of which it has its own name in capitals.
 
     Args:
-        module: its module here, which has the kind under the kind's name in capitals.
-        records: the names of its records on disk.
+        price_module: of its `MechanismKind`, which has all that decides its guarantee.
+        description_module: of its `KindDescription`, which decides nothing.
+        records: names of its records on disk.
     """
 
-    module: str
+    price_module: str
+    description_module: str
     records: tuple[str, ...]
 
 
-KINDS: dict[str, KindLine] = {
-    "strongly_safe": KindLine("microdata_prices", ("strongly-safe-release/1",)),
-    "epsilon_safe": KindLine("selected_microdata_prices", ("epsilon-safe-release/1", "epsilon-safe-release/2")),
-    "suppressed_histogram": KindLine("suppressed_histogram_prices", ("suppressed-histogram/1",)),
-    "noisy_histogram": KindLine("noisy_histogram_prices", ("noisy-histogram/1",)),
-    "outlier_histogram": KindLine("outlier_histogram_prices", ("outlier-private-histogram/1",)),
-    "survey_counts": KindLine("survey_prices", ("biased-sample-counts/1",)),
-    "unequal_rates": KindLine("unequal_rates_prices", ("unequal-rates-histogram/1",)),
-    "points": KindLine("point_prices", ("synthetic-points/1", "synthetic-noisy-points/1")),
-    "answers": KindLine("answer_prices", ("count-answer/1", "sum-answer/1", "mean-answer/1")),
-    "local_reports": KindLine("local_report_prices", ("count-mean-sketch/1", "k-randomization/1")),
-    "outcome_counts": KindLine("outcome_counts_prices", ("outcome-counts/1",)),
-    "mixed_series": KindLine("mixed_series_prices", ("mixed-series/1",)),
-    "selected_deletion": KindLine(
-        "selected_deletion_prices", ("selected-deletion-release/1", "selected-deletion-release/2")
-    ),
-    "deletion": KindLine("deletion_prices", ("deletion-release/1", "calibrated-deletion-release/1")),
-    "synthetic_table": KindLine("synthetic_table_prices", ("synthetic-table/1",)),
-}
-"""Kind, as its mechanisms' `kind` has it → its place."""
-_KINDS = f"{__package__.removesuffix('.kernel.prices')}.kinds"
-
-FILTER_RULES = f"{_KINDS}.composition.renyi_filter"
+_ACCOUNTING = __package__.removesuffix(".kernel.prices")
+FILTER_RULES = f"{_ACCOUNTING}.kinds.composition.renyi_filter"
 """The module by whose rules a charge takes of a filter budget."""
+
+
+def _own(prices: str, descriptions: str, records: tuple[str, ...]) -> RegisteredKind:
+    """Return a kind whose modules lie in the package's own folders."""
+    return RegisteredKind(f"{_ACCOUNTING}.kinds.{prices}", f"{_ACCOUNTING}.descriptions.{descriptions}", records)
+
+
+MECHANISM_KINDS: dict[str, RegisteredKind] = {
+    "strongly_safe": _own("microdata_prices", "microdata_description", ("strongly-safe-release/1",)),
+    "epsilon_safe": _own(
+        "selected_microdata_prices", "microdata_description", ("epsilon-safe-release/1", "epsilon-safe-release/2")
+    ),
+    "suppressed_histogram": _own("suppressed_histogram_prices", "histogram_description", ("suppressed-histogram/1",)),
+    "noisy_histogram": _own("noisy_histogram_prices", "histogram_description", ("noisy-histogram/1",)),
+    "outlier_histogram": _own("outlier_histogram_prices", "histogram_description", ("outlier-private-histogram/1",)),
+    "survey_counts": _own("survey_prices", "biased_sampling_description", ("biased-sample-counts/1",)),
+    "unequal_rates": _own("unequal_rates_prices", "biased_sampling_description", ("unequal-rates-histogram/1",)),
+    "points": _own("point_prices", "point_description", ("synthetic-points/1", "synthetic-noisy-points/1")),
+    "answers": _own("answer_prices", "answer_description", ("count-answer/1", "sum-answer/1", "mean-answer/1")),
+    "local_reports": _own(
+        "local_report_prices", "local_report_description", ("count-mean-sketch/1", "k-randomization/1")
+    ),
+    "outcome_counts": _own("outcome_counts_prices", "local_report_description", ("outcome-counts/1",)),
+    "mixed_series": _own("mixed_series_prices", "mixed_series_description", ("mixed-series/1",)),
+    "selected_deletion": _own(
+        "selected_deletion_prices",
+        "deletion_description",
+        ("selected-deletion-release/1", "selected-deletion-release/2"),
+    ),
+    "deletion": _own(
+        "deletion_prices", "deletion_description", ("deletion-release/1", "calibrated-deletion-release/1")
+    ),
+    "synthetic_table": _own("synthetic_table_prices", "synthetic_table_description", ("synthetic-table/1",)),
+}
+"""The one list of kinds: a mechanism's `kind` → where it is found; a module is loaded when it is first asked for."""
 
 M = TypeVar("M", bound=Mechanism)
 
 
-def kind_module(name: str) -> str:
-    """Return the full name of the module that prices a kind."""
-    return f"{_KINDS}.{KINDS[name].module}"
-
-
 def load_kind(name: str) -> MechanismKind[Any]:
-    """A kind by its name; its module is loaded now if it wasn't."""
-    found: MechanismKind[Any] = getattr(import_module(kind_module(name)), name.upper())
-    return found
+    """Return a kind by its name; its module is loaded now if it wasn't."""
+    kind: MechanismKind[Any] = getattr(import_module(MECHANISM_KINDS[name].price_module), name.upper())
+    return kind
 
 
 def kind_of(mechanism: M) -> MechanismKind[M]:
@@ -201,9 +193,18 @@ def kind_of_record(name: object) -> MechanismKind[Any]:
     Raises:
         InputRefused: no kind has.
     """
-    for kind, line in KINDS.items():
-        if name in line.records:
-            return load_kind(kind)
+    return load_kind(kind_name_of_record(name))
+
+
+def kind_name_of_record(name: object) -> str:
+    """Return which kind has records of a name.
+
+    Raises:
+        InputRefused: none has.
+    """
+    for kind, registered in MECHANISM_KINDS.items():
+        if name in registered.records:
+            return kind
     raise InputRefused(f"unknown kind of mechanism: {name!r}.")
 
 

@@ -23,12 +23,12 @@ from ...kernel.prices.privacy_profile import exp_up, log_profile
 from ...kinds.composition.amplification import Guarantee
 from ...kinds.composition.bounded_range import BoundedRange
 from ...kinds.composition.composed import COMPOSED_FLOOR, Part, delta_composed
-from ...kinds.composition.profile_after_choice import log_profile_selected
+from ...kinds.composition.paper_bound import delta_paper, least_epsilon_of_paper
+from ...kinds.composition.private_choice import log_profile_selected, range_of_draw, selection_cost
 from ...kinds.composition.series_game import MOST_RELEASES as MOST_PLAYED
 from ...kinds.composition.series_game import delta_of_game
 from ...kinds.microdata_prices import composed_price_fixed, price_fixed
-from ...kinds.paper_prices import delta_paper, least_epsilon_of_paper
-from ...kinds.selected_microdata_prices import price_selected, range_of_draw, selection_cost
+from ...kinds.selected_microdata_prices import price_selected
 from .estimates import estimated_log_delta
 from .searches import first_whole, last_real
 

@@ -11,8 +11,8 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ...kernel.prices.arithmetic import decimal_up, multiply_up
 from ...kinds.composition.amplification import Guarantee, amplified
+from ...kinds.composition.paper_bound import paper_price_fixed, paper_price_selected
 from ...kinds.microdata_prices import price_fixed
-from ...kinds.paper_prices import paper_price_fixed, paper_price_selected
 from ..survival import survival_share
 from .inversion import Target, delta_of_paper, frontier, least_delta, least_k_of_paper, most_releases, price_of
 from .inversion import largest_sampling_rate as largest_rate_of

@@ -25,7 +25,7 @@ from crowdblend.accounting.certificate.write import VERIFY_PAGE
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
 from crowdblend.accounting.kernel.ledger.entry_values import amount_text
-from crowdblend.accounting.kernel.prices.registry import KINDS, kind_of, mechanism_record, paper_price, price
+from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS, kind_of, mechanism_record, paper_price, price
 from crowdblend.deploy.commands.release import verify
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
@@ -185,7 +185,7 @@ def test_a_price_is_computed_again_or_said_not_to_be(page) -> None:
         assert sound[0] in ("holds", "Open"), (kind, sound)
         assert {lower[0], higher[0]} == ({"Refused"} if sound[0] == "holds" else {"Open"}), (kind, lower, higher)
     assert {kind for kind, said in found.items() if "holds" in said} == PRICED_KINDS
-    every = {record for line in KINDS.values() for record in line.records}
+    every = {record for line in MECHANISM_KINDS.values() for record in line.records}
     assert found.keys() == every
     assert set(page.evaluate("KINDS")) == every
 

@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 from crowdblend.accounting.descriptions.description_registry import description_of_record
 from crowdblend.accounting.kernel.ledger.entry_codec import KINDS
-from crowdblend.accounting.kernel.prices.registry import KINDS as MECHANISMS
+from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONFORMANCE = PROJECT / "tests" / "vectors" / "conformance"
@@ -134,6 +134,6 @@ def test_the_page_names_every_entry_with_its_fields() -> None:
 
 def test_the_page_names_every_rule_of_a_price() -> None:
     page = (PROJECT / "docs" / "formats" / "prices.md").read_text(encoding="utf-8")
-    rules = {rule for line in MECHANISMS.values() for rule in description_of_record(line.records[0]).theorems}
+    rules = {rule for line in MECHANISM_KINDS.values() for rule in description_of_record(line.records[0]).theorems}
     unnamed = {rule.removeprefix("selected-") for rule in rules if f"`{rule.removeprefix('selected-')}`" not in page}
     assert unnamed == {"lqs-theorem-3.9/1"}  # it was never charged: it is the published bound

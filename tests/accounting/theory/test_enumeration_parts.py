@@ -11,13 +11,13 @@ import mpmath
 import numpy as np
 import pytest
 from crowdblend import accounting
-from crowdblend.accounting.kinds import noisy_histogram_prices, paper_prices
-from crowdblend.accounting.kinds.composition import robust_counts
+from crowdblend.accounting.kinds import noisy_histogram_prices
+from crowdblend.accounting.kinds.composition import paper_bound, robust_counts
+from crowdblend.accounting.kinds.composition.paper_bound import delta_paper, least_epsilon_of_paper
 from crowdblend.accounting.kinds.composition.robust_counts import _at_group, _at_least, delta_robust, tail_up
 from crowdblend.accounting.kinds.noisy_histogram_prices import NoisyProfile
 from crowdblend.accounting.kinds.outcome_counts_prices import OnesProfile
 from crowdblend.accounting.kinds.outlier_histogram_prices import _one_way
-from crowdblend.accounting.kinds.paper_prices import delta_paper, least_epsilon_of_paper
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
 
 RATES = [(0.1, 0.1, 0.1), (0.1, 0.12, 0.2), (0.3, 0.3, 0.9), (0.45, 0.5, 0.55)]
@@ -275,8 +275,8 @@ def test_the_papers_divergence_is_bounded_from_below_and_nearly(rate, monkeypatc
     """It decides where the walk over group sizes may stop."""
     least = math.nextafter(least_epsilon_of_paper(rate), math.inf)
     handed = []
-    bounded = paper_prices._relative_entropy
-    monkeypatch.setattr(paper_prices, "_relative_entropy", lambda *given: handed.append(bounded(*given)) or handed[-1])
+    bounded = paper_bound._relative_entropy
+    monkeypatch.setattr(paper_bound, "_relative_entropy", lambda *given: handed.append(bounded(*given)) or handed[-1])
     for epsilon in (least, 1.001 * least, 3 * least, least + 1e-9, least + 0.1, least + 1.0, least + 30.0, 1e4, 1e300):
         delta_paper(k=2, sampling_rate=rate, epsilon=epsilon)
         beta = mpmath.mpf(rate)

@@ -19,12 +19,12 @@ import pytest
 from crowdblend import mechanisms
 from crowdblend.accounting import descriptions, kinds
 from crowdblend.accounting.descriptions import microdata_description
-from crowdblend.accounting.descriptions.description_registry import DESCRIPTIONS, description_of
+from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.descriptions.kind_description import KindDescription
 from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price
 from crowdblend.accounting.kernel.prices.registry import (
-    KINDS,
-    KindLine,
+    MECHANISM_KINDS,
+    RegisteredKind,
     kind_of,
     load_kind,
     mechanism_of_record,
@@ -177,8 +177,8 @@ def refused(call: Callable[[], object]) -> bool:
 
 def check_records(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:
     """What is written is flat and exact, says everything, is read back, and anything else is refused."""
-    assert set(kind.records) == set(KINDS[name].records), (
-        f"{name}: its line in KINDS names other records than its `records`"
+    assert set(kind.records) == set(MECHANISM_KINDS[name].records), (
+        f"{name}: its line in MECHANISM_KINDS names other records than its `records`"
     )
     forms = [form for form in kind.records.values() if form.describes(mechanism)]
     assert len(forms) == 1, f"{name}: `records` has {len(forms)} forms for {mechanism}"
@@ -338,7 +338,7 @@ LAWS = (
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("name", list(KINDS))
+@pytest.mark.parametrize("name", list(MECHANISM_KINDS))
 def test_every_kind_keeps_the_contract(name: str, law: Callable[[str, MechanismKind[Any], Mechanism], None]) -> None:
     kind = load_kind(name)
     assert EXAMPLES.get(name), f"{name}: EXAMPLES lacks a mechanism of this kind"
@@ -391,14 +391,16 @@ def test_a_broken_kind_is_found_by_the_field_that_is_wrong(monkeypatch: pytest.M
             law("strongly_safe", kind, SAFE)
 
 
-def test_a_new_kind_is_a_module_and_a_line_each_for_its_price_and_its_description(
+def test_a_new_kind_is_a_module_each_for_its_price_and_its_description_and_one_entry(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The toy's modules lie where the others do as far as Python knows; nothing else in accounting is touched."""
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(TOY)])
     monkeypatch.setattr(descriptions, "__path__", [*descriptions.__path__, str(TOY)])
-    monkeypatch.setitem(KINDS, "coin_flip_count", KindLine("coin_flip_count", ("coin-flip-count/1",)))
-    monkeypatch.setitem(DESCRIPTIONS, "coin_flip_count", "coin_flip_description")
+    registered = RegisteredKind(
+        f"{kinds.__name__}.coin_flip_count", f"{descriptions.__name__}.coin_flip_description", ("coin-flip-count/1",)
+    )
+    monkeypatch.setitem(MECHANISM_KINDS, "coin_flip_count", registered)
     toy = mechanism_of_record({"kind": "coin-flip-count/1", "least_count": 3})
     monkeypatch.setitem(EXAMPLES, "coin_flip_count", (toy,))
     for law in LAWS:
@@ -462,9 +464,9 @@ def test_outcome_counts_need_somebody() -> None:
 
 
 def test_what_leans_on_the_data_sets_own_sampling_says_so() -> None:
-    surveys = [name for name in KINDS if load_kind(name).survey_rate is not None]
+    surveys = [name for name in MECHANISM_KINDS if load_kind(name).survey_rate is not None]
     assert surveys == ["survey_counts"]
-    assert [name for name in KINDS if load_kind(name).exclusive] == ["outcome_counts"]
+    assert [name for name in MECHANISM_KINDS if load_kind(name).exclusive] == ["outcome_counts"]
 
 
 def done(mechanism: Mechanism) -> str:

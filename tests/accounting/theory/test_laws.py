@@ -9,7 +9,7 @@ import pytest
 from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.kinds.composition.amplification import Guarantee, amplified
-from crowdblend.accounting.kinds.paper_prices import delta_paper, epsilon_paper, least_epsilon_of_paper
+from crowdblend.accounting.kinds.composition.paper_bound import delta_paper, epsilon_paper, least_epsilon_of_paper
 from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

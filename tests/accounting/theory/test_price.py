@@ -11,13 +11,13 @@ from crowdblend.accounting.kernel.prices.arithmetic import PRICE_DIGITS, decimal
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
 from crowdblend.accounting.kernel.prices.registry import mechanism_of_record, mechanism_record, paper_price, price
-from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed, price_fixed
-from crowdblend.accounting.kinds.paper_prices import (
+from crowdblend.accounting.kinds.composition.paper_bound import (
     delta_paper,
     epsilon_paper,
     least_epsilon_of_paper,
     paper_price_fixed,
 )
+from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed, price_fixed
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from hypothesis import given, settings

@@ -18,14 +18,14 @@ from crowdblend.accounting.kernel.prices.registry import (
     paper_price,
     price,
 )
-from crowdblend.accounting.kinds import noisy_histogram_prices, outlier_histogram_prices, paper_prices
-from crowdblend.accounting.kinds.composition import group_privacy, loss_distribution, robust_counts
+from crowdblend.accounting.kinds import noisy_histogram_prices, outlier_histogram_prices
+from crowdblend.accounting.kinds.composition import group_privacy, loss_distribution, paper_bound, robust_counts
 from crowdblend.accounting.kinds.composition.amplification import Guarantee
 from crowdblend.accounting.kinds.composition.composed import curves_of, delta_composed, epsilon_composed, grid_spacing
 from crowdblend.accounting.kinds.composition.group_privacy import even_split
+from crowdblend.accounting.kinds.composition.paper_bound import delta_paper, epsilon_paper
 from crowdblend.accounting.kinds.noisy_histogram_prices import NoisyProfile, price_noisy_histogram
 from crowdblend.accounting.kinds.outlier_histogram_prices import price_outlier_histogram
-from crowdblend.accounting.kinds.paper_prices import delta_paper, epsilon_paper
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning.inversion import (
     Target,
@@ -223,7 +223,7 @@ def test_a_bound_over_thresholds_is_the_same_in_whatever_parts_they_are_looked_a
         ]
 
     whole = bounds()
-    for module in (zero_knowledge, paper_prices):
+    for module in (zero_knowledge, paper_bound):
         monkeypatch.setattr(module, "_BATCH", 1)
     assert bounds() == whole
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds import selected_microdata_prices
-from crowdblend.accounting.kinds.composition.profile_after_choice import log_profile_selected
-from crowdblend.accounting.kinds.paper_prices import paper_price_selected
-from crowdblend.accounting.kinds.selected_microdata_prices import price_selected, selection_cost
+from crowdblend.accounting.kinds.composition.paper_bound import paper_price_selected
+from crowdblend.accounting.kinds.composition.private_choice import log_profile_selected, selection_cost
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 

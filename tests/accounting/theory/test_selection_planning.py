@@ -14,7 +14,8 @@ from crowdblend.accounting.kernel.prices.registry import (
     paper_price,
     price,
 )
-from crowdblend.accounting.kinds.selected_microdata_prices import price_selected, selection_cost
+from crowdblend.accounting.kinds.composition.private_choice import selection_cost
+from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
 from crowdblend.accounting.theory.planning.planner import largest_sampling_rate, least_k, plan
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease

@@ -11,7 +11,7 @@ import pytest
 from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact, log_removing
 from crowdblend.accounting.kinds.composition.composed import curves_of, epsilon_composed, grid_spacing, measures_of
 from crowdblend.accounting.kinds.composition.loss_distribution import epsilon_at, power
-from crowdblend.accounting.kinds.paper_prices import delta_paper
+from crowdblend.accounting.kinds.composition.paper_bound import delta_paper
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 K, RATE, EPSILON = 5, 0.3125, 0.2

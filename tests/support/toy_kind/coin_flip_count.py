@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import ClassVar
 
-from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism
+from ...mechanisms.kernel.group_counts import GroupCounts
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism, Randomness
+from ...mechanisms.kernel.protection import Numbers, counts_of_groups
+from ...mechanisms.kernel.recoding import KeyLayout
 from ..kernel.prices.arithmetic import decimal_up, log_up
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
 from .composition.composed import pure_filter_parts
 from .composition.group_privacy import summed_group_price
-
-__all__ = ["COIN_FLIP_COUNT", "LN_4", "CoinFlipCount"]
 
 LN_4 = decimal_up(log_up(Decimal(4)))
 
@@ -29,16 +31,40 @@ class CoinFlipCount(Mechanism):
     least_count: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CoinFlips:
+    """The count of every cell with noise made of coin flips."""
+
+    mechanism: CoinFlipCount
+    layout: KeyLayout
+    drawn: ClassVar[bool] = True
+
+    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
+        """Each cell's count with tails until heads, and a last coin for the sign."""
+        noisy = []
+        for count in counts_of_groups(exact, self.layout).tolist():
+            flips = int.from_bytes(randomness(16), "big")
+            tails = (flips & -flips).bit_length() - 1
+            noisy.append(max(count + (tails if flips >> 127 else -tails), self.mechanism.least_count))
+        return noisy
+
+    def fits(self, numbers: Numbers) -> bool:
+        """Whether there is a number for every cell."""
+        return len(numbers) == self.layout.cells
+
+
 def _price(_mechanism: CoinFlipCount, _delta: Decimal, _releases: int) -> Price:
     return Price(epsilon=LN_4, delta=Decimal(0), relation=ADD_REMOVE, rule="coin-flip-noise/1", releases=1)
 
 
 COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
     records={"coin-flip-count/1": RecordForm(mechanism=CoinFlipCount)},
+    protections=(CoinFlips,),
     pure=True,
     series=False,
     price=_price,
     group_price=summed_group_price(_price),
+    paper_price=None,
     filter_parts=pure_filter_parts(summed_group_price(_price)),
     selection=None,
     sampling_rate=lambda _: None,

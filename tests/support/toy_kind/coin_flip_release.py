@@ -11,11 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from ...accounting.kernel.prices.registry import price
-from ...accounting.kinds.coin_flip_count import CoinFlipCount
-from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kernel.mechanism import Randomness
-from ...mechanisms.kernel.protection import Numbers, counts_of_groups
-from ...mechanisms.kernel.recoding import KeyLayout
+from ...accounting.kinds.coin_flip_count import CoinFlipCount, CoinFlips
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
@@ -56,28 +52,6 @@ def _request(given: GivenSpec) -> CoinFlipsRequest:
         mechanism=mechanism,
         recoding=declared_map(given.path, given.columns, base=given.base),
     )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CoinFlips:
-    """The count of every cell with noise made of coin flips."""
-
-    mechanism: CoinFlipCount
-    layout: KeyLayout
-    drawn: ClassVar[bool] = True
-
-    def protect(self, exact: GroupCounts, *, randomness: Randomness) -> list[int]:
-        """Each cell's count with tails until heads, and a last coin for the sign."""
-        noisy = []
-        for count in counts_of_groups(exact, self.layout).tolist():
-            flips = int.from_bytes(randomness(16), "big")
-            tails = (flips & -flips).bit_length() - 1
-            noisy.append(max(count + (tails if flips >> 127 else -tails), self.mechanism.least_count))
-        return noisy
-
-    def fits(self, numbers: Numbers) -> bool:
-        """Whether there is a number for every cell."""
-        return len(numbers) == self.layout.cells
 
 
 def _publication(request: CoinFlipsRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:

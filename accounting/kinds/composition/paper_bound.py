@@ -1,32 +1,19 @@
-"""Prices by the paper alone, which the ledger records beside what is charged."""
+"""Price releases by the paper's bound alone, which the ledger records beside what is charged."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from ...mechanisms.kernel.amounts import amount_shown
-from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
-from ...mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
-from ...mechanisms.kinds.points import SyntheticPoints
-from ..kernel.prices.arithmetic import add_up, decimal_up, divide_down, float_down, float_up, multiply_up
-from ..kernel.prices.mechanism_kind import RELATION, Price, check_request
-from .selected_microdata_prices import selection_cost
-
-__all__ = [
-    "PAPER_PRICES",
-    "delta_paper",
-    "epsilon_paper",
-    "least_epsilon_of_paper",
-    "paper_price_fixed",
-    "paper_price_selected",
-]
+from ....mechanisms.kernel.amounts import amount_shown
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kinds.microdata import StronglySafeRelease
+from ...kernel.prices.arithmetic import add_up, decimal_up, divide_down, float_down, float_up, multiply_up
+from ...kernel.prices.mechanism_kind import RELATION, Price, check_request
+from .private_choice import selection_cost
 
 _TAIL_SLACK = 1e-10
 _TIE = 1e-12
@@ -176,39 +163,3 @@ def paper_price_selected(
         rule="lqs-theorem-3.11/1",
         releases=releases,
     )
-
-
-def _selected_paper_price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price | None:
-    return paper_price_selected(
-        mechanism.release,
-        selection_epsilon=mechanism.selection_epsilon,
-        selection_rate=mechanism.selection_rate,
-        delta=delta,
-        releases=releases,
-    )
-
-
-def _suppressed_paper_price(mechanism: SuppressedHistogram, delta: Decimal, releases: int) -> Price | None:
-    if mechanism.sampling_rate is None:
-        return None
-    release = StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
-    return paper_price_fixed(release, delta=delta, releases=releases)
-
-
-def _point_paper_price(mechanism: SyntheticPoints, delta: Decimal, releases: int) -> Price | None:
-    if isinstance(mechanism.counts, NoisyHistogram):
-        return None
-    return paper_price_fixed(mechanism.counts, delta=delta, releases=releases)
-
-
-def _fixed_paper_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int) -> Price | None:
-    return paper_price_fixed(mechanism, delta=delta, releases=releases)
-
-
-PAPER_PRICES: Mapping[str, Callable[[Any, Decimal, int], Price | None]] = {
-    "strongly_safe": _fixed_paper_price,
-    "epsilon_safe": _selected_paper_price,
-    "suppressed_histogram": _suppressed_paper_price,
-    "points": _point_paper_price,
-}
-"""Kind → its price by the paper; the others have none."""

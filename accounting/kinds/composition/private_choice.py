@@ -1,19 +1,43 @@
-"""The privacy profile of a release after a private choice of its map."""
+"""Price a private choice of a map: its own cost, and the privacy profile of the release that follows it."""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....mechanisms.kernel.errors import InputRefused
+from ...kernel.prices.arithmetic import decimal_up, divide_up
 from ...kernel.prices.privacy_profile import check_parameters, log_adding, log_removing
-
-__all__ = [
-    "log_profile_selected",
-]
+from .amplification import Guarantee, amplified
+from .bounded_range import BoundedRange
 
 _LOG_SLACK = 1e-13
+
+
+def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
+    """What the choice of one map costs: ε₁ on the whole data, ln(1 + β_s(e^{ε₁} − 1)) on a fresh sample at rate β_s.
+
+    Source: LQS, arXiv:1101.2604v2, Theorem 3.11 and Theorem 1. The caller promises that the choice is
+    ε₁-private under add/remove, and that it is made on the whole data with coins of its own, or on a sample that
+    serves nothing else; never on the release's own sample (docs/proofs/selection.md).
+
+    Raises:
+        InputRefused: ε₁ is not positive, or the rate is out of range.
+    """
+    if not (selection_epsilon.is_finite() and selection_epsilon > 0):
+        raise InputRefused(f"the selection's epsilon must be positive, not {selection_epsilon}.")
+    whole = Guarantee(epsilon=selection_epsilon, delta=Decimal(0))
+    if selection_rate is None:
+        return whole
+    return amplified(whole, from_rate=Decimal(1), to_rate=selection_rate)
+
+
+def range_of_draw(epsilon: Decimal, *, draws: int) -> BoundedRange:
+    """The range of each of some draws of the exponential mechanism that share ε evenly, rounded up."""
+    return BoundedRange(epsilon=decimal_up(divide_up(epsilon, draws)))
 
 
 def log_profile_selected(
