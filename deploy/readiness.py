@@ -22,7 +22,7 @@ from ..flows.releases.kind import rehearsal_epsilon
 from ..mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_shown
 from ..mechanisms.kernel.errors import InputRefused, Refusal
 from ..mechanisms.recoding import GeneralizationMap
-from ..tasks.inputs.list import RecordFormat, SourceLayout
+from ..tasks.inputs.source import RecordFormat, SourceLayout
 from ..tasks.request import Request
 from .terminal.explanation import inclusion_facts, limit_facts, limit_in_words
 

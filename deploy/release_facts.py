@@ -155,8 +155,8 @@ def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | No
 
 def _view(prepared: PreparedRelease) -> str:
     """Whether the output of a release that isn't closed is in its place."""
+    from ..tasks.destinations import output_named
     from ..tasks.kernel.publication import remembered_release
-    from ..tasks.request import output_named
 
     try:
         release = remembered_release(prepared.folder, place_of=output_named)
@@ -244,7 +244,7 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
     """
     from ..accounting.certificate.verify import read_certificate
     from ..accounting.keys.store_upkeep import remembered_facts
-    from ..tasks.inputs.files import is_url
+    from ..tasks.readers.source_files import is_url
     from .terminal.tables import release_rows
 
     [known] = release_rows([state])
@@ -289,8 +289,8 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
     Raises:
         InputRefused: the table can't be read.
     """
+    from ..tasks.counting.released_groups import read_released_table  # loads pyarrow
     from ..tasks.kernel.publication import digest_of_file
-    from ..tasks.readers.released_groups import read_released_table  # loads pyarrow
 
     if row["levels"] is None or not has_sampled_rows(row["mechanism"]["kind"]):
         return None

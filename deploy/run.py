@@ -23,8 +23,8 @@ from ..mechanisms.kernel.amounts import amount_shown, share_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.map_selection.choice import MapChoice
 from ..mechanisms.recoding import TOLD_KEYS, told_sentences
+from ..tasks.destinations import output_at, output_named
 from ..tasks.kernel.publication import StagedRelease, remembered_release
-from ..tasks.request import output_at, output_named
 from ..tasks.stages.map_draws import load_map
 from ..tasks.stages.publish import certificate_of
 from .release_facts import charge_boundary, levels_text

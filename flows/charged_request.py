@@ -15,7 +15,8 @@ from ..accounting.ledger.reader import ReleaseState, SeriesState
 from ..mechanisms.kernel.amounts import amount_exact
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.map_selection.choice import MapChoice
-from ..tasks.request import Output, Request, digest_of_mixed
+from ..tasks.destinations import Output
+from ..tasks.request import Request, digest_of_mixed
 from .columns import pays_for_any_draw
 from .spec import read_spec
 

@@ -14,8 +14,8 @@ from ..tasks.request import Request
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..tasks.inputs.list import SourceLayout
-    from ..tasks.inputs.statistics_files import StoredLabels
+    from ..tasks.inputs.source import SourceLayout
+    from ..tasks.readers.statistics_files import StoredLabels
 
 _DAY = re.compile(rb"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(_DAY.pattern + rb" [0-9:.]+")
@@ -33,8 +33,8 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
         layout: the source's metadata.
         request: what is asked for.
     """
-    from ..tasks.inputs.csv_header import CsvLayout  # what reads files is loaded where they are looked at
-    from ..tasks.inputs.parquet_footer import ParquetLayout
+    from ..tasks.readers.csv_header import CsvLayout  # what reads files is loaded where they are looked at
+    from ..tasks.readers.parquet_footer import ParquetLayout
 
     found: list[str] = []
     for file, part in zip(layout.source.files, layout.layouts, strict=True):
@@ -59,7 +59,7 @@ def _impossible_columns(types: tuple[pa.DataType, ...], labels: Collection[str],
 
 def _other_codes(labels: Mapping[str, StoredLabels], request: Request) -> Iterator[str]:
     """Columns whose labels would have other codes in a file for the same package than they have in the source."""
-    from ..tasks.inputs.statistics_files import labels_are_meant
+    from ..tasks.readers.statistics_files import labels_are_meant
 
     for column in request.source_columns if request.also else ():
         own = labels.get(column.name, {})

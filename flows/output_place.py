@@ -6,10 +6,10 @@ from pathlib import Path, PurePath
 
 from ..accounting.kernel.keys.signing import SigningKeys
 from ..mechanisms.kernel.errors import InputRefused
-from ..tasks.inputs.files import is_url
+from ..tasks.destinations import INSIDE_RELEASE, ObjectPrefix, Output, require_free
 from ..tasks.kernel.publication import try_staging
-from ..tasks.request import ObjectPrefix, Output, Request
-from ..tasks.stages.object_store import INSIDE_RELEASE, require_free
+from ..tasks.readers.source_files import is_url
+from ..tasks.request import Request
 
 TABLES = ("data.csv", "data.parquet", "margins.csv", "margins.parquet")
 MARKS = "*?["

@@ -37,7 +37,8 @@ from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
 from ..accounting.ledger.reader import LedgerReader, ReleaseState, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
-from ..tasks.request import Output, Request
+from ..tasks.destinations import Output
+from ..tasks.request import Request
 from .charged_request import as_charged, request_of_series, series_and_part
 from .columns import pays_for_any_draw
 from .metadata_remarks import metadata_remarks
@@ -47,7 +48,7 @@ from .releases.kind import release_kind
 from .spec import read_spec
 
 if TYPE_CHECKING:
-    from ..tasks.inputs.list import SourceLayout
+    from ..tasks.inputs.source import SourceLayout
 
 RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 
@@ -268,7 +269,7 @@ def _require_new_delivery(
     record (docs/decisions/0025-deliveries.md).
     """
     from ..accounting.keys.store_upkeep import remembered_facts  # of schedules alone
-    from ..tasks.inputs.list import delivery_bytes
+    from ..tasks.inputs.source import delivery_bytes
 
     delivery, last = delivery_bytes(layout.source), reader.last_published_of_series(series)
     if delivery is None or last is None:
@@ -458,7 +459,7 @@ def _other_names(
     layout: SourceLayout, folder: ReleaseFolder | None, *, dataset: str, reader: LedgerReader, home: Path
 ) -> tuple[str, ...]:
     """The other names that a source goes by; a run notes that it goes by this one too."""
-    from ..tasks.inputs.list import source_metadata_bytes  # what reads files is loaded where they are looked at
+    from ..tasks.inputs.source import source_metadata_bytes  # what reads files is loaded where they are looked at
 
     metadata = source_metadata_bytes(layout)
     if folder is not None:

@@ -14,10 +14,10 @@ from ..accounting.descriptions.description_registry import description_of
 from ..accounting.kernel.keys.private_store import ReleaseFolder
 from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..tasks.counting.executors import DaskCluster, Executor
-from ..tasks.inputs.list import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
+from ..tasks.destinations import output_named
+from ..tasks.inputs.source import SourceLayout, delivery_bytes, layout_for_other_machines, manifest_bytes
 from ..tasks.kernel.gate import Gate, Plan
 from ..tasks.kernel.publication import StagedRelease
-from ..tasks.request import output_named
 from ..tasks.stages.charge import LedgerWriter, begin_reading, charge_of, close, open_writer, reserve
 from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
@@ -110,7 +110,7 @@ def _stages(
         if release is None:
             begin_reading(gate=gate)
             if request.query is not None:
-                from ..tasks.inputs.database import copied_records  # of databases alone
+                from ..tasks.stages.copy_records import copied_records  # of databases alone
 
                 copied = copied_records(request=request, receipt=gate.receipt, folder=folder)
                 layout = layout_of_copy(request, copied)

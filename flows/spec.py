@@ -17,7 +17,8 @@ from pydantic_core import core_schema
 
 from ..mechanisms.kernel.errors import FILL_IN, InputRefused, refused_together
 from ..mechanisms.kernel.mechanism import Mechanism
-from ..tasks.request import Output, Request
+from ..tasks.destinations import Output
+from ..tasks.request import Request
 from .columns import check_declared_values
 from .paths import read_toml
 from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind

@@ -19,10 +19,10 @@ from ..accounting.ledger.lookup import ReleaseState
 from ..accounting.ledger.reader import LedgerReader, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
+from ..tasks.destinations import ObjectPrefix, Output, discard, output_at, output_named
 from ..tasks.kernel.publication import remembered_release, staging_folder
-from ..tasks.request import ObjectPrefix, Output, Request, output_at, output_named
+from ..tasks.request import Request
 from ..tasks.stages.charge import give_up
-from ..tasks.stages.object_store import discard
 from .paths import StatePaths, resolve_paths
 
 

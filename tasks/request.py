@@ -18,11 +18,10 @@ from ..accounting.kernel.ledger.entry_types import DatasetUnit
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price
 from ..accounting.ledger.charge_request import RECORDS
-from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.map_selection.choice import LatticeColumn, MapChoice
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
-from .kernel.publication import Hashes
+from .destinations import Output
 from .readers.values import RecordReading
 
 if TYPE_CHECKING:
@@ -30,18 +29,6 @@ if TYPE_CHECKING:
     from ..mechanisms.kernel.contributions import ContributionLimit
     from .inputs.database_query import DatabaseQuery
 
-__all__ = [
-    "LARGEST_CODE",
-    "AlsoFormat",
-    "FileFormat",
-    "MetadataTexts",
-    "ObjectPrefix",
-    "Output",
-    "Request",
-    "digest_of_mixed",
-    "output_at",
-    "output_named",
-]
 
 FileFormat = Literal["parquet", "csv"]
 """In which a table is published."""
@@ -313,57 +300,3 @@ def digest_of_mixed(series: Mechanism, *, dataset: str, delta: Decimal, unit: Da
 def _digest(domain: bytes, canonical: Mapping[str, object]) -> str:
     text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(domain + text.encode("ascii")).hexdigest()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ObjectPrefix:
-    """A place for a release in an object store: all its objects begin with it.
-
-    Args:
-        url: fsspec URL without a slash at its end, for example s3://bucket/releases/census.
-    """
-
-    url: str
-
-    def __str__(self) -> str:
-        """The URL."""
-        return self.url
-
-    def holds(self, hashes: Hashes) -> bool:
-        """Return whether these files are there, all of them and with these bytes."""
-        from .stages.object_store import in_view  # most outputs are folders of this machine
-
-        return in_view(self, hashes)
-
-    def bring(self, folder: Path, hashes: Hashes) -> None:
-        """Put a staged release's files there, its certificate last."""
-        from .stages.object_store import put_into_view
-
-        put_into_view(folder, self, hashes)
-
-
-Output = Path | ObjectPrefix
-"""Where a release is published: a folder of this machine, or a place in an object store."""
-
-
-def output_named(name: str) -> Output:
-    """Return the place that the text of another one names."""
-    return output_at(name, base=Path("/"))
-
-
-def output_at(location: str, *, base: Path) -> Output:
-    """The place that a text names.
-
-    Args:
-        location: a path, or an fsspec URL.
-        base: folder that a relative path starts from.
-
-    Raises:
-        InputRefused: no file can have the name.
-    """
-    if "\0" in location:
-        raise InputRefused("no file's name has a NUL character.", where="output")
-    local = location.removeprefix("file://").removeprefix("local://")
-    if "://" in local:
-        return ObjectPrefix(url=local.rstrip("/"))
-    return (base / local).absolute()

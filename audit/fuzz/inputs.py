@@ -15,11 +15,11 @@ from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFa
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers.values import RecordReading
 
 from .desk import Fault, Run, plain_desk

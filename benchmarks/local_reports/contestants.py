@@ -16,7 +16,7 @@ from crowdblend.mechanisms.local_reports.estimates import standard_errors as vec
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.readers.report_files import check_report_files
+from crowdblend.tasks.inputs.report_layout import check_report_files
 
 SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=256, bits=1024, seed=b"benchmark")
 FLIPS = KRandomization(bits=16, flip_probability=Decimal("0.1"))

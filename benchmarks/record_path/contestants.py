@@ -82,9 +82,9 @@ def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     from crowdblend.mechanisms.kernel.sampling import sample_commitment
     from crowdblend.mechanisms.kinds.microdata import suppress
     from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-    from crowdblend.tasks.counting.chunks import plan_chunks
     from crowdblend.tasks.counting.group_counts import count_job, group_counts
-    from crowdblend.tasks.inputs.list import check_metadata, list_source
+    from crowdblend.tasks.inputs.list import list_source
+    from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
     from crowdblend.tasks.readers.values import RecordReading
     from crowdblend.tasks.stages.count import key_source_at
     from crowdblend.tasks.stages.table import label_columns

@@ -33,11 +33,11 @@ from crowdblend.mechanisms.map_selection.choice import (
     information_kept,
 )
 from crowdblend.mechanisms.map_selection.rollup import scores
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers.values import RecordReading
 
 __all__ = ["Comparison", "adult_counts", "adult_lattice", "compare"]

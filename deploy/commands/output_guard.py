@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ...mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
-    from ...tasks.request import Output, Request
+    from ...tasks.destinations import Output
+    from ...tasks.request import Request
 
 __all__ = ["make_folder_elsewhere", "require_elsewhere", "write_new"]
 
@@ -29,7 +30,7 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
     Raises:
         InputRefused: nothing may be written there.
     """
-    from ...tasks.inputs.files import is_url
+    from ...tasks.readers.source_files import is_url
 
     remedy = "Name a file elsewhere."
     if is_url(str(path)):

@@ -138,7 +138,7 @@ def _dry_run(
     as_json: bool,
 ) -> None:
     from ...flows.prepare import prepare
-    from ...tasks.request import output_at
+    from ...tasks.destinations import output_at
     from ..readiness import print_dry_run
 
     place = None if output is None else output_at(output, base=Path.cwd())

@@ -74,8 +74,9 @@ def new(
     written beside it.
     """
     from ...mechanisms.kernel.amounts import counted
-    from ...tasks.inputs.files import foreign_source, is_url
+    from ...tasks.inputs.list import foreign_source
     from ...tasks.inputs.schema import read_names
+    from ...tasks.readers.source_files import is_url
     from ..documents.schema_file import is_schema_file, read_schema_file
     from ..python.hierarchies import named_hierarchies
     from .output_guard import require_elsewhere, write_new
@@ -136,7 +137,7 @@ def new(
 
 def _described_records(place: Path, schema: str, named: str) -> str:
     """The records that a schema names, beside it, as a specification at some place has to name them."""
-    from ...tasks.inputs.files import is_url
+    from ...tasks.readers.source_files import is_url
 
     return named if is_url(named) else _seen_from(place, str(Path(schema).parent / named))
 

@@ -16,9 +16,9 @@ from ...mechanisms.hierarchies.check import (
 )
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused
-from ...tasks.inputs.files import is_url
 from ...tasks.inputs.hierarchy_files import PeerRows, hierarchy_text, read_peer_rows
 from ...tasks.inputs.hierarchy_files import read_hierarchy as read_hierarchy_at
+from ...tasks.readers.source_files import is_url
 from ..commands.output_guard import require_elsewhere, write_new
 
 __all__ = [

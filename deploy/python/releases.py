@@ -30,9 +30,9 @@ from ...flows.releases.kind import kind_of_mechanism
 from ...flows.spec import parse_spec, read_spec
 from ...mechanisms.kernel.amounts import Number, amount_shown, exact_number
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ...tasks.inputs.files import is_url
-from ...tasks.readers.released_groups import read_released_table
-from ...tasks.request import output_at
+from ...tasks.counting.released_groups import read_released_table
+from ...tasks.destinations import output_at
+from ...tasks.readers.source_files import is_url
 from ..documents.utility_report.write import MadeReport, run_private_report
 from ..release_check import verify_release
 from ..terminal.explanation import explanation

@@ -28,7 +28,8 @@ from ...mechanisms.kinds.answers import (
 )
 from ...mechanisms.map_selection.choice import Levels
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ...tasks.request import Output, Request, output_at
+from ...tasks.destinations import Output, output_at
+from ...tasks.request import Request
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable, refuse_unknown_noise
 from .kind import (

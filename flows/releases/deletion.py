@@ -53,7 +53,7 @@ from .kind import (
 )
 
 if TYPE_CHECKING:
-    from ...tasks.inputs.list import SourceLayout
+    from ...tasks.inputs.source import SourceLayout
     from ...tasks.stages.table import Publication, PublishedTable
 
 Number = TypeVar("Number", np.int64, np.float64)

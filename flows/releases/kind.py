@@ -21,8 +21,9 @@ from ...mechanisms.kinds.histogram import SuppressedHistogram
 from ...mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.map_selection.choice import Levels, MapChoice
 from ...mechanisms.recoding import GeneralizationMap
+from ...tasks.destinations import Output, output_at
 from ...tasks.readers.values import RecordReading
-from ...tasks.request import AlsoFormat, FileFormat, MetadataTexts, Output, Request, output_at
+from ...tasks.request import AlsoFormat, FileFormat, MetadataTexts, Request
 from ..columns import contribution_limit, read_query, record_reading, require_statistics_names
 from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ...mechanisms.kernel.protection import Protection
     from ...mechanisms.kinds.deletion import DeletionRelease
     from ...tasks.inputs.database_query import DatabaseQuery
-    from ...tasks.inputs.list import SourceLayout
+    from ...tasks.inputs.source import SourceLayout
     from ...tasks.kernel.protected import ExactCounts
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
@@ -383,12 +384,13 @@ def record_layout(request: Request) -> SourceLayout:
         from ...tasks.inputs.database import database_layout  # of databases alone
 
         return database_layout(request.query, columns=columns, limit=request.limit)
-    from ...tasks.inputs.list import RecordFormat, check_metadata, list_source  # pyarrow, which a refusal does without
+    from ...tasks.inputs.list import list_source  # pyarrow, which a refusal does without
+    from ...tasks.inputs.source import RecordFormat, check_metadata  # pyarrow, which a refusal does without
 
     source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=columns, reading=request.reading)
     if source.record_format is RecordFormat.STATISTICS:
-        from ...tasks.inputs.statistics_files import require_one_meaning
+        from ...tasks.readers.statistics_files import require_one_meaning
 
         require_one_meaning(
             layout.layouts,
@@ -397,7 +399,7 @@ def record_layout(request: Request) -> SourceLayout:
         )
     if request.limit is None:
         return layout
-    from ...tasks.readers.person_ids import with_person_column
+    from ...tasks.inputs.person_column import with_person_column
 
     return with_person_column(source, columns=columns, reading=request.reading, limit=request.limit)
 

@@ -37,7 +37,7 @@ from ..spec_tables import Exact, SpecTable
 from .kind import NOISE_MEANS, WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, fixed_columns
 
 if TYPE_CHECKING:
-    from ...tasks.inputs.list import SourceLayout
+    from ...tasks.inputs.source import SourceLayout
     from ...tasks.kernel.protected import ExactCounts
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
@@ -198,7 +198,7 @@ def _layout(request: ReportsRequest) -> SourceLayout:
         InputRefused: they aren't reports of this design, or are too few.
     """
     from ...tasks.inputs.list import list_source
-    from ...tasks.readers.report_files import report_layout
+    from ...tasks.inputs.report_layout import report_layout
 
     source = list_source(request.source, base=request.base, version=request.version)
     if source.table is not None:
@@ -220,7 +220,7 @@ def _layout(request: ReportsRequest) -> SourceLayout:
 def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) -> ExactCounts:
     """Return the reports, added up on the workers."""
     from ...tasks.counting.report_counts import outcome_totals, sketch_totals
-    from ...tasks.readers.report_files import report_tasks
+    from ...tasks.inputs.report_layout import report_tasks
 
     design = request.design
     tasks = report_tasks(work.layout, collection=design.mechanism)

@@ -19,7 +19,7 @@ from ..spec_tables import SpecTable
 from .kind import GivenSpec, NoDocument, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
 
 if TYPE_CHECKING:
-    from ...tasks.inputs.list import SourceLayout
+    from ...tasks.inputs.source import SourceLayout
     from ...tasks.stages.table import Publication
 
 MOST_CELLS = 1 << 26

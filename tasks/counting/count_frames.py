@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
-__all__ = ["SPLIT_EVERY", "counts_of_frame", "frame_of_counts", "merged_counts"]
-
 SPLIT_EVERY = 8
 """Branches of a tree of sums."""
 

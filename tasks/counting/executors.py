@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
-__all__ = [
-    "DaskCluster",
-    "Executor",
-    "LocalProcesses",
-    "LocalThreads",
-    "OnProgress",
-    "computed",
-    "computed_on_threads",
-    "tasks_at_once",
-]
-
 OnProgress = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
 

@@ -31,28 +31,18 @@ from ..kernel.counting import (
     require_every_block,
     unmarked,
 )
+from ..readers.chunks import Chunk, group_chunks, shared_chunks
 from ..readers.file_source import FileSource
 from ..readers.values import RecordReading
-from .chunks import Chunk, group_chunks, shared_chunks, with_quote_states
 from .count_frames import SPLIT_EVERY, counts_of_frame, frame_of_counts, merged_counts
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads, tasks_at_once
+from .quote_states import with_quote_states
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
     from ...mechanisms.kernel.contributions import ContributionLimit
-
-__all__ = [
-    "GROUPS_AT_ONCE",
-    "block_counts",
-    "count_chunks",
-    "count_job",
-    "counting_graph",
-    "counting_of",
-    "group_counts",
-    "partial_counts",
-]
 
 
 @naming_kinds_only

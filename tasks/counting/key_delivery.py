@@ -18,8 +18,6 @@ from distributed.protocol import to_serialize
 from ...accounting.kernel.keys.private_store import KeyRef
 from ...mechanisms.kernel.errors import ReleaseFailed
 
-__all__ = ["HeldKey", "WorkerKey", "delivered_key"]
-
 LEASE_SECONDS = 60.0
 RENEWED_EVERY_SECONDS = 10.0
 LOOKED_EVERY_SECONDS = 0.5

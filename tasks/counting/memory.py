@@ -10,9 +10,7 @@ from pathlib import Path
 
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.recoding import GeneralizationMap
-from ..inputs.list import SourceLayout
-
-__all__ = ["require_room", "room_bytes"]
+from ..inputs.source import SourceLayout
 
 _GIB = 1 << 30
 _NUMBER_BYTES = 8

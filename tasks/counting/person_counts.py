@@ -32,7 +32,7 @@ from ..kernel.counting import (
     person_records,
     unmarked,
 )
-from .chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks, with_quote_states
+from ..readers.chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks
 from .count_frames import counts_of_frame, frame_of_counts, merged_counts
 from .executors import (
     DaskCluster,
@@ -45,11 +45,10 @@ from .executors import (
     tasks_at_once,
 )
 from .memory import room_bytes
+from .quote_states import with_quote_states
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["PersonBuckets", "person_counts"]
 
 _BUCKET_RECORDS = 1 << 19
 _MOST_BUCKETS = 1 << 12

@@ -11,17 +11,14 @@ from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.sampling import KEY_BYTES, sample_commitment
 from ...mechanisms.measures.counting import CountedRecords
 from ...mechanisms.recoding import GeneralizationMap, MappedColumn
-from ..inputs.list import SourceLayout
+from ..inputs.source import SourceLayout, plan_chunks
 from ..kernel.counting import naming_kinds_only
 from ..request import Request
-from .chunks import plan_chunks
 from .executors import Executor, LocalThreads, OnProgress
 from .group_counts import count_job, group_counts
 
 if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
-
-__all__ = ["private_counts", "records_left_out"]
 
 
 def finest_map(generalization: GeneralizationMap) -> GeneralizationMap:

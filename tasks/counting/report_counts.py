@@ -1,6 +1,20 @@
 """Adding up local reports: a Dask dataframe of partial sums over files, merged in a tree."""
 
 from __future__ import annotations
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+import pyarrow as pa
+import pyarrow.parquet as pq
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kinds.krandomization import KRandomization
+from ...mechanisms.kinds.sketch import CountMeanSketch
+from ..readers.chunks import CsvChunk
+from ..readers.csv_header import CsvLayout, read_csv_layout, separator_byte
+from ..readers.parquet_footer import ParquetLayout, open_parquet
+from ..readers.report_files import Collection, ReportGroup, ReportTask, report_columns
+from ..readers.source_files import SourceFile, changes_refused
+from ..readers.values import RecordReading
+from ..inputs.source import RecordFormat, Source, SourceLayout, plan_chunks
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
@@ -11,13 +25,11 @@ from numpy.typing import NDArray
 from ...mechanisms.kinds.krandomization import KRandomization, outcome_counts
 from ...mechanisms.kinds.sketch import CountMeanSketch, SketchSums, empty_sums, summed
 from ..readers.report_files import Collection, ReportTask, sketch_batches, vector_batches
-from .chunks import with_quote_states
 from .executors import Executor, OnProgress, computed
+from .quote_states import with_quote_states
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["added_up", "outcome_totals", "sketch_totals"]
 
 _SPLIT_EVERY = 4
 _COLUMN = "count"
@@ -126,3 +138,127 @@ def _frame(counts: NDArray[np.int64]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({_COLUMN: counts})
+
+
+_TASK_BYTES = 64 << 20
+_USUAL = RecordReading()
+
+
+def check_report_files(
+    source: Source, *, collection: Collection, reading: RecordReading = _USUAL
+) -> tuple[ReportTask, ...]:
+    """Check the columns of every file by its footer or header, and cut the files into tasks.
+
+    Raises:
+        InputRefused: a footer or header that can't be read, or a column that is missing or of another type.
+    """
+    return report_tasks(report_layout(source, collection=collection, reading=reading), collection=collection)
+
+
+def report_layout(source: Source, *, collection: Collection, reading: RecordReading) -> SourceLayout:
+    """Check the columns of every file by its footer or header alone; no report is read.
+
+    Args:
+        source: the files.
+        collection: what the reports were made with.
+        reading: how the records are read.
+
+    Raises:
+        InputRefused: as `check_report_files`.
+    """
+    with changes_refused():
+        return _checked_layout(source, collection=collection, reading=reading)
+
+
+def _checked_layout(source: Source, *, collection: Collection, reading: RecordReading) -> SourceLayout:
+    match source.record_format:
+        case RecordFormat.CSV:
+            separator_byte(reading.separator)
+            columns = report_columns(collection)
+            headers = tuple(read_csv_layout(file, columns=columns, reading=reading) for file in source.files)
+            return SourceLayout(source=source, layouts=headers)
+        case RecordFormat.PARQUET:
+            footers = tuple(_parquet_layout(file, collection) for file in source.files)
+            return SourceLayout(source=source, layouts=footers)
+        case RecordFormat.STATISTICS:
+            raise InputRefused(
+                "reports of local noise are read from CSV or Parquet.",
+                where=source.files[0].path,
+                remedy="Write them to one of these.",
+            )
+        case _:
+            assert_never(source.record_format)
+
+
+def report_tasks(layout: SourceLayout, *, collection: Collection) -> tuple[ReportTask, ...]:
+    """Cut checked files into tasks of about 64 MiB; how they are cut changes no sum."""
+    tasks: list[ReportTask] = []
+    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
+    for file, part in zip(layout.source.files, parts, strict=True):
+        match part:
+            case CsvLayout():
+                alone = SourceLayout(
+                    source=Source(files=(file,), record_format=layout.source.record_format), layouts=(part,)
+                )
+                tasks.extend(chunk for chunk in plan_chunks(alone) if isinstance(chunk, CsvChunk))
+            case ParquetLayout(rows=rows):
+                tasks.extend(_row_groups(file, rows, bytes_per_report=_bytes_per_report(collection)))
+            case _:
+                assert_never(part)
+    return tuple(tasks)
+
+
+def _parquet_layout(file: SourceFile, collection: Collection) -> ParquetLayout:
+    try:
+        with open_parquet(file) as open_file:
+            schema, metadata = open_file.schema_arrow, open_file.metadata
+            rows = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise InputRefused(f"the footer cannot be read ({type(error).__name__}).", where=file.path) from None
+    _check_schema(schema, collection, file.path)
+    return ParquetLayout(rows=tuple(rows), read_bytes=_read_bytes(metadata))
+
+
+def _read_bytes(metadata: pq.FileMetaData) -> tuple[int, ...]:
+    return tuple(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+
+
+def _check_schema(schema: pa.Schema, collection: Collection, path: str) -> None:
+    match collection:
+        case CountMeanSketch(bits=bits):
+            types = [{pa.uint16()}, {pa.binary(bits // 8)}]
+        case KRandomization():
+            types = [{pa.uint8(), pa.uint16(), pa.uint32()}]
+        case _:
+            assert_never(collection)
+    for name, wanted in zip(report_columns(collection), types, strict=True):
+        places = schema.get_all_field_indices(name)
+        if len(places) != 1 or schema.field(places[0]).type not in wanted:
+            raise InputRefused(
+                f"the column {name!r} must stand there once, as {' or '.join(sorted(map(str, wanted)))}.",
+                where=path,
+                remedy="Were the reports made with these parameters?",
+            )
+
+
+def _bytes_per_report(collection: Collection) -> int:
+    match collection:
+        case CountMeanSketch(bits=bits):
+            return bits // 8
+        case KRandomization():
+            return 4
+        case _:
+            assert_never(collection)
+
+
+def _row_groups(file: SourceFile, rows: tuple[int, ...], *, bytes_per_report: int) -> Iterator[ReportGroup]:
+    blocks: list[int] = []
+    reports = 0
+    for block, more in enumerate(rows):
+        if blocks and (reports + more) * bytes_per_report > _TASK_BYTES:
+            yield ReportGroup(file=file, blocks=tuple(blocks), reports=reports)
+            blocks, reports = [], 0
+        blocks.append(block)
+        reports += more
+    if reports:
+        yield ReportGroup(file=file, blocks=tuple(blocks), reports=reports)

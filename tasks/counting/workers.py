@@ -12,15 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.sampling import LAYOUT
-from ..inputs.files import SourceFile, require_as_listed
-
-__all__ = [
-    "CSV_RECORDS",
-    "SAMPLER_LAYOUT",
-    "identity",
-    "require_files_seen",
-    "require_same_everywhere",
-]
+from ..readers.source_files import SourceFile, require_as_listed
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

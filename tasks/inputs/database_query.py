@@ -10,8 +10,6 @@ from urllib.parse import parse_qsl
 
 from ...mechanisms.kernel.errors import InputRefused
 
-__all__ = ["EXTRA", "DatabaseQuery", "database_query"]
-
 EXTRA = 'Install them: pip install "crowdblend[database]".'
 _HOST = r"(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
 _ADDRESS = re.compile(

@@ -15,11 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from ...mechanisms.kernel.errors import InputRefused
-from .files import Partition
+from ..readers.parquet_footer import open_parquet
+from ..readers.source_files import Partition
 from .lake_tables import REWRITE, LakeTable, LiveFile, TableFolder, misread, unescaped
-from .parquet_footer import open_parquet
-
-__all__ = ["read_delta_table"]
 
 LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")

@@ -12,10 +12,8 @@ from pathlib import Path
 from ...accounting.kernel.keys.private_files import read_given
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused
-from .csv_header import split_line
-from .files import open_input
-
-__all__ = ["PeerRows", "hierarchy_text", "is_utf8", "read_hierarchy", "read_lines", "read_peer_rows"]
+from ..readers.csv_header import split_line
+from ..readers.source_files import open_input
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEPARATORS = (b";", b",")

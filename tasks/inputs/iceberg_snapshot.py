@@ -12,15 +12,13 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ...mechanisms.kernel.errors import InputRefused
-from .files import is_url, open_input
+from ..readers.source_files import is_url, open_input
 from .lake_tables import LakeTable, LiveFile, TableFolder, misread
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile, ManifestFile
     from pyiceberg.table.metadata import TableMetadata
-
-__all__ = ["METADATA", "read_iceberg_table"]
 
 METADATA = "metadata"
 HINT = "version-hint.text"

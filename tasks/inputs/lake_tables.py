@@ -15,16 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
-from .files import Partition, is_url, open_input
-
-__all__ = [
-    "REWRITE",
-    "LakeTable",
-    "LiveFile",
-    "TableFolder",
-    "misread",
-    "unescaped",
-]
+from ..readers.source_files import Partition, is_url, open_input
 
 REWRITE = "Write the table's present records to Parquet, into a folder outside the table, and name that."
 _ESCAPES = re.compile(r"(?:[^%]|%[0-9A-Fa-f]{2})*")

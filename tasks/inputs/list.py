@@ -3,79 +3,44 @@
 from __future__ import annotations
 
 import glob
-import json
 import math
 import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from ...mechanisms.kernel.errors import InputRefused
-from ..readers.values import RecordReading
-from .csv_header import CsvLayout, read_csv_layout, separator_byte
+from ..readers.source_files import Partition, SourceFile, is_url, stored_time, stored_version, unpacked_name
+from ..readers.statistics_files import SUFFIXES
 from .delta_log import read_delta_table
-from .files import (
+from .iceberg_snapshot import read_iceberg_table
+from .lake_tables import LakeTable, TableFolder, misread, unescaped
+from .source import MISSING, RecordFormat, Source
+from .table_folders import (
     DELTA,
     ICEBERG,
     ICEBERG_FILES,
     ICEBERG_FOLDER,
     LocalFolders,
-    Partition,
-    SourceFile,
-    changes_refused,
-    foreign_source,
-    is_url,
     refuse_stored_tables,
     refuse_tables_above,
     stored_marks,
-    stored_time,
-    stored_version,
-    unpacked_name,
 )
-from .iceberg_snapshot import read_iceberg_table
-from .lake_tables import LakeTable, TableFolder, misread, unescaped
-from .parquet_footer import ParquetLayout, read_parquet_layout
-from .statistics_files import SUFFIXES, read_statistics_layout
 
 if TYPE_CHECKING:
-    from .database_query import DatabaseQuery
-
-__all__ = [
-    "RecordFormat",
-    "Source",
-    "SourceLayout",
-    "check_metadata",
-    "delivery_bytes",
-    "layout_for_other_machines",
-    "list_source",
-    "manifest_bytes",
-    "source_metadata_bytes",
-]
-
-
-class RecordFormat(Enum):
-    """How records are stored."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-    STATISTICS = "statistics"
+    pass
 
 
 LISTING_SECONDS = "CROWDBLEND_LISTING_SECONDS"
 """Variable that says how long the listing of a source may take."""
 _USUAL_SECONDS = 300.0
 
-MISSING = "source-missing"
-"""Cause of a refusal: nothing is there, or it can't be reached; perhaps it comes yet."""
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _FORMAT_OF_SUFFIX = {
     ".csv": RecordFormat.CSV,
@@ -86,66 +51,6 @@ _FORMAT_OF_SUFFIX = {
     **dict.fromkeys(SUFFIXES, RecordFormat.STATISTICS),
 }
 _NOT_UNPACKED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
-    """The input's files, ordered by path; the place in `files` is the file's number in the sampling.
-
-    Args:
-        files: at least one, no file twice.
-        record_format: the format of all of them.
-        table: the version of a lake table that they are; None where files were named.
-        query: what a database was asked for, of which the file is the private copy; None elsewhere.
-    """
-
-    files: tuple[SourceFile, ...]
-    record_format: RecordFormat
-    table: LakeTable | None = None
-    query: DatabaseQuery | None = None
-
-    @property
-    def version(self) -> int | None:
-        """Number of the table's version, or id of its snapshot; None where files were named."""
-        return None if self.table is None else self.table.version
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SourceLayout:
-    """A source with what its headers or footers say.
-
-    Args:
-        source: the files.
-        layouts: one for each file, in the same order.
-    """
-
-    source: Source
-    layouts: tuple[CsvLayout, ...] | tuple[ParquetLayout, ...]
-
-    @property
-    def records(self) -> int | None:
-        """Records in all by the footers; None for CSV, which has to be read for that, and for what isn't copied yet."""
-        if self.source.query is not None and not any(file.size for file in self.source.files):
-            return None
-        counts = [sum(part.rows) if isinstance(part, ParquetLayout) else None for part in self.layouts]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
-
-    @property
-    def without_records(self) -> bool:
-        """Whether sizes and footers alone tell that there are no records; compressed files don't tell."""
-        if self.records is not None:
-            return self.records == 0
-        return self.source.query is None and all(
-            isinstance(part, CsvLayout) and unpacked_name(file.path)[1] is None and part.first_record >= file.size
-            for file, part in zip(self.source.files, self.layouts, strict=True)
-        )
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all files; 0 where some are compressed, so that how many they have is not known."""
-        compressed = any(unpacked_name(file.path)[1] for file in self.source.files)
-        return 0 if compressed else sum(file.size for file in self.source.files)
 
 
 def list_source(source: str, *, base: Path, version: int | None = None) -> Source:
@@ -247,126 +152,6 @@ def _listing_seconds() -> float:
             "this is no number of seconds above 0.", where=LISTING_SECONDS, remedy="Write, for example, 600."
         )
     return seconds
-
-
-def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:
-    """Check that every file has the released columns, by CSV headers or Parquet footers alone.
-
-    A column that is a partition's is not looked for in the file, and may not be there too, where folders bear it: which
-    of the two is meant can't be told.
-
-    PRIVACY: this runs before the charge, so it must not depend on a record.
-
-    Args:
-        source: the files.
-        columns: names of the released columns.
-        reading: how the records are read.
-
-    Raises:
-        InputRefused: names the file and, where there is one, the column.
-    """
-    with changes_refused():
-        return _checked_metadata(source, columns=columns, reading=reading)
-
-
-def _checked_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:
-    table = source.table
-    if table is not None:
-        table.require(columns)
-    borne = [name for name, _ in source.files[0].partition if name in columns]
-    stored = [name for name in columns if name not in borne]
-    match source.record_format:
-        case RecordFormat.CSV:
-            separator_byte(reading.separator)
-            headers = tuple(
-                read_csv_layout(file, columns=stored, reading=reading, borne=borne) for file in source.files
-            )
-            return SourceLayout(source=source, layouts=headers)
-        case RecordFormat.PARQUET:
-            ids: Mapping[str, int] = {} if table is None else table.field_ids
-            footers = [
-                read_parquet_layout(file, columns=stored, borne=borne if table is None else (), field_ids=ids)
-                for file in source.files
-            ]
-            types = {} if table is None else table.partition_types
-            footers = [_with_partition(footer, columns, stored, types) for footer in footers]
-            return SourceLayout(source=source, layouts=tuple(footers))
-        case RecordFormat.STATISTICS:
-            heads = [read_statistics_layout(file, columns=stored, borne=borne) for file in source.files]
-            return SourceLayout(
-                source=source, layouts=tuple(_with_partition(head, columns, stored, {}) for head in heads)
-            )
-
-
-def _with_partition(
-    footer: ParquetLayout, columns: Sequence[str], stored: Sequence[str], types: Mapping[str, pa.DataType | None]
-) -> ParquetLayout:
-    """A footer with the types of all released columns; folders bear texts."""
-    own = dict(zip(stored, footer.types, strict=True))
-    return replace(footer, types=tuple(own.get(name) or types.get(name) or pa.string() for name in columns))
-
-
-def layout_for_other_machines(layout: SourceLayout) -> SourceLayout:
-    """Return a layout whose files are known by what all machines see of them: no numbers of file systems."""
-    files = tuple(replace(file, device=None) for file in layout.source.files)
-    return replace(layout, source=replace(layout.source, files=files))
-
-
-def manifest_bytes(source: Source) -> bytes:
-    """Canonical bytes of (path, size, version) of every file: equal only for an unchanged input.
-
-    PRIVACY: to be stored as a keyed hash, in the private store only; a bare hash would tell whether a data
-    set of known contents is the input. Of a database it is what was asked for; the private copy has a hash of its own.
-    """
-    if source.query is not None:
-        return _query_bytes(source.query)
-    rows = [[file.path, file.size, file.version, *map(list, file.partition)] for file in source.files]
-    manifest: dict[str, object] = {"kind": "manifest/1", "files": rows}
-    if source.table is not None:
-        manifest["table"] = [source.table.table_format, source.table.version]
-    return json.dumps(manifest, separators=(",", ":")).encode("ascii")
-
-
-def delivery_bytes(source: Source) -> bytes | None:
-    """Canonical bytes of what was delivered when: equal only where no file was written since.
-
-    PRIVACY: names, times and a table's version alone, no size and no digest: what is decided by them shows in public
-    and must not follow from a record (docs/decisions/0025-deliveries.md). It is kept as `manifest_bytes` is.
-
-    Args:
-        source: the files.
-
-    Returns:
-        None where the times aren't known: of a database, or of a store that doesn't tell them.
-    """
-    if source.query is not None or not all(file.changed for file in source.files):
-        return None
-    rows = [[file.path, file.changed] for file in source.files]
-    table = None if source.table is None else [source.table.table_format, source.table.version]
-    return json.dumps({"kind": "delivery/1", "files": rows, "table": table}, separators=(",", ":")).encode("ascii")
-
-
-def source_metadata_bytes(layout: SourceLayout) -> bytes:
-    """Canonical bytes of what a copy of the input would share with it: names, sizes and what headers or footers say.
-
-    PRIVACY: as `manifest_bytes`.
-    """
-    if layout.source.query is not None:
-        return _query_bytes(layout.source.query)
-    rows = [
-        [PurePosixPath(file.path).name, file.size, _header_numbers(layout.layouts[place])]
-        for place, file in enumerate(layout.source.files)
-    ]
-    return json.dumps({"kind": "source-metadata/1", "files": rows}, separators=(",", ":")).encode("ascii")
-
-
-def _query_bytes(query: DatabaseQuery) -> bytes:
-    return json.dumps({"kind": "database/1", "asked": [query.address, query.select]}).encode("ascii")
-
-
-def _header_numbers(layout: CsvLayout | ParquetLayout) -> list[int]:
-    """What a header or footer says whatever columns are released."""
-    return list(layout.rows) if isinstance(layout, ParquetLayout) else [layout.first_record, layout.fields]
 
 
 def _local_source(path: Path, source: str, version: int | None) -> Source:
@@ -674,3 +459,47 @@ def _hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Par
             remedy="Name files of one layout, for example by a pattern such as folder/region=*/*.parquet.",
         )
     return found
+
+
+BOOKS = frozenset({".xls", ".xlsx", ".xlsm", ".xlsb", ".ods"})
+PACKAGES = frozenset({".por", ".rda", ".rds", ".sas7bcat"})
+FILES_OF_DATABASES = frozenset({".accdb", ".db", ".duckdb", ".mdb", ".sqlite", ".sqlite3"})
+DATABASES = frozenset(
+    {"bigquery", "clickhouse", "duckdb", "jdbc", "mssql", "mysql", "odbc", "oracle", "postgres", "postgresql"}
+    | {"redshift", "snowflake", "sqlite", "trino"}
+)
+WAY = "docs/starting-from-a-file.md has a script to copy."
+
+
+def foreign_source(location: str) -> InputRefused | None:
+    """The refusal of a source that some other program must write out first; None where it may be one that is read.
+
+    A spreadsheet has no types and no fixed header, and a query may give other rows at each attempt: a release must
+    be able to read the very same records again after a crash. So both are written to Parquet first.
+
+    Args:
+        location: a file's name, a path or a URL; nothing is opened.
+    """
+    protocol, mark, _ = location.partition("://")
+    database = protocol.partition("+")[0].removeprefix("jdbc:").lower()
+    suffix = PurePosixPath(location).suffix.lower()
+    if (mark and database in DATABASES) or location.lower().startswith(("jdbc:", "odbc:")):
+        # PRIVACY: a database's URL may hold a password; it isn't repeated.
+        read = database in {"postgres", "postgresql"}
+        return InputRefused(
+            "a database isn't read here: a release reads one with [data].table or [data].query."
+            if read
+            else "this database isn't read: after a crash the same records must be read again.",
+            where=f"a source of {database or 'a database'}",
+            remedy=f"Write the table to Parquet once, and name that file. {WAY}",
+        )
+    for suffixes, what in (
+        (BOOKS, "a spreadsheet isn't read: its cells have no lasting types."),
+        (PACKAGES, "such a file of a statistics package isn't read."),
+        (FILES_OF_DATABASES, "a database's file isn't read."),
+    ):
+        if suffix in suffixes:
+            return InputRefused(
+                what, where=location, remedy=f"Write the table to Parquet first, its codes as text. {WAY}"
+            )
+    return None

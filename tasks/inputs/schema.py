@@ -10,14 +10,12 @@ from typing import Literal
 import pyarrow as pa
 
 from ...mechanisms.kernel.errors import InputRefused
+from ..readers.csv_header import CsvHeader, header_of, likeness, read_head
+from ..readers.parquet_footer import open_parquet
+from ..readers.statistics_files import read_statistics_head
 from ..readers.values import RecordReading
-from .csv_header import CsvHeader, header_of, likeness, read_head
-from .files import foreign_source
-from .list import RecordFormat, Source, list_source
-from .parquet_footer import open_parquet
-from .statistics_files import read_statistics_head
-
-__all__ = ["ColumnKind", "NamedColumn", "SourceNames", "read_names"]
+from .list import foreign_source, list_source
+from .source import RecordFormat, Source
 
 ColumnKind = Literal["text", "integer", "boolean", "date", "number", "unknown", "unmapped"]
 SEPARATORS = (",", ";", "\t", "|")

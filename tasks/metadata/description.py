@@ -18,17 +18,6 @@ from ...accounting.descriptions.kind_description import DeletedRecords
 from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.hierarchies.codebook import ColumnCodebook, codebook
 from ..request import MetadataTexts
-from ..stages.table import PublishedTable
-
-__all__ = [
-    "DescribedColumn",
-    "DescribedFile",
-    "DescribedRelease",
-    "DescribedTable",
-    "TableOutline",
-    "described_release",
-    "outline_of",
-]
 
 Datatype = Literal["text", "integer", "number"]
 MOST_LABELS = 1_000
@@ -177,10 +166,9 @@ class DescribedRelease:
         return f"{who}{self.title} [data set]. Release {self.release_id}, {self.day}, {self.software}.{where}"
 
 
-def outline_of(table: PublishedTable) -> TableOutline:
-    """Names, types and number of rows of a table that may leave."""
-    columns = tuple((column.name, _datatype(column.values.type)) for column in table.columns)
-    return TableOutline(columns=columns, rows=table.distinct if table.times is None else int(table.times.sum()))
+def outline_of(schema: pa.Schema, rows: int) -> TableOutline:
+    """Return the outline of a published table with so many rows."""
+    return TableOutline(columns=tuple((field.name, _datatype(field.type)) for field in schema), rows=rows)
 
 
 def _datatype(type_: pa.DataType) -> Datatype:

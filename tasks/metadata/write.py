@@ -20,8 +20,6 @@ from ...mechanisms.hierarchies.declare import BUCKET_LABEL
 from ...mechanisms.kernel.amounts import grouped
 from .description import DescribedColumn, DescribedFile, DescribedRelease, DescribedTable
 
-__all__ = ["FOLDER", "csvw_text", "ddi_text", "dictionary_text", "write_metadata"]
-
 _FORMATS = {
     "csv": "text/csv",
     "parquet": "application/x-parquet",

@@ -21,19 +21,6 @@ from ...mechanisms.kernel.recoding import BUCKET_CODE, Placement
 from ...mechanisms.recoding import MappedColumn
 from .values import RecordReading
 
-__all__ = [
-    "ColumnCoder",
-    "KnownEntries",
-    "RecordCoder",
-    "UndeclaredValues",
-    "arrow_of",
-    "bytes_of",
-    "filled",
-    "is_text",
-    "numbers_of",
-    "texts_of",
-]
-
 _ARROW: Mapping[np.dtype[Any], pa.DataType] = {
     np.dtype(np.int8): pa.int8(),
     np.dtype(np.int16): pa.int16(),

@@ -14,8 +14,6 @@ try:
 except ImportError:
     csv_decoder = None  # type: ignore[assignment]
 
-__all__ = ["UNCHANGED", "QuoteState", "QuoteTransition", "Quotes", "transition_over"]
-
 _QUOTE = ord('"')
 _LINE_FEED = 10
 _ONE, _LAST = np.uint64(1), np.uint64(63)

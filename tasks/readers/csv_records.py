@@ -12,29 +12,17 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.sampling import ChunkIdentity
-from ..counting.chunks import CsvChunk
-from ..inputs.csv_header import LINE_LIMIT, CsvLayout, split_line
-from ..inputs.files import open_records
 from ..kernel.counting import BlockCoins, CoinsOfBlocks
+from .chunks import CsvChunk
 from .column_codes import ColumnCoder, RecordCoder, arrow_of, bytes_of
+from .csv_header import LINE_LIMIT, CsvLayout, split_line
 from .csv_quotes import Quotes, QuoteState, transition_over
+from .source_files import open_records
 
 try:
     from . import csv_decoder, page_decoder
 except ImportError:
     csv_decoder = page_decoder = None  # type: ignore[assignment]
-
-__all__ = [
-    "RecordBlock",
-    "RegularRecords",
-    "TakenRecords",
-    "blocks_of_range",
-    "csv_keys",
-    "is_record",
-    "keys_of_range",
-    "sort_records",
-    "take_records",
-]
 
 _LINE_FEED = 10
 _CARRIAGE_RETURN = 13

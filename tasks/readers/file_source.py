@@ -13,16 +13,14 @@ from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys
 from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kernel.sampling import ChunkIdentity
 from ...mechanisms.recoding import MappedColumn
-from ..counting.chunks import Chunk, CsvChunk, ParquetChunk
-from ..inputs.files import Partition
 from ..kernel.counting import CoinsOfBlocks
+from .chunks import Chunk, CsvChunk, ParquetChunk
 from .column_codes import ColumnCoder, RecordCoder
 from .csv_records import csv_keys
 from .parquet_records import parquet_keys
 from .person_ids import PersonCoder
+from .source_files import Partition
 from .values import RecordReading
-
-__all__ = ["FileSource", "keys_of_chunks"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

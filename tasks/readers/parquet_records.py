@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.sampling import ChunkIdentity
-from ..counting.chunks import ParquetChunk
-from ..inputs.files import SourceFile, is_url, open_local
-from ..inputs.parquet_footer import dictionary_columns, open_parquet
-from ..inputs.statistics_files import is_statistics_file
 from ..kernel.counting import CoinsOfBlocks
+from .chunks import ParquetChunk
 from .column_codes import RecordCoder
+from .parquet_footer import dictionary_columns, open_parquet
 from .sampled_pages import AVAILABLE, SampledPages
+from .source_files import SourceFile, is_url, open_local
+from .statistics_files import is_statistics_file
 from .statistics_records import StatisticsFile
-
-__all__ = ["parquet_keys"]
 
 _BATCH_RECORDS = 1 << 17
 _WHOLE_RECORDS = 1 << 22

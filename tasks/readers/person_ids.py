@@ -1,11 +1,6 @@
-"""The column that names persons or households: found by metadata alone, then the keyed hash of each record's id.
-
-No id is kept, reported or published.
-"""
+"""The keyed hash of each record's id of a person or household; no id is kept, reported or published."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -13,32 +8,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...mechanisms.hierarchies.declare import INT64_MAX, INT64_MIN, canonical_integer
-from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys, ContributionLimit
-from ...mechanisms.kernel.errors import InputRefused
-from ..inputs.list import Source, SourceLayout, check_metadata
-from ..inputs.parquet_footer import ParquetLayout
-from .column_codes import arrow_of, bytes_of, filled, is_text, numbers_of
+from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys
+from .column_codes import arrow_of, bytes_of, filled, numbers_of
 from .values import RecordReading
-
-__all__ = [
-    "PersonCoder",
-    "with_person_column",
-]
 
 _WHOLE_FLOAT = {".": r"^(-?(?:0|[1-9][0-9]*))\.0*$", ",": r"^(-?(?:0|[1-9][0-9]*)),0*$"}
 _SPACE = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
-
-
-def id_class(type_: pa.DataType) -> str | None:
-    """What ids of a type are, "text" or "integer"; None where it can't name a person.
-
-    A floating-point number can't: NaN is unlike itself, and large whole numbers are equal that were not.
-    """
-    if pa.types.is_dictionary(type_):
-        return id_class(type_.value_type)
-    if is_text(type_):
-        return "text"
-    return "integer" if pa.types.is_integer(type_) else None
 
 
 class PersonCoder:
@@ -116,60 +91,3 @@ class PersonCoder:
 
 def _mask(values: pa.Array) -> NDArray[np.bool_]:
     return numbers_of(values.cast(pa.uint8())).astype(np.bool_)
-
-
-def with_person_column(
-    source: Source, *, columns: Sequence[str], reading: RecordReading, limit: ContributionLimit
-) -> SourceLayout:
-    """The files of a source with the released columns and, as the last, the one that names persons.
-
-    Args:
-        source: the files, which have the released columns.
-        columns: names of the released columns.
-        reading: how the records are read.
-        limit: names the column.
-
-    Raises:
-        InputRefused: a file lacks the column, or has it in a type that names nobody or in another one than the first;
-            or folders or partitions have it.
-    """
-    key = f"[data].{limit.unit}"
-    if any(limit.column == name for name, _ in source.files[0].partition):
-        raise InputRefused(
-            f"the column {limit.column!r} is in no file: folders or the table's partitions have it.",
-            where=key,
-            remedy="Store the ids in the files.",
-        )
-    try:
-        layout = check_metadata(source, columns=(*columns, limit.column), reading=reading)
-    except InputRefused as refusal:
-        raise InputRefused(
-            refusal.what, where=refusal.where, remedy=f"Check {key}: it names the column of the {limit.unit}s' ids."
-        ) from None
-    first: tuple[str, str] | None = None
-    for file, part in zip(source.files, layout.layouts, strict=True):
-        if not isinstance(part, ParquetLayout):
-            continue
-        type_ = part.types[-1]
-        found = id_class(type_)
-        if found is None:
-            raise InputRefused(
-                f"the column {limit.column!r} has the type {type_}, by which no {limit.unit} can be told: "
-                "a missing number is unlike itself, and large numbers run together.",
-                where=file.path,
-                remedy="Store the ids as texts or integers (pandas: astype('Int64')).",
-            )
-        if first is None:
-            first = found, file.path
-        elif found != first[0]:
-            raise InputRefused(
-                f"the column {limit.column!r} holds ids as {_named(found)} here, and as {_named(first[0])} in "
-                f"{first[1]}: one {limit.unit} could bear two.",
-                where=file.path,
-                remedy="Store the ids in one type in all files.",
-            )
-    return layout
-
-
-def _named(found: str) -> str:
-    return "texts" if found == "text" else "integers"

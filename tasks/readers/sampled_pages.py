@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from ...mechanisms.kernel.recoding import BUCKET_CODE
 from .column_codes import ColumnCoder, RecordCoder, arrow_of
 
-__all__ = ["AVAILABLE", "SampledPages", "StoredColumn"]
-
 try:
     from . import page_decoder
 except ImportError:  # installed where no compiler was at hand
@@ -108,12 +106,6 @@ def dictionary_values(raw_bytes: memoryview, count: int, column: StoredColumn) -
     if column.type_ == pa.date32():
         return arrow_of(numbers).cast(pa.date32())
     return arrow_of(numbers.astype(_NARROW.get(column.type_, stored)))
-
-
-try:
-    from . import page_decoder
-except ImportError:  # installed where no compiler was at hand
-    page_decoder = None  # type: ignore[assignment]
 
 
 AVAILABLE = page_decoder is not None

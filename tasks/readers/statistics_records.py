@@ -11,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...mechanisms.hierarchies.declare import ValueHierarchy
-from ..inputs.files import SourceFile
-from ..inputs.statistics_files import (
+from .column_codes import ColumnCoder, RecordCoder, arrow_of
+from .source_files import SourceFile
+from .statistics_files import (
     BLOCK_RECORDS,
     StatisticsHead,
     StoredLabels,
@@ -22,9 +23,6 @@ from ..inputs.statistics_files import (
     read_block,
     statistics_head,
 )
-from .column_codes import ColumnCoder, RecordCoder, arrow_of
-
-__all__ = ["StatisticsFile"]
 
 _MOST_DAYS = 1 << 31
 

@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
-__all__ = ["DecimalSign", "Encoding", "Quoting", "RecordReading"]
-
 Quoting = Literal["rfc4180", "none"]
 Encoding = Literal["utf-8", "latin-1", "iso-8859-2", "iso-8859-15", "cp1250", "cp1251", "cp1252"]
 DecimalSign = Literal[".", ","]

@@ -4,6 +4,12 @@ Joint counts, scores and the draw of a map stay in this process; the draw is sto
 """
 
 from __future__ import annotations
+from ...accounting.kernel.keys.private_store import ReleaseFolder
+from ...mechanisms.kernel.protection import Numbers
+from ...mechanisms.map_selection.choice import MapChoice
+from ...mechanisms.recoding import GeneralizationMap
+from ..kernel.draws import StoredDraw, load_draw
+from ..request import Request
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,23 +25,19 @@ from ...mechanisms.kernel.protection import Protection
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap
-from ..counting.chunks import plan_chunks
 from ..counting.executors import DaskCluster, Executor, OnProgress
 from ..counting.group_counts import block_counts, counting_of
-from ..inputs.files import require_as_listed
-from ..inputs.list import SourceLayout
+from ..inputs.source import SourceLayout, plan_chunks
 from ..kernel.counting import BlockCounts, Counting, KeySource
 from ..kernel.draws import StoredDraw, load_draw, store_draw
 from ..kernel.gate import Gate, JobOf
 from ..kernel.protected import ExactCounts
+from ..readers.source_files import require_as_listed
 from ..readers.values import RecordReading
-from .map_draws import map_draw
 from .stage import stage
 
 if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
-
-__all__ = ["ReleaseWork", "count_stage", "drawn_chain", "exact_counts", "key_source_at"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,3 +196,48 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, selection: Selection, work
 
     score_of = scorer(counts, lattice=lattice, threshold=threshold)
     return walk(score_of, lattice=lattice, epsilon=epsilon, steps=steps, taken=tuple(taken), keep=keep)
+
+
+def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> StoredDraw:
+    """Where the levels of a drawn map stand, one a column.
+
+    Args:
+        choice: what they are drawn from.
+        sample_id: commitment to the release's sample.
+        step: number of a walk's step, from 0; None for the map itself.
+    """
+
+    def fits(levels: Numbers) -> bool:
+        try:
+            choice.lattice.index_of(tuple(levels))
+        except ValueError:
+            return False
+        return True
+
+    return StoredDraw(
+        name="map" if step is None else f"map-step-{step}",
+        field="levels",
+        what="the map in the private store was",
+        again="It is",
+        drawn_for={"lattice": choice.digest(), "sample_id": sample_id},
+        fits=fits,
+    )
+
+
+def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> GeneralizationMap | None:
+    """The map of a release: the fixed one, or the one that was drawn; None where it is still to be drawn.
+
+    Of a chain that was drawn it is the first, the finest.
+
+    Args:
+        request: what is asked for.
+        folder: the release's folder in the private store.
+        sample_id: commitment to the release's sample, which the draw was made for.
+
+    Raises:
+        ReleaseFailed: what is stored is damaged, or was drawn for something else.
+    """
+    if isinstance(request.recoding, GeneralizationMap):
+        return request.recoding
+    levels = load_draw(map_draw(request.recoding, sample_id=sample_id), folder=folder)
+    return None if levels is None else request.recoding.lattice.chain_of(tuple(levels))[0]

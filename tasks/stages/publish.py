@@ -13,16 +13,14 @@ from ...accounting.ledger.lookup import DatasetContext
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
+from ..destinations import MANIFEST
 from ..kernel.gate import Gate
 from ..kernel.publication import Output, Rendered, StagedRelease
 from ..request import MetadataTexts, Request
-from .object_store import MANIFEST
 from .stage import stage
 
 if TYPE_CHECKING:
     from .table import Publication
-
-__all__ = ["certificate_of", "publish", "write_output"]
 
 
 def certificate_of(output: Output) -> str:
@@ -103,7 +101,8 @@ def _metadata_writer(
     from ..metadata.description import described_release, outline_of  # of releases with such a folder alone
     from ..metadata.write import write_metadata
 
-    outlines = {stem: outline_of(table) for stem, table in {"data": publication.table, **publication.beside}.items()}
+    tables = {"data": publication.table, **publication.beside}
+    outlines = {stem: outline_of(table.schema, table.rows) for stem, table in tables.items()}
 
     def describe(certificate: Mapping[str, Any]) -> None:
         write_metadata(place, described_release(place, certificate=certificate, tables=outlines, texts=texts))

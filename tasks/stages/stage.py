@@ -8,8 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
 
-__all__ = ["stage"]
-
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 

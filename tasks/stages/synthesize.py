@@ -25,8 +25,6 @@ from ...mechanisms.kinds.synthetic_table import SyntheticTable, library_rho
 from ..readers.column_codes import arrow_of, numbers_of
 from . import synthesizer
 
-__all__ = ["SYNTHESIZER", "VERSIONS", "rehearse", "require_synthesizer", "synthetic_rows"]
-
 SYNTHESIZER = "CROWDBLEND_SYNTHESIZER"
 EXTRA = "crowdblend[synthetic]"
 SUPPORTED = "0.16."

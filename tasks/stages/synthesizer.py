@@ -18,8 +18,6 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
-__all__ = ["FAILED", "NUMBER", "drawn", "main", "versions"]
-
 EXTRA = 'extra == "mbi"'
 NUMBER = "number"
 FAILED = 1

@@ -24,22 +24,6 @@ from ..request import LARGEST_CODE, AlsoFormat, FileFormat
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ROWS_OF_LABELS",
-    "Publication",
-    "PublishedTable",
-    "TableColumn",
-    "count_table",
-    "figure_column",
-    "figure_columns",
-    "label_columns",
-    "labels_told",
-    "stacked_columns",
-    "text_column",
-    "write_statistics_table",
-    "write_table",
-]
-
 ROWS_AT_ONCE = 1 << 20
 TEXT_ROWS_AT_ONCE = 1 << 16
 _WRITTEN_AT_ONCE = 1 << 16
@@ -98,6 +82,11 @@ class PublishedTable:
     def distinct(self) -> int:
         """How many rows there are before they are repeated."""
         return len(self.columns[0].values)
+
+    @property
+    def rows(self) -> int:
+        """Return how many rows are published."""
+        return self.distinct if self.times is None else int(self.times.sum())
 
     @property
     def schema(self) -> pa.Schema:

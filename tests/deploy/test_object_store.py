@@ -17,10 +17,9 @@ import fsspec
 import pytest
 from crowdblend.flows import release
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from crowdblend.tasks.request import ObjectPrefix
+from crowdblend.tasks import destinations as objects
+from crowdblend.tasks.destinations import ObjectPrefix, discard, in_view, put_into_view, require_free
 from crowdblend.tasks.stages import count
-from crowdblend.tasks.stages import object_store as objects
-from crowdblend.tasks.stages.object_store import discard, in_view, put_into_view, require_free
 
 PYTHON = "/usr/bin/python3"
 PROGRAM = Path(__file__).with_name("swift_store.py")

@@ -75,8 +75,8 @@ def test_the_stage_that_charges_holds_the_ledger_against_its_anchor_itself(desk)
     from crowdblend.flows.paths import StatePaths
     from crowdblend.flows.spec import read_spec
     from crowdblend.mechanisms.kernel.errors import AccountantRefused
+    from crowdblend.tasks.destinations import output_named
     from crowdblend.tasks.kernel.gate import Gate, Plan
-    from crowdblend.tasks.request import output_named
     from crowdblend.tasks.stages.charge import charge_of, open_writer, reserve
 
     desk.add_dataset()

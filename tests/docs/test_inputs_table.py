@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from crowdblend.flows.spec import keys_of, spec_model
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.tasks.inputs.files import COMPRESSIONS
 from crowdblend.tasks.inputs.list import _FORMAT_OF_SUFFIX, list_source
+from crowdblend.tasks.readers.source_files import COMPRESSIONS
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = (PROJECT / "docs" / "starting-from-a-file.md").read_text(encoding="utf-8")

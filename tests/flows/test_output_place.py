@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from crowdblend.flows.output_place import require_apart
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.tasks.request import output_at
+from crowdblend.tasks.destinations import output_at
 
 APART = [
     ("people.csv", "out"),

@@ -16,12 +16,12 @@ from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import memory
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.counting.memory import require_room
-from crowdblend.tasks.inputs.files import open_records
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
+from crowdblend.tasks.readers.source_files import open_records
 from crowdblend.tasks.readers.values import RecordReading
 
 MAP = GeneralizationMap(

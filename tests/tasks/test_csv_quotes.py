@@ -14,11 +14,12 @@ import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting import chunks as chunks_module
-from crowdblend.tasks.counting.chunks import plan_chunks
+from crowdblend.tasks.counting import quote_states
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
+from crowdblend.tasks.readers import chunks as chunks_module
 from crowdblend.tasks.readers import csv_quotes, csv_records
 from crowdblend.tasks.readers import csv_records as csv_blocks
 from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, QuoteTransition, transition_over
@@ -79,7 +80,7 @@ def test_ignoring_quotes_at_the_borders_of_ranges_is_noticed(tmp_path, monkeypat
     many_lines(path, records=100)
     monkeypatch.setattr(chunks_module, "RANGE_BYTES", 33)
     nothing = QuoteTransition(ends=(QuoteState.FRESH,) * 3)
-    monkeypatch.setattr(chunks_module, "range_transition", lambda scanned: nothing)
+    monkeypatch.setattr(quote_states, "range_transition", lambda scanned: nothing)
     assert counted(path) != {("F",): 100}
 
 
@@ -242,7 +243,7 @@ def test_a_sample_takes_a_record_where_its_first_byte_lies(tmp_path, monkeypatch
     path.write_bytes(b"sex,note\n" + b'F,"a\nb"\n' * 4)  # records begin at 9, 17, 25, 33
     monkeypatch.setattr(chunks_module, "RANGE_BYTES", 20)
     layout = check_metadata(list_source(str(path), base=tmp_path), columns=["sex"], reading=READING)
-    chunks = chunks_module.with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=1))
+    chunks = quote_states.with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=1))
     found = [
         sum(keys.shape[1] for _, keys in csv_records.csv_keys(chunk, coders=[], key_words=1, coins=every_record))
         for chunk in chunks_without_columns(chunks)

@@ -15,13 +15,15 @@ from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHi
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting import chunks as chunks_module
-from crowdblend.tasks.counting.chunks import CsvChunk, csv_ranges, plan_chunks, with_quote_states
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.inputs.csv_header import LINE_LIMIT, read_csv_layout, split_line
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.counting.quote_states import with_quote_states
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
+from crowdblend.tasks.readers import chunks as chunks_module
 from crowdblend.tasks.readers import csv_quotes, csv_records
+from crowdblend.tasks.readers.chunks import CsvChunk, csv_ranges
 from crowdblend.tasks.readers.column_codes import ColumnCoder
+from crowdblend.tasks.readers.csv_header import LINE_LIMIT, read_csv_layout, split_line
 from crowdblend.tasks.readers.csv_records import RecordBlock, csv_keys, keys_of_range
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import example, given, settings
@@ -53,7 +55,9 @@ def coders() -> list[ColumnCoder]:
 def ranges_of(path: Path, *, range_bytes: int, reading: RecordReading = READING) -> tuple[CsvChunk, ...]:
     layout = read_csv_layout(str(path), columns=MAP.names, reading=reading)
     [file] = list_source(str(path), base=path).files
-    ranges = csv_ranges(file, 0, layout, range_bytes=range_bytes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks_module, "RANGE_BYTES", range_bytes)
+        ranges = csv_ranges(file, 0, layout)
     return with_quote_states(ranges, executor=LocalThreads(workers=1))
 
 

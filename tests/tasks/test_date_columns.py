@@ -10,10 +10,10 @@ import pytest
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers.column_codes import UndeclaredValues
 from crowdblend.tasks.readers.values import RecordReading
 

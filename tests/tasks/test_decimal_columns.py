@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers.values import RecordReading
 
 NUMBERS = ["0.0", "0.3", "0.7", "1.1", "2.4", "-0.1", "2.5"]

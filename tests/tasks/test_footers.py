@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.tasks.inputs.parquet_footer import open_parquet, read_parquet_layout
+from crowdblend.tasks.readers.parquet_footer import open_parquet, read_parquet_layout
 
 page_decoder = pytest.importorskip("crowdblend.tasks.readers.page_decoder", reason="installed without a compiler")
 DAMAGED = sorted(Path(__file__).with_name("footers").glob("*.parquet"))
@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
-from crowdblend.tasks.inputs import parquet_footer
+from crowdblend.tasks.readers import parquet_footer
 
 NAMES = (
     "compression", "encodings", "data_page_offset", "dictionary_page_offset", "has_dictionary_page", "num_values",

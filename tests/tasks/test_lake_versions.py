@@ -16,12 +16,12 @@ import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.delta_log import FEATURES
-from crowdblend.tasks.inputs.list import check_metadata, list_source, manifest_bytes
+from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.schema import read_names
+from crowdblend.tasks.inputs.source import check_metadata, manifest_bytes, plan_chunks
 from crowdblend.tasks.readers.values import RecordReading
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "delta"

@@ -14,10 +14,10 @@ from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers.values import RecordReading
 
 RECORDS = 5000

@@ -16,9 +16,10 @@ import pytest
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.chunks import ParquetChunk, plan_chunks
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers import parquet_records
+from crowdblend.tasks.readers.chunks import ParquetChunk
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.parquet_records import parquet_keys
 from crowdblend.tasks.readers.values import RecordReading

@@ -14,12 +14,12 @@ from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, outcome_counts
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.estimates import estimated_counts, standard_error
-from crowdblend.tasks.counting import chunks
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.readers import report_files
-from crowdblend.tasks.readers.report_files import ReportGroup, check_report_files, sketch_table, vector_table
+from crowdblend.tasks.inputs.report_layout import check_report_files
+from crowdblend.tasks.readers import chunks, report_files
+from crowdblend.tasks.readers.report_files import ReportGroup, sketch_table, vector_table
 from crowdblend.tasks.readers.values import RecordReading
 
 READING = RecordReading(separator=";")

@@ -27,13 +27,14 @@ from crowdblend.mechanisms.kernel.group_counts import merge_counts
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions, sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import executors
-from crowdblend.tasks.counting.chunks import Chunk, plan_chunks
 from crowdblend.tasks.counting.count_frames import counts_of_frame, merged_counts
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts, partial_counts
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel.counting import CountJob, counted_blocks, unmarked
+from crowdblend.tasks.readers.chunks import Chunk
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -12,17 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity
-from crowdblend.tasks.counting.chunks import (
-    RANGE_BYTES,
-    CsvChunk,
-    ParquetChunk,
-    group_chunks,
-    plan_chunks,
-    shared_chunks,
-)
-from crowdblend.tasks.inputs.csv_header import LINE_LIMIT
-from crowdblend.tasks.inputs.files import SourceFile
-from crowdblend.tasks.inputs.list import RecordFormat, check_metadata, list_source, manifest_bytes
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source import RecordFormat, check_metadata, manifest_bytes, plan_chunks
+from crowdblend.tasks.readers.chunks import RANGE_BYTES, CsvChunk, ParquetChunk, group_chunks, shared_chunks
+from crowdblend.tasks.readers.csv_header import LINE_LIMIT
+from crowdblend.tasks.readers.source_files import SourceFile
 from crowdblend.tasks.readers.values import RecordReading
 
 READING = RecordReading(separator=";")

@@ -21,14 +21,13 @@ from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarc
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.chunks import plan_chunks
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs import statistics_files
-from crowdblend.tasks.inputs.list import check_metadata, list_source
+from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.schema import read_names
-from crowdblend.tasks.inputs.statistics_files import require_one_meaning
-from crowdblend.tasks.readers import statistics_records
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
+from crowdblend.tasks.readers import statistics_files, statistics_records
+from crowdblend.tasks.readers.statistics_files import require_one_meaning
 from crowdblend.tasks.readers.values import RecordReading
 
 WRITERS = {".sav": pyreadstat.write_sav, ".zsav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta}

@@ -27,17 +27,19 @@ from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ....mechanisms.kernel.recoding import BUCKET_CODE
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
-from ....tasks.counting.chunks import CsvChunk, plan_chunks, with_quote_states
 from ....tasks.counting.executors import LocalThreads
 from ....tasks.counting.group_counts import count_job, group_counts
-from ....tasks.inputs.csv_header import CsvLayout
-from ....tasks.inputs.files import is_url
-from ....tasks.inputs.list import SourceLayout, check_metadata, list_source, source_metadata_bytes
-from ....tasks.inputs.parquet_footer import ParquetLayout
+from ....tasks.counting.quote_states import with_quote_states
+from ....tasks.counting.released_groups import read_released_table
+from ....tasks.inputs.list import list_source
+from ....tasks.inputs.source import SourceLayout, check_metadata, plan_chunks, source_metadata_bytes
 from ....tasks.kernel.counting import BlockCoins
+from ....tasks.readers.chunks import CsvChunk
 from ....tasks.readers.column_codes import UndeclaredValues
+from ....tasks.readers.csv_header import CsvLayout
 from ....tasks.readers.file_source import keys_of_chunks
-from ....tasks.readers.released_groups import read_released_table
+from ....tasks.readers.parquet_footer import ParquetLayout
+from ....tasks.readers.source_files import is_url
 from ....tasks.readers.values import RecordReading
 from ....tasks.request import Request
 

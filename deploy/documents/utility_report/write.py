@@ -40,8 +40,9 @@ from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.executors import LocalThreads, OnProgress
 from ....tasks.counting.private_counts import private_counts, records_left_out
-from ....tasks.inputs.list import check_metadata, list_source
-from ....tasks.readers.released_groups import read_released_table, released_groups
+from ....tasks.counting.released_groups import read_released_table, released_groups
+from ....tasks.inputs.list import list_source
+from ....tasks.inputs.source import check_metadata
 from ....tasks.request import Request
 from . import pictures
 
@@ -135,7 +136,7 @@ def run_private_report(
         )
     with_ids = None
     if limit is not None:
-        from ....tasks.readers.person_ids import with_person_column  # of releases with such a column alone
+        from ....tasks.inputs.person_column import with_person_column  # of releases with such a column alone
 
         with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
     deleted = description_of(mechanism).deletion is not None

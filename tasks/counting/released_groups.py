@@ -13,9 +13,7 @@ import pyarrow.parquet as pq
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.group_counts import sum_counts
 from ...mechanisms.measures.counting import CountedRecords
-from .column_codes import numbers_of
-
-__all__ = ["read_released_table", "released_groups"]
+from ..readers.column_codes import numbers_of
 
 COUNT = "count"
 NUMBERS = {COUNT: pa.int64(), "stage": pa.int64(), "weight": pa.float64()}

@@ -11,14 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
-from .files import Location, is_url, open_input, open_local, path_of, refuse_twofold
+from .source_files import Location, is_url, open_input, open_local, path_of, refuse_twofold
 
 try:
-    from ..readers import page_decoder
+    from . import page_decoder
 except ImportError:  # installed where no compiler was at hand
     page_decoder = None  # type: ignore[assignment]
-
-__all__ = ["ParquetLayout", "dictionary_columns", "open_parquet", "read_parquet_layout"]
 
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "LZ4", "LZ4_RAW", "ZSTD"}
 _DICTIONARY_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}

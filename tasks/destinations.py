@@ -1,30 +1,72 @@
-"""Releases in an object store: looked at before the charge, put there whole, its certificate last."""
+"""Where a release goes: a folder of this machine, or a place in an object store.
+
+A store is looked at before the charge; a release is put there whole, its certificate last."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
-from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ..kernel.publication import Hashes
-
-__all__ = ["INSIDE_RELEASE", "MANIFEST", "discard", "in_view", "put_into_view", "require_free"]
+from ..mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from .kernel.publication import Hashes
 
 MANIFEST = "certificate.json"
 INSIDE_RELEASE = "the output lies inside of a published release, which holds its own files and nothing else."
 READ_AT_ONCE = 1 << 22
 
 
-class ObjectPlace(Protocol):
-    """A place for a release in an object store."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectPrefix:
+    """A place for a release in an object store: all its objects begin with it.
 
-    @property
-    def url(self) -> str:
-        """What all its objects begin with."""
-        ...
+    Args:
+        url: fsspec URL without a slash at its end, for example s3://bucket/releases/census.
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        """The URL."""
+        return self.url
+
+    def holds(self, hashes: Hashes) -> bool:
+        """Return whether these files are there, all of them and with these bytes."""
+        return in_view(self, hashes)
+
+    def bring(self, folder: Path, hashes: Hashes) -> None:
+        """Put a staged release's files there, its certificate last."""
+        put_into_view(folder, self, hashes)
+
+
+Output = Path | ObjectPrefix
+"""Where a release is published: a folder of this machine, or a place in an object store."""
+
+
+def output_named(name: str) -> Output:
+    """Return the place that the text of another one names."""
+    return output_at(name, base=Path("/"))
+
+
+def output_at(location: str, *, base: Path) -> Output:
+    """The place that a text names.
+
+    Args:
+        location: a path, or an fsspec URL.
+        base: folder that a relative path starts from.
+
+    Raises:
+        InputRefused: no file can have the name.
+    """
+    if "\0" in location:
+        raise InputRefused("no file's name has a NUL character.", where="output")
+    local = location.removeprefix("file://").removeprefix("local://")
+    if "://" in local:
+        return ObjectPrefix(url=local.rstrip("/"))
+    return (base / local).absolute()
 
 
 NOTHING_KEPT = frozenset(
@@ -33,7 +75,7 @@ NOTHING_KEPT = frozenset(
 """Protocols of fsspec that only read, or whose content ends with the process."""
 
 
-def require_free(prefix: ObjectPlace) -> None:
+def require_free(prefix: ObjectPrefix) -> None:
     """See that the store keeps what it is given, answers, holds nothing below a prefix, and no release around it.
 
     Raises:
@@ -72,13 +114,13 @@ def _seen(files: Any, path: str) -> bool:  # noqa: ANN401 - fsspec's own
         return False
 
 
-def in_view(prefix: ObjectPlace, hashes: Hashes) -> bool:
+def in_view(prefix: ObjectPrefix, hashes: Hashes) -> bool:
     """Whether a release's objects are all there, its certificate among them, and hold exactly these bytes."""
     with _store(prefix) as (files, path):
         return all(_digest(files, f"{path}/{name}") == digest for name, digest in hashes)
 
 
-def put_into_view(folder: Path, prefix: ObjectPlace, hashes: Hashes) -> None:
+def put_into_view(folder: Path, prefix: ObjectPrefix, hashes: Hashes) -> None:
     """Put a staged release's objects into the store, and its certificate once all of them are there and read back.
 
     A reader who goes by the certificate sees the whole release or none. What an earlier attempt has put is left
@@ -104,7 +146,7 @@ def put_into_view(folder: Path, prefix: ObjectPlace, hashes: Hashes) -> None:
             _put(files, folder / name, f"{path}/{name}", digest=digests[name])
 
 
-def discard(prefix: ObjectPlace, hashes: Hashes) -> None:
+def discard(prefix: ObjectPrefix, hashes: Hashes) -> None:
     """Remove what an attempt has put of a release that never came into view."""
     with _store(prefix) as (files, path):
         for name, digest in hashes:
@@ -141,7 +183,7 @@ def _digest_of_parts(read: Callable[[], bytes]) -> str:
     return digest.hexdigest()
 
 
-def _opened(prefix: ObjectPlace) -> tuple[Any, str]:
+def _opened(prefix: ObjectPrefix) -> tuple[Any, str]:
     import fsspec  # for URLs alone: most outputs are folders of this machine
 
     files, path = fsspec.core.url_to_fs(prefix.url)
@@ -149,7 +191,7 @@ def _opened(prefix: ObjectPlace) -> tuple[Any, str]:
 
 
 @contextmanager
-def _store(prefix: ObjectPlace) -> Iterator[tuple[Any, str]]:
+def _store(prefix: ObjectPrefix) -> Iterator[tuple[Any, str]]:
     """The store of a release that is charged: whatever its driver raises is a failure that can be resumed."""
     try:
         yield _opened(prefix)

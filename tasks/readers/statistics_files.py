@@ -18,24 +18,8 @@ import pyarrow as pa
 from ...mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 from ...mechanisms.kernel.recoding import BUCKET_CODE
-from .files import Location, open_input, path_of, refuse_twofold
 from .parquet_footer import ParquetLayout
-
-__all__ = [
-    "BLOCK_RECORDS",
-    "SUFFIXES",
-    "StatisticsHead",
-    "StoredLabels",
-    "code_text",
-    "is_statistics_file",
-    "labels_are_meant",
-    "number_of_records",
-    "read_block",
-    "read_statistics_head",
-    "read_statistics_layout",
-    "require_one_meaning",
-    "statistics_head",
-]
+from .source_files import Location, open_input, path_of, refuse_twofold
 
 SUFFIXES: Mapping[str, str] = {
     ".sav": "read_sav",

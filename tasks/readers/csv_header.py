@@ -12,21 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
-from ..readers.csv_quotes import Quotes, QuoteState
-from ..readers.values import RecordReading
-from .files import Location, open_records, path_of, refuse_twofold
-
-__all__ = [
-    "LINE_LIMIT",
-    "CsvHeader",
-    "CsvLayout",
-    "header_of",
-    "likeness",
-    "read_csv_layout",
-    "read_head",
-    "separator_byte",
-    "split_line",
-]
+from .csv_quotes import Quotes, QuoteState
+from .source_files import Location, open_records, path_of, refuse_twofold
+from .values import RecordReading
 
 _QUOTE = b'"'
 

@@ -1,6 +1,4 @@
-"""How the input is cut: chunks whose identities decide the coins, groups of chunks that share a task, quotes at cuts.
-
-Whether a range of a large CSV file begins within quotes is found in parallel before any record is parsed."""
+"""Whether a range of a large CSV file begins within quotes, found in parallel before any record is parsed."""
 
 from __future__ import annotations
 
@@ -11,33 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...mechanisms.kernel.errors import ReleaseFailed
-from ...mechanisms.kernel.sampling import ChunkIdentity
-from ..inputs.csv_header import CsvLayout
-from ..inputs.files import SourceFile, open_input, unpacked_name
-from ..inputs.list import SourceLayout
-from ..inputs.parquet_footer import ParquetLayout
 from ..kernel.counting import naming_kinds_only
+from ..readers.chunks import CsvChunk
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
+from ..readers.source_files import SourceFile, open_input
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
-__all__ = [
-    "RANGE_BYTES",
-    "UNKNOWN_END",
-    "ByteRange",
-    "Chunk",
-    "CsvChunk",
-    "ParquetChunk",
-    "csv_ranges",
-    "group_chunks",
-    "plan_chunks",
-    "range_transition",
-    "shared_chunks",
-    "with_quote_states",
-]
 
 _BLOCK_BYTES = 1 << 20
 _SPLIT_EVERY = 64
@@ -185,153 +166,3 @@ def _table(rows: Sequence[tuple[int, ...]]) -> pd.DataFrame:
 
 def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
-
-
-RANGE_BYTES = 64 << 20
-UNKNOWN_END = 1 << 62
-"""Where the one range of a compressed file stops, beyond any end."""
-
-_TASK_RECORDS = 1 << 20
-_TASK_BYTES = 64 << 20
-_LARGEST_TASK = 4
-_TASKS_EACH = 4
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ParquetChunk:
-    """One row group of a Parquet file.
-
-    Args:
-        file: as it was listed.
-        identity: the file's number and the row group's.
-        records: number of records, by the footer.
-        read_bytes: bytes to be decoded.
-    """
-
-    file: SourceFile
-    identity: ChunkIdentity
-    records: int
-    read_bytes: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CsvChunk:
-    """The records of a CSV file whose first bytes lie in start ≤ offset < stop.
-
-    Args:
-        file: as it was listed.
-        identity: the file's number and the number of the fixed range of RANGE_BYTES.
-        start: first byte of the range, or of the first record if that is later.
-        stop: first byte after the range, at most the file's size; of a compressed file beyond any end.
-        layout: the file's header.
-        before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
-    """
-
-    file: SourceFile
-    identity: ChunkIdentity
-    start: int
-    stop: int
-    layout: CsvLayout
-    before: QuoteState | None = None
-
-    @property
-    def records(self) -> None:
-        """How many records there are isn't known before they are read."""
-        return
-
-
-Chunk = ParquetChunk | CsvChunk
-
-
-def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
-    """Cut the input into chunks: row groups of Parquet files, ranges of RANGE_BYTES of CSV files (of packed ones all).
-
-    INVARIANT: the cut depends on the files alone, never on the machine, the workers, or a setting, since a
-    chunk's identity decides its coins.
-
-    Args:
-        layout: the checked source.
-    """
-    chunks: list[Chunk] = []
-    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
-    for number, (file, part) in enumerate(zip(layout.source.files, parts, strict=True)):
-        match part:
-            case ParquetLayout():
-                chunks.extend(_row_groups(file, number, part))
-            case CsvLayout():
-                chunks.extend(csv_ranges(file, number, part, range_bytes=RANGE_BYTES))
-    return tuple(chunks)
-
-
-def csv_ranges(file: SourceFile, number: int, layout: CsvLayout, *, range_bytes: int) -> list[CsvChunk]:
-    """The ranges of one CSV file; a release always takes RANGE_BYTES, tests take a few bytes.
-
-    A compressed file is one range, since it can be read from its beginning alone, and its end isn't known.
-    """
-    chunks: list[CsvChunk] = []
-    first, size = layout.first_record, file.size
-    if unpacked_name(file.path)[1] is not None:
-        first, size, range_bytes = 0, UNKNOWN_END, UNKNOWN_END
-    for block in range(first // range_bytes, -(-size // range_bytes)):
-        start = max(block * range_bytes, layout.first_record)
-        stop = min((block + 1) * range_bytes, size)
-        if start < stop:
-            identity = ChunkIdentity(file=number, block=block)
-            chunks.append(CsvChunk(file=file, identity=identity, start=start, stop=stop, layout=layout))
-    return chunks
-
-
-def group_chunks(
-    chunks: Sequence[Chunk], *, task_records: int = _TASK_RECORDS, task_bytes: int = _TASK_BYTES
-) -> list[tuple[Chunk, ...]]:
-    """Put neighbouring chunks together until a task has about a million records, or 64 MiB to decode.
-
-    How they are grouped changes no coin. A chunk that is larger stays alone.
-
-    Args:
-        chunks: in the order of `plan_chunks`.
-        task_records: records that are enough for a task.
-        task_bytes: bytes that are enough for a task.
-    """
-    groups: list[list[Chunk]] = []
-    records, size = task_records, task_bytes
-    for chunk in chunks:
-        match chunk:
-            case ParquetChunk():
-                more_records, more_bytes = chunk.records, chunk.read_bytes
-            case CsvChunk():
-                more_records, more_bytes = 0, chunk.stop - chunk.start
-        if records + more_records > task_records or size + more_bytes > task_bytes:
-            groups.append([])
-            records, size = 0, 0
-        groups[-1].append(chunk)
-        records += more_records
-        size += more_bytes
-    return [tuple(group) for group in groups]
-
-
-def shared_chunks(chunks: Sequence[Chunk], *, workers: int) -> list[tuple[Chunk, ...]]:
-    """As `group_chunks`, for worker processes, which send what they counted: up to four times as much in a task.
-
-    Every worker still gets at least four tasks, where there are so many.
-
-    Args:
-        chunks: in the order of `plan_chunks`.
-        workers: how many tasks run at once.
-    """
-    groups = group_chunks(chunks)
-    larger = max(1, min(_LARGEST_TASK, len(groups) // (_TASKS_EACH * workers)))
-    return group_chunks(chunks, task_records=larger * _TASK_RECORDS, task_bytes=larger * _TASK_BYTES)
-
-
-def _row_groups(file: SourceFile, number: int, layout: ParquetLayout) -> list[ParquetChunk]:
-    return [
-        ParquetChunk(
-            file=file,
-            identity=ChunkIdentity(file=number, block=block),
-            records=records,
-            read_bytes=size,
-        )
-        for block, (records, size) in enumerate(zip(layout.rows, layout.read_bytes, strict=True))
-        if records
-    ]

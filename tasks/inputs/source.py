@@ -1,0 +1,315 @@
+"""The input's files with what their headers or footers say, how they are cut, and what is remembered of them."""
+
+from __future__ import annotations
+from collections.abc import Sequence
+import pyarrow as pa
+from ...mechanisms.kernel.contributions import ContributionLimit
+from ...mechanisms.kernel.errors import InputRefused
+from ..readers.column_codes import is_text
+from ..readers.parquet_footer import ParquetLayout
+from ..readers.values import RecordReading
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..readers.chunks import Chunk, csv_ranges, row_groups
+from ..readers.csv_header import CsvLayout, read_csv_layout, separator_byte
+from ..readers.parquet_footer import ParquetLayout, read_parquet_layout
+from ..readers.source_files import (
+    SourceFile,
+    changes_refused,
+    unpacked_name,
+)
+from ..readers.statistics_files import read_statistics_layout
+from ..readers.values import RecordReading
+from .lake_tables import LakeTable
+
+if TYPE_CHECKING:
+    from .database_query import DatabaseQuery
+
+
+class RecordFormat(Enum):
+    """How records are stored."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    STATISTICS = "statistics"
+
+
+MISSING = "source-missing"
+"""Cause of a refusal: nothing is there, or it can't be reached; perhaps it comes yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """The input's files, ordered by path; the place in `files` is the file's number in the sampling.
+
+    Args:
+        files: at least one, no file twice.
+        record_format: the format of all of them.
+        table: the version of a lake table that they are; None where files were named.
+        query: what a database was asked for, of which the file is the private copy; None elsewhere.
+    """
+
+    files: tuple[SourceFile, ...]
+    record_format: RecordFormat
+    table: LakeTable | None = None
+    query: DatabaseQuery | None = None
+
+    @property
+    def version(self) -> int | None:
+        """Number of the table's version, or id of its snapshot; None where files were named."""
+        return None if self.table is None else self.table.version
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceLayout:
+    """A source with what its headers or footers say.
+
+    Args:
+        source: the files.
+        layouts: one for each file, in the same order.
+    """
+
+    source: Source
+    layouts: tuple[CsvLayout, ...] | tuple[ParquetLayout, ...]
+
+    @property
+    def records(self) -> int | None:
+        """Records in all by the footers; None for CSV, which has to be read for that, and for what isn't copied yet."""
+        if self.source.query is not None and not any(file.size for file in self.source.files):
+            return None
+        counts = [sum(part.rows) if isinstance(part, ParquetLayout) else None for part in self.layouts]
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+    @property
+    def without_records(self) -> bool:
+        """Whether sizes and footers alone tell that there are no records; compressed files don't tell."""
+        if self.records is not None:
+            return self.records == 0
+        return self.source.query is None and all(
+            isinstance(part, CsvLayout) and unpacked_name(file.path)[1] is None and part.first_record >= file.size
+            for file, part in zip(self.source.files, self.layouts, strict=True)
+        )
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all files; 0 where some are compressed, so that how many they have is not known."""
+        compressed = any(unpacked_name(file.path)[1] for file in self.source.files)
+        return 0 if compressed else sum(file.size for file in self.source.files)
+
+
+def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:
+    """Check that every file has the released columns, by CSV headers or Parquet footers alone.
+
+    A column that is a partition's is not looked for in the file, and may not be there too, where folders bear it: which
+    of the two is meant can't be told.
+
+    PRIVACY: this runs before the charge, so it must not depend on a record.
+
+    Args:
+        source: the files.
+        columns: names of the released columns.
+        reading: how the records are read.
+
+    Raises:
+        InputRefused: names the file and, where there is one, the column.
+    """
+    with changes_refused():
+        return _checked_metadata(source, columns=columns, reading=reading)
+
+
+def _checked_metadata(source: Source, *, columns: Sequence[str], reading: RecordReading) -> SourceLayout:
+    table = source.table
+    if table is not None:
+        table.require(columns)
+    borne = [name for name, _ in source.files[0].partition if name in columns]
+    stored = [name for name in columns if name not in borne]
+    match source.record_format:
+        case RecordFormat.CSV:
+            separator_byte(reading.separator)
+            headers = tuple(
+                read_csv_layout(file, columns=stored, reading=reading, borne=borne) for file in source.files
+            )
+            return SourceLayout(source=source, layouts=headers)
+        case RecordFormat.PARQUET:
+            ids: Mapping[str, int] = {} if table is None else table.field_ids
+            footers = [
+                read_parquet_layout(file, columns=stored, borne=borne if table is None else (), field_ids=ids)
+                for file in source.files
+            ]
+            types = {} if table is None else table.partition_types
+            footers = [_with_partition(footer, columns, stored, types) for footer in footers]
+            return SourceLayout(source=source, layouts=tuple(footers))
+        case RecordFormat.STATISTICS:
+            heads = [read_statistics_layout(file, columns=stored, borne=borne) for file in source.files]
+            return SourceLayout(
+                source=source, layouts=tuple(_with_partition(head, columns, stored, {}) for head in heads)
+            )
+
+
+def _with_partition(
+    footer: ParquetLayout, columns: Sequence[str], stored: Sequence[str], types: Mapping[str, pa.DataType | None]
+) -> ParquetLayout:
+    """A footer with the types of all released columns; folders bear texts."""
+    own = dict(zip(stored, footer.types, strict=True))
+    return replace(footer, types=tuple(own.get(name) or types.get(name) or pa.string() for name in columns))
+
+
+def layout_for_other_machines(layout: SourceLayout) -> SourceLayout:
+    """Return a layout whose files are known by what all machines see of them: no numbers of file systems."""
+    files = tuple(replace(file, device=None) for file in layout.source.files)
+    return replace(layout, source=replace(layout.source, files=files))
+
+
+def manifest_bytes(source: Source) -> bytes:
+    """Canonical bytes of (path, size, version) of every file: equal only for an unchanged input.
+
+    PRIVACY: to be stored as a keyed hash, in the private store only; a bare hash would tell whether a data
+    set of known contents is the input. Of a database it is what was asked for; the private copy has a hash of its own.
+    """
+    if source.query is not None:
+        return _query_bytes(source.query)
+    rows = [[file.path, file.size, file.version, *map(list, file.partition)] for file in source.files]
+    manifest: dict[str, object] = {"kind": "manifest/1", "files": rows}
+    if source.table is not None:
+        manifest["table"] = [source.table.table_format, source.table.version]
+    return json.dumps(manifest, separators=(",", ":")).encode("ascii")
+
+
+def delivery_bytes(source: Source) -> bytes | None:
+    """Canonical bytes of what was delivered when: equal only where no file was written since.
+
+    PRIVACY: names, times and a table's version alone, no size and no digest: what is decided by them shows in public
+    and must not follow from a record (docs/decisions/0025-deliveries.md). It is kept as `manifest_bytes` is.
+
+    Args:
+        source: the files.
+
+    Returns:
+        None where the times aren't known: of a database, or of a store that doesn't tell them.
+    """
+    if source.query is not None or not all(file.changed for file in source.files):
+        return None
+    rows = [[file.path, file.changed] for file in source.files]
+    table = None if source.table is None else [source.table.table_format, source.table.version]
+    return json.dumps({"kind": "delivery/1", "files": rows, "table": table}, separators=(",", ":")).encode("ascii")
+
+
+def source_metadata_bytes(layout: SourceLayout) -> bytes:
+    """Canonical bytes of what a copy of the input would share with it: names, sizes and what headers or footers say.
+
+    PRIVACY: as `manifest_bytes`.
+    """
+    if layout.source.query is not None:
+        return _query_bytes(layout.source.query)
+    rows = [
+        [PurePosixPath(file.path).name, file.size, _header_numbers(layout.layouts[place])]
+        for place, file in enumerate(layout.source.files)
+    ]
+    return json.dumps({"kind": "source-metadata/1", "files": rows}, separators=(",", ":")).encode("ascii")
+
+
+def _query_bytes(query: DatabaseQuery) -> bytes:
+    return json.dumps({"kind": "database/1", "asked": [query.address, query.select]}).encode("ascii")
+
+
+def _header_numbers(layout: CsvLayout | ParquetLayout) -> list[int]:
+    """What a header or footer says whatever columns are released."""
+    return list(layout.rows) if isinstance(layout, ParquetLayout) else [layout.first_record, layout.fields]
+
+
+def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
+    """Cut the input into chunks: row groups of Parquet files, ranges of RANGE_BYTES of CSV files (of packed ones all).
+
+    INVARIANT: the cut depends on the files alone, never on the machine, the workers, or a setting, since a
+    chunk's identity decides its coins.
+
+    Args:
+        layout: the checked source.
+    """
+    chunks: list[Chunk] = []
+    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
+    for number, (file, part) in enumerate(zip(layout.source.files, parts, strict=True)):
+        match part:
+            case ParquetLayout():
+                chunks.extend(row_groups(file, number, part))
+            case CsvLayout():
+                chunks.extend(csv_ranges(file, number, part))
+    return tuple(chunks)
+
+
+def id_class(type_: pa.DataType) -> str | None:
+    """What ids of a type are, "text" or "integer"; None where it can't name a person.
+
+    A floating-point number can't: NaN is unlike itself, and large whole numbers are equal that were not.
+    """
+    if pa.types.is_dictionary(type_):
+        return id_class(type_.value_type)
+    if is_text(type_):
+        return "text"
+    return "integer" if pa.types.is_integer(type_) else None
+
+
+def with_person_column(
+    source: Source, *, columns: Sequence[str], reading: RecordReading, limit: ContributionLimit
+) -> SourceLayout:
+    """The files of a source with the released columns and, as the last, the one that names persons.
+
+    Args:
+        source: the files, which have the released columns.
+        columns: names of the released columns.
+        reading: how the records are read.
+        limit: names the column.
+
+    Raises:
+        InputRefused: a file lacks the column, or has it in a type that names nobody or in another one than the first;
+            or folders or partitions have it.
+    """
+    key = f"[data].{limit.unit}"
+    if any(limit.column == name for name, _ in source.files[0].partition):
+        raise InputRefused(
+            f"the column {limit.column!r} is in no file: folders or the table's partitions have it.",
+            where=key,
+            remedy="Store the ids in the files.",
+        )
+    try:
+        layout = check_metadata(source, columns=(*columns, limit.column), reading=reading)
+    except InputRefused as refusal:
+        raise InputRefused(
+            refusal.what, where=refusal.where, remedy=f"Check {key}: it names the column of the {limit.unit}s' ids."
+        ) from None
+    first: tuple[str, str] | None = None
+    for file, part in zip(source.files, layout.layouts, strict=True):
+        if not isinstance(part, ParquetLayout):
+            continue
+        type_ = part.types[-1]
+        found = id_class(type_)
+        if found is None:
+            raise InputRefused(
+                f"the column {limit.column!r} has the type {type_}, by which no {limit.unit} can be told: "
+                "a missing number is unlike itself, and large numbers run together.",
+                where=file.path,
+                remedy="Store the ids as texts or integers (pandas: astype('Int64')).",
+            )
+        if first is None:
+            first = found, file.path
+        elif found != first[0]:
+            raise InputRefused(
+                f"the column {limit.column!r} holds ids as {_named(found)} here, and as {_named(first[0])} in "
+                f"{first[1]}: one {limit.unit} could bear two.",
+                where=file.path,
+                remedy="Store the ids in one type in all files.",
+            )
+    return layout
+
+
+def _named(found: str) -> str:
+    return "texts" if found == "text" else "integers"
