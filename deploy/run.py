@@ -25,7 +25,6 @@ from ..mechanisms.map_selection.choice import MapChoice
 from ..mechanisms.recoding import TOLD_KEYS, told_sentences
 from ..tasks.destinations import output_at, output_named
 from ..tasks.kernel.publication import StagedRelease, remembered_release
-from ..tasks.stages.map_draws import load_map
 from ..tasks.stages.publish import certificate_of
 from .release_facts import charge_boundary, levels_text
 from .terminal.stages import Stages
@@ -164,6 +163,8 @@ def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:
 
 def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages, *, looked_up: bool) -> RunResult:
     request = prepared.request
+    from ..tasks.stages.count import load_map  # a refusal loads nothing that counts
+
     generalization = load_map(request, folder=prepared.folder, sample_id=published.sample_id)
     if generalization is None:
         raise AccountantRefused(

@@ -110,7 +110,7 @@ def _stages(
         if release is None:
             begin_reading(gate=gate)
             if request.query is not None:
-                from ..tasks.stages.copy_records import copied_records  # of databases alone
+                from ..tasks.stages.count import copied_records  # of databases alone
 
                 copied = copied_records(request=request, receipt=gate.receipt, folder=folder)
                 layout = layout_of_copy(request, copied)

@@ -14,9 +14,8 @@ from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, hash_positions
 from crowdblend.mechanisms.local_reports.estimates import estimated_counts, estimated_distribution, standard_error
 from crowdblend.mechanisms.local_reports.estimates import standard_errors as vector_errors
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
+from crowdblend.tasks.counting.report_counts import check_report_files, outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.report_layout import check_report_files
 
 SKETCH = CountMeanSketch(epsilon=Decimal(4), hashes=256, bits=1024, seed=b"benchmark")
 FLIPS = KRandomization(bits=16, flip_probability=Decimal("0.1"))

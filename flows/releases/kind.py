@@ -399,7 +399,7 @@ def record_layout(request: Request) -> SourceLayout:
         )
     if request.limit is None:
         return layout
-    from ...tasks.inputs.person_column import with_person_column
+    from ...tasks.inputs.source import with_person_column
 
     return with_person_column(source, columns=columns, reading=request.reading, limit=request.limit)
 
@@ -463,7 +463,7 @@ def drawn_levels(request: Request, work: ReleaseWork) -> Levels | None:
         ReleaseFailed: they are not stored, or are damaged.
     """
     from ...tasks.kernel.draws import load_draw
-    from ...tasks.stages.map_draws import map_draw
+    from ...tasks.stages.count import map_draw
 
     if not isinstance(request.recoding, MapChoice):
         return None

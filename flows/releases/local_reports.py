@@ -197,8 +197,8 @@ def _layout(request: ReportsRequest) -> SourceLayout:
     Raises:
         InputRefused: they aren't reports of this design, or are too few.
     """
+    from ...tasks.counting.report_counts import report_layout
     from ...tasks.inputs.list import list_source
-    from ...tasks.inputs.report_layout import report_layout
 
     source = list_source(request.source, base=request.base, version=request.version)
     if source.table is not None:
@@ -219,8 +219,7 @@ def _layout(request: ReportsRequest) -> SourceLayout:
 
 def _totals(request: ReportsRequest, work: ReleaseWork, _: GeneralizationMap) -> ExactCounts:
     """Return the reports, added up on the workers."""
-    from ...tasks.counting.report_counts import outcome_totals, sketch_totals
-    from ...tasks.inputs.report_layout import report_tasks
+    from ...tasks.counting.report_counts import outcome_totals, report_tasks, sketch_totals
 
     design = request.design
     tasks = report_tasks(work.layout, collection=design.mechanism)

@@ -1,30 +1,25 @@
 """Adding up local reports: a Dask dataframe of partial sums over files, merged in a tree."""
 
 from __future__ import annotations
-from collections.abc import Iterator, Sequence
-from typing import assert_never
-import pyarrow as pa
-import pyarrow.parquet as pq
-from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.krandomization import KRandomization
-from ...mechanisms.kinds.sketch import CountMeanSketch
-from ..readers.chunks import CsvChunk
-from ..readers.csv_header import CsvLayout, read_csv_layout, separator_byte
-from ..readers.parquet_footer import ParquetLayout, open_parquet
-from ..readers.report_files import Collection, ReportGroup, ReportTask, report_columns
-from ..readers.source_files import SourceFile, changes_refused
-from ..readers.values import RecordReading
-from ..inputs.source import RecordFormat, Source, SourceLayout, plan_chunks
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.krandomization import KRandomization, outcome_counts
 from ...mechanisms.kinds.sketch import CountMeanSketch, SketchSums, empty_sums, summed
-from ..readers.report_files import Collection, ReportTask, sketch_batches, vector_batches
+from ..inputs.source import RecordFormat, Source, SourceLayout, plan_chunks
+from ..readers.chunks import CsvChunk
+from ..readers.csv_header import CsvLayout, read_csv_layout, separator_byte
+from ..readers.parquet_footer import ParquetLayout, open_parquet
+from ..readers.report_files import Collection, ReportGroup, ReportTask, report_columns, sketch_batches, vector_batches
+from ..readers.source_files import SourceFile, changes_refused
+from ..readers.values import RecordReading
 from .executors import Executor, OnProgress, computed
 from .quote_states import with_quote_states
 

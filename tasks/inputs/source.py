@@ -1,13 +1,6 @@
 """The input's files with what their headers or footers say, how they are cut, and what is remembered of them."""
 
 from __future__ import annotations
-from collections.abc import Sequence
-import pyarrow as pa
-from ...mechanisms.kernel.contributions import ContributionLimit
-from ...mechanisms.kernel.errors import InputRefused
-from ..readers.column_codes import is_text
-from ..readers.parquet_footer import ParquetLayout
-from ..readers.values import RecordReading
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...mechanisms.kernel.contributions import ContributionLimit
+from ...mechanisms.kernel.errors import InputRefused
 from ..readers.chunks import Chunk, csv_ranges, row_groups
+from ..readers.column_codes import is_text
 from ..readers.csv_header import CsvLayout, read_csv_layout, separator_byte
 from ..readers.parquet_footer import ParquetLayout, read_parquet_layout
 from ..readers.source_files import (

@@ -15,10 +15,9 @@ from ...mechanisms.kernel.sampling import ChunkIdentity
 from ...mechanisms.recoding import MappedColumn
 from ..kernel.counting import CoinsOfBlocks
 from .chunks import Chunk, CsvChunk, ParquetChunk
-from .column_codes import ColumnCoder, RecordCoder
+from .column_codes import ColumnCoder, PersonCoder, RecordCoder
 from .csv_records import csv_keys
 from .parquet_records import parquet_keys
-from .person_ids import PersonCoder
 from .source_files import Partition
 from .values import RecordReading
 

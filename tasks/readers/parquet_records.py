@@ -21,8 +21,7 @@ from .column_codes import RecordCoder
 from .parquet_footer import dictionary_columns, open_parquet
 from .sampled_pages import AVAILABLE, SampledPages
 from .source_files import SourceFile, is_url, open_local
-from .statistics_files import is_statistics_file
-from .statistics_records import StatisticsFile
+from .statistics_files import StatisticsFile, is_statistics_file
 
 _BATCH_RECORDS = 1 << 17
 _WHOLE_RECORDS = 1 << 22

@@ -4,24 +4,21 @@ Joint counts, scores and the draw of a map stay in this process; the draw is sto
 """
 
 from __future__ import annotations
-from ...accounting.kernel.keys.private_store import ReleaseFolder
-from ...mechanisms.kernel.protection import Numbers
-from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.recoding import GeneralizationMap
-from ..kernel.draws import StoredDraw, load_draw
-from ..request import Request
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
 from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
+from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kernel.protection import Protection
+from ...mechanisms.kernel.protection import Numbers, Protection
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
 from ...mechanisms.recoding import GeneralizationMap
@@ -34,6 +31,7 @@ from ..kernel.gate import Gate, JobOf
 from ..kernel.protected import ExactCounts
 from ..readers.source_files import require_as_listed
 from ..readers.values import RecordReading
+from ..request import Request
 from .stage import stage
 
 if TYPE_CHECKING:
@@ -241,3 +239,50 @@ def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> Gene
         return request.recoding
     levels = load_draw(map_draw(request.recoding, sample_id=sample_id), folder=folder)
     return None if levels is None else request.recoding.lattice.chain_of(tuple(levels))[0]
+
+
+@stage("copy")
+def copied_records(*, request: Request, receipt: Receipt, folder: ReleaseFolder) -> Path:
+    """The copy's file in the release's private folder, made where no attempt has completed it.
+
+    INVARIANT: nothing is counted before the keyed hash of the copy is durable, and later attempts read what has this
+    hash, or nothing. A copy that was cut off has decided nothing and is made anew.
+
+    Args:
+        request: what is asked for, of a database.
+        receipt: proof that the release is paid for.
+        folder: its folder in the private store.
+
+    Raises:
+        ReleaseFailed: the records can't be copied, or the copy is gone or another one.
+    """
+    if request.query is None:
+        raise TypeError("files are read where they are")
+    del receipt
+    known = folder.remembered().get("copy")
+    if known is None:
+        folder.destroy_copy()
+        names = [column.name for column in request.source_columns]
+        names += [] if request.limit is None else [request.limit.column]
+        from ..inputs.database import copy_records  # of databases alone
+
+        copy_records(request.query, columns=names, path=folder.copy)
+        folder.remember({"copy": folder.fingerprint(_digest(folder.copy))})
+    elif known != folder.fingerprint(_digest(folder.copy)):
+        raise _lost("was changed")
+    return folder.copy
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise _lost(f"can't be read ({error.strerror})") from None
+
+
+def _lost(what: str) -> ReleaseFailed:
+    return ReleaseFailed(
+        f"the private copy of the database's records {what}.",
+        remedy="They are never read again for this release, which can only be abandoned: `crowdblend abandon`.",
+    )

@@ -19,9 +19,8 @@ from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.person_column import with_person_column
 from crowdblend.tasks.inputs.schema import read_names
-from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
+from crowdblend.tasks.inputs.source import check_metadata, plan_chunks, with_person_column
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.values import RecordReading
 

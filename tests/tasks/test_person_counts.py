@@ -23,8 +23,7 @@ from crowdblend.tasks.counting import person_counts as person_counting
 from crowdblend.tasks.counting.executors import Executor, LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.person_column import with_person_column
-from crowdblend.tasks.inputs.source import plan_chunks
+from crowdblend.tasks.inputs.source import plan_chunks, with_person_column
 from crowdblend.tasks.readers.values import RecordReading
 
 KEY = bytes(range(32))

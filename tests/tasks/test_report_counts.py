@@ -15,9 +15,8 @@ from crowdblend.mechanisms.kinds.krandomization import KRandomization, outcome_c
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.estimates import estimated_counts, standard_error
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
-from crowdblend.tasks.counting.report_counts import outcome_totals, sketch_totals
+from crowdblend.tasks.counting.report_counts import check_report_files, outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.report_layout import check_report_files
 from crowdblend.tasks.readers import chunks, report_files
 from crowdblend.tasks.readers.report_files import ReportGroup, sketch_table, vector_table
 from crowdblend.tasks.readers.values import RecordReading

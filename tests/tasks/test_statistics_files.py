@@ -26,7 +26,7 @@ from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.schema import read_names
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
-from crowdblend.tasks.readers import statistics_files, statistics_records
+from crowdblend.tasks.readers import statistics_files
 from crowdblend.tasks.readers.statistics_files import require_one_meaning
 from crowdblend.tasks.readers.values import RecordReading
 
@@ -150,7 +150,7 @@ def test_missing_values_of_stata_are_missing(tmp_path):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_blocks_are_read_and_sampled_whole_whatever_their_size(tmp_path, monkeypatch, ending):
-    for module in (statistics_files, statistics_records):
+    for module in (statistics_files,):
         monkeypatch.setattr(module, "BLOCK_RECORDS", 50)
     name = written(tmp_path, ending, people_of(ending), **labelled(ending))
     layout = check_metadata(list_source(name, base=tmp_path), columns=["sex"], reading=RecordReading())

@@ -136,7 +136,7 @@ def run_private_report(
         )
     with_ids = None
     if limit is not None:
-        from ....tasks.inputs.person_column import with_person_column  # of releases with such a column alone
+        from ....tasks.inputs.source import with_person_column  # of releases with such a column alone
 
         with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
     deleted = description_of(mechanism).deletion is not None
