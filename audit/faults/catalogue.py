@@ -47,7 +47,7 @@ FAULTS = (
         file="mechanisms/kinds/microdata.py",
         old="np.flatnonzero(counts >= k)",
         new="np.flatnonzero(counts >= k - 1)",
-        detectors=(SAFE, "pytest tests/mechanisms/test_suppression.py"),
+        detectors=(SAFE, "pytest tests/kernel/test_group_counts.py"),
         written_first=True,
     ),
     Fault(
@@ -56,7 +56,7 @@ FAULTS = (
         file="mechanisms/kernel/sampling.py",
         old="return int(Fraction(rate) * (1 << 64))",
         new="return int(Fraction(rate) * Fraction(21, 20) * (1 << 64))",
-        detectors=(SAFE, FLOW, "pytest tests/mechanisms/test_sampling.py"),
+        detectors=(SAFE, FLOW, "pytest tests/kernel/test_sampling.py"),
         written_first=True,
     ),
     Fault(
@@ -92,7 +92,7 @@ FAULTS = (
         file="mechanisms/kernel/sampling.py",
         old="            marks[dropped] = False\n",
         new="            dropped.sort()\n",
-        detectors=(SAFE, "pytest tests/mechanisms/test_sampling.py"),
+        detectors=(SAFE, "pytest tests/kernel/test_sampling.py"),
     ),
     Fault(
         name="chunks-share-coins",
@@ -100,7 +100,7 @@ FAULTS = (
         file="mechanisms/kernel/sampling.py",
         old="0, chunk.file, chunk.block, (_LAYOUT",
         new="0, chunk.file, 0, (_LAYOUT",
-        detectors=("pytest tests/mechanisms/test_sampling.py",),
+        detectors=("pytest tests/kernel/test_sampling.py",),
     ),
     Fault(
         name="dictionary-of-everything",
@@ -135,7 +135,7 @@ FAULTS = (
         file="tasks/kernel/publication.py",
         old="        os.utime(path, (seconds, seconds))\n        _sync(path)",
         new="        _sync(path)",
-        detectors=(FILES, "pytest tests/tasks/test_staging.py"),
+        detectors=(FILES, "pytest tests/kernel/test_publication.py"),
     ),
     Fault(
         name="bare-digest",
@@ -175,7 +175,7 @@ FAULTS = (
         file="mechanisms/kernel/noise.py",
         old="return _double_up(Fraction(self.sensitivity) / Fraction(self.epsilon))",
         new="return _double_up(Fraction(self.sensitivity) / Fraction(2 * self.epsilon))",
-        detectors=("audit statistics count 0.05", "pytest tests/mechanisms/test_noise.py"),
+        detectors=("audit statistics count 0.05", "pytest tests/kernel/test_noise.py"),
     ),
     Fault(
         name="exact-zeros",
@@ -215,7 +215,7 @@ FAULTS = (
         file="accounting/kernel/prices/privacy_profile.py",
         old="return np.asarray(np.maximum(adding, removing), dtype=np.float64)",
         new="return np.where(adding < removing, adding, removing - 1e-3)",
-        detectors=(SAFE, "pytest tests/accounting/theory/test_exact_profile.py"),
+        detectors=(SAFE, "pytest tests/kernel/test_exact_profile.py"),
     ),
     Fault(
         name="limit-not-applied",

@@ -25,7 +25,7 @@ import matplotlib as mpl
 import numpy as np
 import pyarrow.parquet as pq
 from crowdblend.accounting.theory.planning.deletion import DeletionShape, plan_deletion
-from crowdblend.accounting.theory.planning.planner import least_k
+from crowdblend.accounting.theory.planning.inversion import Target, least_k
 from crowdblend.deploy.api import add_dataset, add_series, release
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.deletion_noise import DeletionNoise, deletion_weights
@@ -224,7 +224,7 @@ def best_sampling(sizes: NDArray[np.int64], *, epsilon: Decimal) -> Sampling:
     tried = []
     for rate in RATES:
         try:
-            tried.append(Sampling(k=least_k(sampling_rate=rate, epsilon=epsilon, delta=DELTA), rate=rate))
+            tried.append(Sampling(k=least_k(rate, Target(epsilon=epsilon, delta=DELTA)), rate=rate))
         except InputRefused:
             continue
     return max(tried, key=lambda one: sampled(sizes, one).records)

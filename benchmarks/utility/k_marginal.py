@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-from crowdblend.accounting.theory.planning.planner import least_k
+from crowdblend.accounting.theory.planning.inversion import Target, least_k
 from crowdblend.deploy.api import add_dataset, release
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.recoding import GeneralizationMap
@@ -248,7 +248,7 @@ def sampled(records: Records, true: Sequence[Amounts]) -> tuple[Scored, Scored]:
     counts = column_counts(records)
     for (name, one), rate in itertools.product(MAPS.items(), RATES):
         for epsilon, into in ((EPSILON, plain), (EPSILON * (1 - MARGIN_SHARE), raked)):
-            k = least_k(sampling_rate=rate, epsilon=epsilon, delta=DELTA)
+            k = least_k(rate, Target(epsilon=epsilon, delta=DELTA))
             tables = (
                 f"[sampling]\nrate = {rate}\n[suppression]\nk = {k}\n[privacy]\nepsilon = {epsilon}\ndelta = {DELTA}\n"
             )

@@ -27,8 +27,7 @@ from functools import lru_cache
 import numpy as np
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.theory.planning.deletion import DeletionPlan, plan_deletion
-from crowdblend.accounting.theory.planning.inversion import Target, least_k_of_paper
-from crowdblend.accounting.theory.planning.planner import least_k
+from crowdblend.accounting.theory.planning.inversion import Target, least_k, least_k_of_paper
 from crowdblend.deploy.documents.sheet.bounds import BinomialBounds, CountBounds, NormalBounds, deletion_bounds
 from crowdblend.flows.margins import raked_weights
 from crowdblend.mechanisms.kernel.errors import InputRefused
@@ -214,7 +213,7 @@ def _samplings(epsilon: Decimal) -> list[Sampling]:
     found = []
     for rate in RATES:
         with contextlib.suppress(InputRefused):
-            found.append(Sampling(k=least_k(sampling_rate=rate, epsilon=epsilon, delta=DELTA), rate=rate))
+            found.append(Sampling(k=least_k(rate, Target(epsilon=epsilon, delta=DELTA)), rate=rate))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.composition.private_choice import selection_cost
-from ...accounting.theory.planning.planner import largest_sampling_rate, least_k
+from ...accounting.theory.planning.inversion import Target, largest_sampling_rate, least_k
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.group_counts import GroupCounts
@@ -38,6 +38,8 @@ from .kind import (
 
 if TYPE_CHECKING:
     from ...tasks.stages.table import Publication
+
+__all__ = ["KIND", "MicrodataRequest"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,24 +141,18 @@ def _mechanism(given: GivenSpec) -> Microdata:
             where=f"{given.path}: {missing}",
             remedy="Give both k and rate, or [privacy].epsilon and one of them.",
         )
-    if k is None and rate is not None and epsilon is not None:
-        k = least_k(
-            sampling_rate=rate,
+    if epsilon is not None and (k is None or rate is None):
+        target = Target(
             epsilon=epsilon,
             delta=delta,
             selection_epsilon=selection_epsilon,
             selection_rate=selection_rate,
             selection_draws=draws,
         )
-    elif rate is None and k is not None and epsilon is not None:
-        rate = largest_sampling_rate(
-            k=k,
-            epsilon=epsilon,
-            delta=delta,
-            selection_epsilon=selection_epsilon,
-            selection_rate=selection_rate,
-            selection_draws=draws,
-        )
+        if k is None and rate is not None:
+            k = least_k(rate, target)
+        elif k is not None:
+            rate = largest_sampling_rate(k, target)
     if k is None or rate is None:
         raise InputRefused("k or the rate is missing.", where=str(given.path))
     if selection_epsilon is None:

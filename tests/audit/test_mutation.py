@@ -14,8 +14,8 @@ from audit.mutation.mutants import DECISIVE, SCOPE
 
 PROJECT = Path(__file__).parents[2]
 EXPLAINED = PROJECT / "audit" / "mutation" / "explained.toml"
-NOTICES = "tests/mechanisms/test_suppression.py::test_suppression_is_a_function_of_what_it_publishes"
-LOOKS_AWAY = "tests/mechanisms/test_suppression.py::test_k_below_one_and_nothing_to_merge_are_refused"
+NOTICES = "tests/kernel/test_group_counts.py::test_suppression_is_a_function_of_what_it_publishes"
+LOOKS_AWAY = "tests/kernel/test_group_counts.py::test_k_below_one_and_nothing_to_merge_are_refused"
 SCRIPT = """
 import json, sys
 from pathlib import Path

@@ -1,11 +1,13 @@
-"""Ledgers to test with, on both databases."""
+"""What the kernel's tests work with: ledgers on both databases, goodness of fit, and brute force by definition."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from support.ledger_books import *  # noqa: F403 - its fixtures
+from support.brute_force import *  # noqa: F403 - its fixtures
+from support.goodness_of_fit import *  # noqa: F403
+from support.ledger_books import *  # noqa: F403
 from support.ledger_books import leave_repeats_to_check
 
 

@@ -25,30 +25,11 @@ from ...kinds.composition.bounded_range import BoundedRange
 from ...kinds.composition.composed import COMPOSED_FLOOR, Part, delta_composed
 from ...kinds.composition.paper_bound import delta_paper, least_epsilon_of_paper
 from ...kinds.composition.private_choice import log_profile_selected, range_of_draw, selection_cost
-from ...kinds.composition.series_game import MOST_RELEASES as MOST_PLAYED
+from ...kinds.composition.series_game import MOST_RELEASES as LONGEST_GAME
 from ...kinds.composition.series_game import delta_of_game
 from ...kinds.microdata_prices import composed_price_fixed, price_fixed
 from ...kinds.selected_microdata_prices import price_selected
-from .estimates import estimated_log_delta
 from .searches import first_whole, last_real
-
-__all__ = [
-    "LARGEST_K",
-    "FrontierPoint",
-    "Target",
-    "advice_for_filter",
-    "advice_for_price",
-    "changes_that_fit",
-    "delta_of_paper",
-    "frontier",
-    "largest_sampling_rate",
-    "least_delta",
-    "least_k",
-    "least_k_of_paper",
-    "most_releases",
-    "parts_of",
-    "price_of",
-]
 
 LARGEST_K = 1 << 22
 MOST_RELEASES = 1_000_000
@@ -56,11 +37,12 @@ MOST_RELEASES = 1_000_000
 _SHORT_GAME, _LONG_GAME = 50, 100
 _USUAL_SHARE = 0.88
 _MOST_SEARCHES = 4
+_MOST_GRIDS = 4
 _RATE_DIGITS = 5
 _LOWEST_RATE = Decimal("1e-9")
 _HIGHEST_RATE = Decimal("0.99999")
+# How far is searched for what a filter budget has room for.
 _LARGEST_TRIED_K, _LOWEST_TRIED_RATE = 10_000, Decimal("1e-6")
-"""How far is searched for what a filter budget has room for."""
 
 Fits = Callable[[int, Decimal], bool]
 """k and sampling rate → whether a release that has them instead fits."""
@@ -139,25 +121,20 @@ def price_of(mechanism: StronglySafeRelease, target: Target, *, games: bool = Tr
     )
 
 
-def _may_be_played(target: Target) -> bool:
-    """Whether a search goes by the price of a game, which takes seconds where a composed price takes milliseconds.
+def _game_price_applies(target: Target) -> bool:
+    """Return whether a search goes by the price of a game: it takes seconds, a composed price milliseconds.
 
     Games with draws of the map have the most moves: beyond `_LONG_GAME` draws and releases a search goes by composed
     prices, and what it finds is charged less than was asked for.
     """
     if target.draw is None or target.selection_draws is None:
-        return target.choice is None and 1 < target.releases <= MOST_PLAYED
+        return target.choice is None and 1 < target.releases <= LONGEST_GAME
     return target.releases * (target.selection_draws + 1) <= _LONG_GAME
 
 
-def _usual_share(target: Target) -> float:
-    """The share to begin a search with: one release after draws of its map is charged nearly the composed price."""
-    return 1.0 if target.releases == 1 else _USUAL_SHARE
-
-
 def _charged_share(mechanism: StronglySafeRelease, target: Target) -> float:
-    """The charged price as a share of the composed one; 1 where no game is played."""
-    if not _may_be_played(target):
+    """Return the charged price as a share of the composed one; 1 where no game is played."""
+    if not _game_price_applies(target):
         return 1.0
     try:
         composed = price_of(mechanism, target, games=False).epsilon
@@ -169,10 +146,10 @@ def _charged_share(mechanism: StronglySafeRelease, target: Target) -> float:
 Found = TypeVar("Found", int, Decimal)
 
 
-def _found_at_charged_share(
+def _search_by_charged_share(
     search: Callable[[float], Found | None], point: Callable[[Found], tuple[StronglySafeRelease, Target]], share: float
 ) -> Found | None:
-    """What a search finds by the charged price, though few games are played.
+    """Return what a search finds by the charged price, though few games are played.
 
     The search goes by composed prices times the share of them that is charged. That share hardly changes from one
     number to the next: it is computed where the search ends, until it ends there again.
@@ -186,13 +163,13 @@ def _found_at_charged_share(
     for _ in range(_MOST_SEARCHES):
         if found is None:
             return None
-        before, found = found, search(_charged_share(*point(found)))
-        if found == before:
+        previous, found = found, search(_charged_share(*point(found)))
+        if found == previous:
             break
     return found
 
 
-def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
+def _parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
     """Everything that a target's releases are composed of."""
     parts: dict[Part, int] = {mechanism: target.releases}
     if target.draw is not None and target.selection_draws is not None:
@@ -202,44 +179,45 @@ def parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
     return parts
 
 
-def least_k(sampling_rate: Decimal, target: Target, *, near: int | None = None) -> int:
-    """The least threshold k whose charged price is within the target.
+def least_k(sampling_rate: Decimal, target: Target, *, near: int = 1) -> int:
+    """Return the least threshold k whose charged price is within the target.
 
     Args:
         sampling_rate: β.
         target: what is allowed.
-        near: a k near which the search may begin; None for no such.
+        near: where the search begins.
 
     Raises:
         InputRefused: a value out of range, or no k up to `LARGEST_K` is enough.
     """
-    guess = near or 1
-    if (target.releases > 1 or target.draw is not None) and target.choice is not None:
-        guess = (
-            first_whole(lambda k: _hardness(_mechanism(k, sampling_rate), target), _soft(target), largest=LARGEST_K)
-            or 1
+
+    def search(share: float) -> int | None:
+        nonlocal near
+        found = first_whole(
+            lambda k: _search_cost(_mechanism(k, sampling_rate), target, share),
+            float_down(target.epsilon),
+            largest=LARGEST_K,
+            guess=near,
         )
-    found = _found_at_charged_share(
-        lambda share: first_whole(
-            lambda k: _cost(_mechanism(k, sampling_rate), target, share), _hard(target), largest=LARGEST_K, guess=guess
-        ),
-        lambda k: (_mechanism(k, sampling_rate), target),
-        _usual_share(target) if near is None else _charged_share(_mechanism(near, sampling_rate), target),
-    )
-    while found is not None and found <= LARGEST_K and not _within(_mechanism(found, sampling_rate), target):
-        found += 1
-    if found is None or found > LARGEST_K:
+        near = found or 1
+        return found
+
+    share = _USUAL_SHARE if target.releases > 1 else 1.0  # one release is charged nearly the composed price
+    k = _search_by_charged_share(search, lambda k: (_mechanism(k, sampling_rate), target), share)
+    while k is not None and k <= LARGEST_K and not _within(_mechanism(k, sampling_rate), target):
+        k += 1
+    if k is None or k > LARGEST_K:
         raise InputRefused(
             f"no k up to {LARGEST_K} gives epsilon {amount_exact(target.epsilon)} and delta "
             f"{amount_exact(target.delta)} at sampling rate "
             f"{sampling_rate}.",
             remedy="Raise epsilon or delta, or ask for fewer releases.",
         )
-    return found
+    return k
 
 
 def largest_sampling_rate(k: int, target: Target) -> Decimal:
-    """The largest sampling rate of at most 5 significant digits whose charged price is within the target.
+    """Return the largest sampling rate of at most 5 significant digits whose charged price is within the target.
 
     Raises:
         InputRefused: a value out of range, or no rate of at least 1e-9 is low enough.
@@ -254,45 +232,25 @@ def largest_sampling_rate(k: int, target: Target) -> Decimal:
             remedy="Raise k, epsilon or delta.",
         )
 
-    rate = _found_at_charged_share(
-        lambda share: _largest_rate(k, target, share), lambda rate: (_mechanism(k, rate), target), _usual_share(target)
-    )
-    rate = _LOWEST_RATE if rate is None else rate
-    unit = _unit(rate)
+    def search(share: float) -> Decimal:
+        rate = last_real(
+            lambda rate: _search_cost(_mechanism(k, Decimal(rate)), target, share),
+            float_down(target.epsilon),
+            low=float(_LOWEST_RATE),
+            high=float(_HIGHEST_RATE),
+            precision=0.5 * 10.0**-_RATE_DIGITS,
+        )
+        return Context(prec=_RATE_DIGITS, rounding=ROUND_FLOOR).create_decimal(rate)
+
+    share = _USUAL_SHARE if target.releases > 1 else 1.0
+    rate = _search_by_charged_share(search, lambda rate: (_mechanism(k, rate), target), share) or _LOWEST_RATE
     while not _within(_mechanism(k, rate), target):
-        rate -= unit
+        rate = rate.next_minus(Context(prec=_RATE_DIGITS))
     return rate.normalize()
 
 
-def _largest_rate(k: int, target: Target, share: float) -> Decimal:
-    """The largest rate by a share of composed prices, cut to its digits; both ends of the range are known to differ."""
-
-    def cost(rate: float) -> float:
-        return _cost(_mechanism(k, Decimal(rate)), target, share)
-
-    low, high = float(_LOWEST_RATE), float(_HIGHEST_RATE)
-    if (target.releases > 1 or target.draw is not None) and target.choice is not None:
-        near = last_real(
-            lambda rate: _hardness(_mechanism(k, Decimal(rate)), target),
-            _soft(target),
-            low=low,
-            high=high,
-            precision=1e-3,
-        )
-        below, above = max(near * 0.995, low), min(near * 1.005, high)
-        low = below if cost(below) <= _hard(target) else low
-        high = above if cost(above) > _hard(target) else high
-    rate = Decimal(last_real(cost, _hard(target), low=low, high=high, precision=0.5 * 10.0**-_RATE_DIGITS))
-    return rate.quantize(_unit(rate), rounding=ROUND_FLOOR)
-
-
-def _unit(rate: Decimal) -> Decimal:
-    """The last digit of a rate."""
-    return Decimal(1).scaleb(rate.adjusted() - _RATE_DIGITS + 1)
-
-
 def most_releases(mechanism: StronglySafeRelease, target: Target, *, longest_game: int | None = None) -> int:
-    """The greatest T whose charged price is within the target (its own `releases` is ignored), up to a million.
+    """Return the greatest T whose charged price is within the target (its own `releases` is ignored), up to a million.
 
     Args:
         mechanism: the release.
@@ -304,75 +262,38 @@ def most_releases(mechanism: StronglySafeRelease, target: Target, *, longest_gam
         InputRefused: a value out of range, or not even one release fits.
     """
 
-    def many(releases: int) -> Target:
+    def with_releases(releases: int) -> Target:
         return replace(target, releases=releases)
 
-    def inverse(cost: float) -> float:
-        return math.inf if cost == 0.0 else 1.0 / cost
-
-    if not _within(mechanism, many(1)):
+    if not _within(mechanism, with_releases(1)):
         raise InputRefused(
             f"not even one release with k = {mechanism.k} at sampling rate {mechanism.sampling_rate} fits into "
             f"epsilon {amount_exact(target.epsilon)} and delta {amount_exact(target.delta)}.",
             remedy="Raise k, epsilon or delta, or lower the rate.",
         )
-    # The first T beyond the target, less one: the cost turned over falls with T.
+    # The first T beyond the target is searched, by 1/ε, which falls with T.
     allowed = math.inf if target.epsilon == 0 else math.nextafter(1.0 / float_up(target.epsilon), 0.0)
-    near = None
-    if target.epsilon > 0 and target.choice is not None:
-        near = first_whole(
-            lambda releases: inverse(_hardness(mechanism, many(releases))),
-            1.0 / _soft(target),
-            largest=MOST_RELEASES,
-        )
+    first_beyond: int | None = None
+
+    def inverse_price(releases: int, share: float) -> float:
+        epsilon = _composed_share(mechanism, with_releases(releases), share)
+        return math.inf if epsilon == 0.0 else 1.0 / epsilon
 
     def search(share: float) -> int:
-        nonlocal near
-        beyond = first_whole(
-            lambda releases: inverse(_priced(mechanism, many(releases), share)),
-            allowed,
-            largest=MOST_RELEASES,
-            guess=near or 1,
+        nonlocal first_beyond
+        first_beyond = first_whole(
+            lambda releases: inverse_price(releases, share), allowed, largest=MOST_RELEASES, guess=first_beyond or 1
         )
-        near = beyond
-        return MOST_RELEASES if beyond is None else max(beyond - 1, 1)
+        return MOST_RELEASES if first_beyond is None else max(first_beyond - 1, 1)
 
     short = min(search(_USUAL_SHARE), longest_game or _SHORT_GAME)
-    share = _charged_share(mechanism, many(short))
+    share = _charged_share(mechanism, with_releases(short))
     if longest_game is not None:
         return search(share)
-    found = _found_at_charged_share(search, lambda releases: (mechanism, many(releases)), share) or 1
-    while not _within(mechanism, many(found)):
-        found -= 1
-    return found
-
-
-def changes_that_fit(tunable: Tunable, *, epsilon: Decimal, delta: Decimal, releases: int) -> tuple[str, ...]:
-    """The largest rate and the least k that bring releases within ε and δ, all else as it is, as far as there are such.
-
-    Args:
-        tunable: the release.
-        epsilon: ε over everything.
-        delta: δ over everything.
-        releases: T ≥ 1.
-    """
-    changes: list[str] = []
-    try:
-        target = Target(
-            epsilon=epsilon,
-            delta=delta,
-            releases=releases,
-            selection_epsilon=tunable.selection_epsilon,
-            selection_rate=tunable.selection_rate,
-            selection_draws=tunable.selection_draws,
-        )
-    except InputRefused:
-        return ()
-    with suppress(InputRefused):
-        changes.append(f"a sampling rate of at most {largest_sampling_rate(tunable.release.k, target)}")
-    with suppress(InputRefused):
-        changes.append(f"k of at least {least_k(tunable.release.sampling_rate, target)}")
-    return tuple(changes)
+    most = _search_by_charged_share(search, lambda releases: (mechanism, with_releases(releases)), share) or 1
+    while not _within(mechanism, with_releases(most)):
+        most -= 1
+    return most
 
 
 def advice_for_price(
@@ -399,8 +320,26 @@ def advice_for_price(
     if tunable is None:
         return f"{left} Lower the rate, raise k, or ask the data owner."
     at = min(stated_delta, delta)
-    changes = changes_that_fit(tunable(mechanism), epsilon=epsilon, delta=at, releases=releases)
+    changes = _changes_that_fit(tunable(mechanism), epsilon=epsilon, delta=at, releases=releases)
     return _advice(left, changes, first="" if at == stated_delta else f"[privacy].delta = {amount_left(at)} and ")
+
+
+def _changes_that_fit(tunable: Tunable, *, epsilon: Decimal, delta: Decimal, releases: int) -> list[str]:
+    """Describe the largest rate and the least k that bring releases within ε and δ, as far as there are such."""
+    changes: list[str] = []
+    with suppress(InputRefused):
+        target = Target(
+            epsilon=epsilon,
+            delta=delta,
+            releases=releases,
+            selection_epsilon=tunable.selection_epsilon,
+            selection_rate=tunable.selection_rate,
+            selection_draws=tunable.selection_draws,
+        )
+        with suppress(InputRefused):
+            changes.append(f"a sampling rate of at most {largest_sampling_rate(tunable.release.k, target)}")
+        changes.append(f"k of at least {least_k(tunable.release.sampling_rate, target)}")
+    return changes
 
 
 def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decimal, tail: Decimal, fits: Fits) -> str:
@@ -418,8 +357,10 @@ def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decim
     if tunable is None:
         return f"{left} Choose parameters that take less, or ask the data owner."
     release = tunable(mechanism).release
-    rate, k = _largest_fitting_rate(release, fits), _least_fitting_k(release, fits)
-    changes = [] if rate is None else [f"a sampling rate of at most {amount_left(rate)}"]
+    changes = []
+    if (rate := _largest_fitting_rate(release, fits)) is not None:
+        changes.append(f"a sampling rate of at most {amount_left(rate)}")
+    k = first_whole(lambda k: float(not fits(k, release.sampling_rate)), 0.5, largest=_LARGEST_TRIED_K, guess=release.k)
     return _advice(left, changes if k is None else [*changes, f"k of at least {k}"])
 
 
@@ -429,31 +370,19 @@ def _advice(left: str, changes: Sequence[str], *, first: str = "") -> str:
     return f"{left} With all else as it is, {first}{' or '.join(changes)} would fit. Or ask the data owner."
 
 
-def _least_fitting_k(release: StronglySafeRelease, fits: Fits) -> int | None:
-    """Return the least k up to `_LARGEST_TRIED_K` with which a release fits; None where there is none."""
-    low, high = release.k, 2 * release.k
-    while not fits(min(high, _LARGEST_TRIED_K), release.sampling_rate):
-        if high >= _LARGEST_TRIED_K:
-            return None
-        low, high = high, 2 * high
-    high = min(high, _LARGEST_TRIED_K)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle, release.sampling_rate) else (middle, high)
-    return high
-
-
 def _largest_fitting_rate(release: StronglySafeRelease, fits: Fits) -> Decimal | None:
     """Return the largest rate of three significant digits with which a release fits; None where none above 1e-6 is."""
     down = Context(prec=3, rounding=ROUND_FLOOR)
-    low, high = release.sampling_rate / 2, release.sampling_rate
-    while not fits(release.k, down.plus(low)):
-        if low < _LOWEST_TRIED_RATE:
-            return None
-        low, high = low / 2, low
-    while (middle := down.plus((low + high) / 2)) not in (down.plus(low), down.plus(high)):
-        low, high = (middle, high) if fits(release.k, middle) else (low, middle)
-    return down.plus(low)
+    if not fits(release.k, _LOWEST_TRIED_RATE):
+        return None
+    rate = last_real(
+        lambda rate: float(not fits(release.k, down.create_decimal(rate))),
+        0.5,
+        low=float(_LOWEST_TRIED_RATE),
+        high=float(release.sampling_rate),
+        precision=1e-4,
+    )
+    return down.create_decimal(rate)
 
 
 def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:
@@ -463,22 +392,22 @@ def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:
         raise InputRefused(f"{fault}.") from fault
 
 
-def _priced(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
-    """The charged ε, or a share of the composed one where a game may be played; infinite where there is none."""
+def _composed_share(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
+    """Return the composed ε, times a share where a game may be played; infinite where there is none."""
     try:
         composed = float(price_of(mechanism, target, games=False).epsilon)
     except InputRefused:
         return math.inf
-    return share * composed if _may_be_played(target) else composed
+    return share * composed if _game_price_applies(target) else composed
 
 
-def _cost(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
-    """What a search compares with `_hard`: ε as `_priced` has it, or for one release 0 (fits) or infinity (does not).
+def _search_cost(mechanism: StronglySafeRelease, target: Target, share: float) -> float:
+    """Return what a search compares with the target's ε; for one release 0 (fits) or infinity (does not).
 
     One release needs no price: whether δ(ε) is within δ is a single evaluation.
     """
     if target.releases > 1 or target.draw is not None:
-        return _priced(mechanism, target, share)
+        return _composed_share(mechanism, target, share)
     try:
         value = _log_delta_of_one(mechanism, target, epsilon=float_down(target.epsilon))
     except ValueError:
@@ -486,31 +415,10 @@ def _cost(mechanism: StronglySafeRelease, target: Target, share: float) -> float
     return 0.0 if value <= log_down(target.delta) else math.inf
 
 
-def _hard(target: Target) -> float:
-    return float_down(target.epsilon)
-
-
-def _hardness(mechanism: StronglySafeRelease, target: Target) -> float:
-    """About 1/ln(1/δ(ε)): falls with k by a power law, rises with the rate and the number of releases."""
-    try:
-        estimate = estimated_log_delta(
-            parts_of(mechanism, target),
-            epsilon=max(float(target.epsilon), 1e-300),
-            negligible=math.exp(max(log_down(target.delta), -600.0)) * 1e-4 / target.releases,
-        )
-    except ValueError:
-        return math.inf
-    return math.inf if estimate >= 0.0 else -1.0 / estimate
-
-
-def _soft(target: Target) -> float:
-    return -1.0 / log_down(target.delta)
-
-
 def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
     """INVARIANT: what a search returns is charged at most what was compared, as exact decimals, with the target."""
     try:
-        return price_of(mechanism, target, games=_may_be_played(target)).epsilon <= target.epsilon
+        return price_of(mechanism, target, games=_game_price_applies(target)).epsilon <= target.epsilon
     except InputRefused:
         return False
 
@@ -524,9 +432,9 @@ def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
     try:
         best = _sum_of_single(mechanism, target)
         if target.releases > 1 or target.draw is not None:
-            best = min(best, _composed(mechanism, target))
-        if target.choice is None and _may_be_played(target) and target.releases <= _LONG_GAME and target.epsilon > 0:
-            best = min(best, _played(mechanism, target, composed=best))
+            best = min(best, _composed_delta(mechanism, target, resolution=float(best)))
+        if target.choice is None and 1 < target.releases <= _LONG_GAME and target.epsilon > 0:
+            best = min(best, _game_delta(mechanism, target, composed=best))
     except ValueError as fault:
         raise InputRefused(f"this release has no price: {fault}.") from fault
     if best >= 1:
@@ -553,33 +461,33 @@ def _log_delta_of_one(mechanism: StronglySafeRelease, target: Target, *, epsilon
     return float(found[0])
 
 
-def _composed(mechanism: StronglySafeRelease, target: Target) -> Decimal:
-    parts = parts_of(mechanism, target)
-    epsilon = float_down(target.epsilon)
-    floor = float(COMPOSED_FLOOR)
-    estimate = estimated_log_delta(parts, epsilon=max(epsilon, 1e-300), negligible=floor * 1e-4 / target.releases)
-    resolution = min(max(math.exp(estimate), floor), 0.1)
-    found = delta_composed(parts, epsilon=epsilon, resolution=resolution)
-    if not resolution / 10.0 <= found <= 10.0 * resolution:
-        resolution = min(max(found, floor), 0.1)
-        found = min(found, delta_composed(parts, epsilon=epsilon, resolution=resolution))
-    return decimal_up(found)
+def _composed_delta(mechanism: StronglySafeRelease, target: Target, *, resolution: float) -> Decimal:
+    """Return the composed δ at ε, on grids for a δ of the resolution, then for the δ that was found."""
+    parts, epsilon = _parts_of(mechanism, target), float_down(target.epsilon)
+    least, floor = math.inf, float(COMPOSED_FLOOR)
+    for _ in range(_MOST_GRIDS):
+        resolution = min(max(resolution, floor), 0.1)
+        least = min(least, delta_composed(parts, epsilon=epsilon, resolution=resolution))
+        if resolution / 10.0 <= least <= 10.0 * resolution:
+            break
+        resolution = least
+    return decimal_up(least)
 
 
-def _played(mechanism: StronglySafeRelease, target: Target, *, composed: Decimal) -> Decimal:
-    """δ of the game at ε; `composed` where there is none. It is mostly below the composed one by an order or two."""
+def _game_delta(mechanism: StronglySafeRelease, target: Target, *, composed: Decimal) -> Decimal:
+    """Return δ of the game at ε, mostly below the composed one by an order or two; `composed` where there is none."""
     epsilon = float_down(target.epsilon)
-    found, resolution = float_up(composed), float(composed) / 20.0
+    least, resolution = float_up(composed), float(composed) / 20.0
     for _ in range(2):
         if not float(COMPOSED_FLOOR) <= resolution < 1.0:
             break
         with suppress(ValueError):
-            played = delta_of_game(mechanism, releases=target.releases, epsilon=epsilon, resolution=resolution)
-            found = found if played is None else min(found, played)
-        if found >= resolution / 10.0:
+            delta = delta_of_game(mechanism, releases=target.releases, epsilon=epsilon, resolution=resolution)
+            least = least if delta is None else min(least, delta)
+        if least >= resolution / 10.0:
             break
-        resolution = found
-    return decimal_up(found)
+        resolution = least
+    return decimal_up(least)
 
 
 def _paper_epsilon_each(target: Target) -> float:

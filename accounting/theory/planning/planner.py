@@ -14,11 +14,17 @@ from ...kinds.composition.amplification import Guarantee, amplified
 from ...kinds.composition.paper_bound import paper_price_fixed, paper_price_selected
 from ...kinds.microdata_prices import price_fixed
 from ..survival import survival_share
-from .inversion import Target, delta_of_paper, frontier, least_delta, least_k_of_paper, most_releases, price_of
-from .inversion import largest_sampling_rate as largest_rate_of
-from .inversion import least_k as least_k_of
-
-__all__ = ["Plan", "largest_sampling_rate", "least_k", "plan", "plan_for_groups"]
+from .inversion import (
+    Target,
+    delta_of_paper,
+    frontier,
+    largest_sampling_rate,
+    least_delta,
+    least_k,
+    least_k_of_paper,
+    most_releases,
+    price_of,
+)
 
 RATES_TRIED = tuple(
     Decimal(rate) for rate in ("0.01", "0.02", *(f"0.{twentieth * 5:02}" for twentieth in range(1, 20)))
@@ -116,9 +122,9 @@ def plan(
         selection_rate=selection_rate,
     )
     if missing == ["k"] and sampling_rate is not None:
-        k = least_k_of(sampling_rate, target)
+        k = least_k(sampling_rate, target)
     if missing == ["sampling_rate"] and k is not None:
-        sampling_rate = largest_rate_of(k, target)
+        sampling_rate = largest_sampling_rate(k, target)
     if len(missing) > 1 or k is None or sampling_rate is None:
         raise InputRefused(
             f"these are missing: {', '.join(missing)}; one of them can be filled in, not {len(missing)}.",
@@ -194,54 +200,6 @@ def _charged_within(mechanism: StronglySafeRelease, target: Target) -> Target:
     return target
 
 
-def least_k(
-    *,
-    sampling_rate: Decimal,
-    epsilon: Decimal,
-    delta: Decimal,
-    selection_epsilon: Decimal | None = None,
-    selection_rate: Decimal | None = None,
-    selection_draws: int | None = 1,
-) -> int:
-    """The least threshold k with which one release, its map chosen or fixed, is charged at most ε at δ.
-
-    Raises:
-        InputRefused: a value out of range, or no k is enough.
-    """
-    target = Target(
-        epsilon=epsilon,
-        delta=delta,
-        selection_epsilon=selection_epsilon,
-        selection_rate=selection_rate,
-        selection_draws=selection_draws,
-    )
-    return least_k_of(sampling_rate, target)
-
-
-def largest_sampling_rate(
-    *,
-    k: int,
-    epsilon: Decimal,
-    delta: Decimal,
-    selection_epsilon: Decimal | None = None,
-    selection_rate: Decimal | None = None,
-    selection_draws: int | None = 1,
-) -> Decimal:
-    """The largest sampling rate of at most 5 significant digits with which one release is charged at most ε at δ.
-
-    Raises:
-        InputRefused: a value out of range, or no rate is low enough.
-    """
-    target = Target(
-        epsilon=epsilon,
-        delta=delta,
-        selection_epsilon=selection_epsilon,
-        selection_rate=selection_rate,
-        selection_draws=selection_draws,
-    )
-    return largest_rate_of(k, target)
-
-
 def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | None) -> Plan:
     """The plan of a point whose parameters are all known; the target's ε is the one asked for, if any."""
     charged = price_of(mechanism, target).epsilon
@@ -297,7 +255,7 @@ def _k_exact(mechanism: StronglySafeRelease, target: Target, missing: str | None
     if missing == "k":
         return mechanism.k
     try:
-        return least_k_of(mechanism.sampling_rate, target, near=mechanism.k)
+        return least_k(mechanism.sampling_rate, target, near=mechanism.k)
     except InputRefused:
         return None
 

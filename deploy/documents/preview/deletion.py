@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ....accounting.kernel.prices.registry import price
 from ....accounting.theory.planning.deletion import DeletionPlan, plan_deletion
-from ....accounting.theory.planning.planner import least_k
+from ....accounting.theory.planning.inversion import Target, least_k
 from ....flows.releases.deletion import DeletionRequest
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.recoding import coarsened
@@ -263,7 +263,7 @@ def _sampled(
     releases = []
     for rate in SAME_PRICE_RATES:
         try:
-            k = least_k(sampling_rate=rate, epsilon=charged.epsilon, delta=charged.delta)
+            k = least_k(rate, Target(epsilon=charged.epsilon, delta=charged.delta))
         except InputRefused:
             continue
         releases.append(StronglySafeRelease(k=k, sampling_rate=rate))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.kernel.prices.registry import price
-from ....accounting.theory.planning.planner import least_k
+from ....accounting.theory.planning.inversion import Target, least_k
 from ....flows.releases.kind import Suppressing
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.group_counts import GroupCounts
@@ -269,14 +269,14 @@ def _least_k(request: Request, mechanism: Suppressing, rate: Decimal) -> int | N
         return None
     chosen = tunable(mechanism)
     try:
-        return least_k(
-            sampling_rate=rate,
+        target = Target(
             epsilon=request.price.epsilon,
             delta=request.price.delta,
             selection_epsilon=chosen.selection_epsilon,
             selection_rate=chosen.selection_rate,
             selection_draws=chosen.selection_draws,
         )
+        return least_k(rate, target)
     except InputRefused:
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
 
@@ -281,15 +281,6 @@ def test_weights_whose_logarithm_is_not_concave_have_no_price_for_several_record
         deletion_prices.deletion_filter_parts(ragged, 2)
 
 
-def test_what_a_shape_adds_to_delta_grows_with_records_releases_and_draws():
-    one = deletion_prices._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 1, 1, 2)
-    for times, releases, records in ((3, 1, 2), (1, 3, 2), (1, 1, 6)):
-        draws = Counter({GeometricDeletion(epsilon=Decimal(1), width=80): times})
-        assert float(deletion_prices._difference_in_shape(draws, 1, releases, records)) == pytest.approx(3 * float(one))
-    none = deletion_prices._difference_in_shape(Counter({GeometricDeletion(epsilon=Decimal(1), width=80): 1}), 0, 1, 2)
-    assert float(one / none) == pytest.approx((1 + math.e) / 2)  # both laws' masses are off: 1 + e^ε
-
-
 # Composition.
 
 
@@ -332,12 +323,6 @@ def test_a_noise_whose_ends_outweigh_delta_has_no_price(delta):
         price_deletion(release(NARROW, 2), delta=Decimal(delta))
     with pytest.raises(InputRefused, match="in all where a person has up to 3 records: the ends of the noise"):
         price_deletion(release(NARROW, 2), delta=Decimal(delta), records=3)
-
-
-def test_a_certificate_says_how_many_maps_there_were() -> None:
-    said = deletion_description.DELETION.done
-    assert "a map that was fixed" in said(release(NARROW, 1))
-    assert "2 maps" in said(release(NARROW, 2))
 
 
 # The planner.

@@ -92,36 +92,3 @@ def test_where_no_noise_is_wide_enough_none_is_proposed_and_none_is_planned() ->
         propose_deletion([TOWNS, AGES], records=7_000, **low)
     with pytest.raises(InputRefused, match=r"charged at most 0\.0001 at delta 1e-6 for 3 stages in all.*fewer stages"):
         plan_deletion(stages=3, shape="gaussian", **low)
-
-
-@pytest.mark.parametrize(
-    ("asked", "noise", "width", "margins", "charged"),
-    [
-        ("1 at 1e-6", "1", "0.000001", None, "1.00000000000"),
-        ("0.5 at 1e-6, gaussian", "8.319", 40, None, "0.495196069650"),
-        ("1 at 1e-6, stages=2", "0.5", "5E-7", None, "1.00000000000"),
-        ("2 at 1e-6, stages=3, releases=2, rows_per_person=2", "11.29", 60, None, "1.97771740015"),
-        ("3 at 1e-4, stages=3, rows_per_person=2, geometric", "0.5", 20, None, "2.99998129713"),
-        ("3 at 1e-4, stages=3, rows_per_person=2, optimal", "0.5", "0.0000125846888340", None, "3.00000000000"),
-        ("3 at 1e-4, stages=3, rows_per_person=3, optimal", "0.333333333333", "0.00000767457380153", None, "3.0000000"),
-        ("3 at 1e-4, releases=3, margins=2", "2.292", 10, ("14.33", 63), "2.94884981795"),
-        ("4 at 1e-4, stages=2, margins=3, rows_per_person=2", "3.461", 16, ("6.373", 28), "3.94895766808"),
-        ("4 at 1e-4, stages=2, margins=3, geometric", "1.6", 7, ("7.649", 33), "3.89231481982"),
-        ("50 at 1e-2, stages=3, gaussian", "0.2391", 1, None, "26.2285055532"),
-        ("50 at 1e-9, rows_per_person=4", "0.7343", 8, None, "44.5057893099"),
-        ("0.02 at 1e-6, releases=7", "448.4", 1963, None, "0.0198999627816"),
-    ],
-)
-def test_a_plan_is_the_same_whenever_it_is_made_again(asked, noise, width, margins, charged) -> None:
-    """Specifications state ε and δ and are planned at each run: these are plans that were made before."""
-    epsilon, _, words = asked.partition(" at ")
-    delta, *words = words.split(", ")
-    named = {name: int(value) for name, is_there, value in (word.partition("=") for word in words) if is_there}
-    shape = next((word for word in words if "=" not in word), None)
-    share = {"margin_share": Decimal("0.5")} if named.get("rows_per_person") and margins else {}
-    found = plan_deletion(epsilon=Decimal(epsilon), delta=Decimal(delta), shape=shape, **named, **share)
-    numbers = [str(getattr(found.mechanism.noise, name)) for name in found.mechanism.noise.__slots__]
-    assert numbers == [noise, str(width)]
-    assert float(found.price.epsilon) == pytest.approx(float(charged), rel=1e-9)
-    if margins is not None:
-        assert (str(found.mechanism.margin_scale), found.mechanism.margin_width) == margins

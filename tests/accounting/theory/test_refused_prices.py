@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
-import numpy as np
 import pytest
 from crowdblend.accounting.descriptions import zero_knowledge
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.descriptions.zero_knowledge import delta_zero_knowledge
 from crowdblend.accounting.kernel.prices.arithmetic import least_epsilon
-from crowdblend.accounting.kernel.prices.mechanism_kind import Price
 from crowdblend.accounting.kernel.prices.registry import (
     mechanism_of_record,
     mechanism_record,
@@ -19,14 +17,13 @@ from crowdblend.accounting.kernel.prices.registry import (
     price,
 )
 from crowdblend.accounting.kinds import noisy_histogram_prices, outlier_histogram_prices
-from crowdblend.accounting.kinds.composition import group_privacy, loss_distribution, paper_bound, robust_counts
+from crowdblend.accounting.kinds.composition import group_privacy, robust_counts
 from crowdblend.accounting.kinds.composition.amplification import Guarantee
 from crowdblend.accounting.kinds.composition.composed import curves_of, delta_composed, epsilon_composed, grid_spacing
 from crowdblend.accounting.kinds.composition.group_privacy import even_split
 from crowdblend.accounting.kinds.composition.paper_bound import delta_paper, epsilon_paper
 from crowdblend.accounting.kinds.noisy_histogram_prices import NoisyProfile, price_noisy_histogram
 from crowdblend.accounting.kinds.outlier_histogram_prices import price_outlier_histogram
-from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning.inversion import (
     Target,
     largest_sampling_rate,
@@ -71,24 +68,6 @@ TARGET = {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6")}
 def test_numbers_out_of_range_are_refused(call) -> None:
     with pytest.raises(ValueError, match=r"must|needs"):
         call()
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        {"epsilon": Decimal(-1)},
-        {"epsilon": Decimal("Infinity")},
-        {"delta": Decimal(1)},
-        {"delta": Decimal(-1)},
-        {"releases": 0},
-        {"rows_per_person": 0},
-    ],
-)
-def test_a_price_out_of_range_is_none(fault) -> None:
-    sound = {"epsilon": Decimal(1), "delta": Decimal(0), "relation": "add/remove", "rule": "x/1", "releases": 1}
-    assert Price(**sound).rows_per_person == 1
-    with pytest.raises(ValueError, match=r"must|at least"):
-        Price(**(sound | fault))
 
 
 def test_a_least_epsilon_is_zero_where_nothing_is_lost_and_none_where_all_is() -> None:
@@ -136,14 +115,6 @@ def test_a_split_over_a_persons_records_that_does_not_settle_is_refused(monkeypa
     monkeypatch.setattr(group_privacy, "_ROUNDS", 1)
     with pytest.raises(InputRefused):
         even_split(lambda share: Decimal(1), lambda found: found, **constant)
-
-
-def test_measures_of_other_grids_are_not_joined() -> None:
-    coarse, fine = (
-        loss_distribution.from_curve(spacing=step, lowest=0, deltas=np.array([0.5, 0.1, 0.0])) for step in (0.25, 0.125)
-    )
-    with pytest.raises(ValueError, match="spacings differ"):
-        loss_distribution.compose(coarse, fine, cut=0.0)
 
 
 def test_a_loss_beyond_the_grid_is_refused() -> None:
@@ -200,32 +171,11 @@ def test_a_series_is_composed_of_what_each_mechanism_is_to_the_composition() -> 
         parts_of_mechanism(NOISY)
 
 
-def test_a_cost_that_has_no_double_is_infinite() -> None:
-    hopeless = StronglySafeRelease(k=20, sampling_rate=Decimal("1e-400"))
-    assert inversion._cost(hopeless, Target(**TARGET), 1.0) == math.inf
-    assert inversion._priced(StronglySafeRelease(k=1, sampling_rate=Decimal("0.9")), Target(**TARGET), 1.0) == math.inf
-
-
 def test_a_least_epsilon_next_to_zero_is_found_from_above_though_not_to_its_last_digit() -> None:
     for answer in (1e-9, 1e-17, 1e-40):
         found = least_epsilon(lambda epsilon, answer=answer: max(0.0, answer - epsilon), 0.0, high=1.0)
         assert found is not None
         assert answer <= found <= answer + 1e-17
-
-
-def test_a_bound_over_thresholds_is_the_same_in_whatever_parts_they_are_looked_at(monkeypatch) -> None:
-    def bounds() -> list[object]:
-        return [
-            delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1")),
-            delta_zero_knowledge(k=200, sampling_rate=Decimal("0.9")),
-            delta_paper(k=20, sampling_rate=0.1, epsilon=0.2),
-            delta_paper(k=3, sampling_rate=0.9, epsilon=4.0),
-        ]
-
-    whole = bounds()
-    for module in (zero_knowledge, paper_bound):
-        monkeypatch.setattr(module, "_BATCH", 1)
-    assert bounds() == whole
 
 
 @pytest.mark.parametrize("records", [1, 2])

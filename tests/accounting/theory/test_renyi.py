@@ -8,13 +8,12 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 
-import mpmath
 import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.composition import renyi_divergence, renyi_filter
 from crowdblend.accounting.kinds.composition.amplification import Guarantee
-from crowdblend.accounting.kinds.composition.finite_losses import LossesBySize, LossesInDoubles
+from crowdblend.accounting.kinds.composition.finite_losses import LossesInDoubles
 from crowdblend.accounting.kinds.composition.renyi_filter import (
     FilterTerms,
     conversion_loss,
@@ -25,7 +24,6 @@ from crowdblend.accounting.kinds.composition.renyi_filter import (
     tail_of,
     tails_of,
 )
-from crowdblend.accounting.theory.planning import filter_terms
 from crowdblend.accounting.theory.planning.filter_terms import least_terms, propose_terms
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
@@ -50,7 +48,6 @@ TERMS = FilterTerms(
     epsilon=Decimal(1), delta=MILLIONTH, order=Decimal(20), tail_delta=Decimal("3e-7"), tail_each=Decimal("1e-8")
 )
 ALONE = OutcomeCounts(randomizer=KRandomization(bits=1, flip_probability=Decimal("0.25")), least_people=9)
-GUARANTEE = Guarantee(epsilon=Decimal("0.1"), delta=Decimal("1e-13"))
 COUNT = CountAnswer(epsilon=Decimal("0.05"), groups=1, sampling_rate=None, relation="add/remove")
 
 
@@ -101,15 +98,6 @@ def test_a_release_takes_the_largest_divergence_of_all_sizes(k, rate, order, tai
     true = largest_divergence(release, order, float(tail), sizes)
     assert true <= found * (1 + 1e-9)
     assert found <= 1.02 * true + 1e-9
-
-
-@pytest.mark.parametrize(("k", "rate"), [(5, "0.001"), (2, "1e-6"), (20, "1e-9"), (100_000, "0.3"), (20, "0.99")])
-def test_divergences_of_unusual_releases_are_found_on_few_losses(k, rate):
-    release = StronglySafeRelease(k=k, sampling_rate=Decimal(rate))
-    tail = tail_for(TERMS, release)
-    for order in ("2", "30", "3000"):
-        assert filter_cost(release, order=Decimal(order), tail=tail).divergence <= 10
-    assert max(cover.losses.size for cover in renyi_divergence._covers.__wrapped__(release, 1e-11)) < 2500
 
 
 @pytest.mark.parametrize("order", ["1.1", "2", "30", "5000"])
@@ -293,157 +281,6 @@ def test_curves_that_are_no_numbers_are_not_covered():
             renyi_divergence._of_curves(grid, ahead, grid, behind)
 
 
-@pytest.mark.parametrize(("weight", "covered"), [(1e-185, True), (1e-194, False), (1e-196, False), (1e-220, False)])
-def test_curves_that_doubles_can_hardly_hold_are_not_covered(weight, covered):
-    grid, deltas = 9.9 * np.arange(30), weight * 0.9 ** np.arange(30)
-    if covered:
-        assert renyi_divergence._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1]).masses.shape == (1, 30)
-        return
-    with pytest.raises(ValueError, match="too small for double precision"):
-        renyi_divergence._of_curves(grid, deltas[None, :], np.zeros(1), deltas[None, :1])
-
-
-def exact_curve(losses, masses, infinite, epsilon):
-    """δ at ε of a measure, in the digits of mpmath."""
-    total = mpmath.mpf(float(infinite))
-    for loss, mass in zip(losses, masses, strict=True):
-        total += mpmath.mpf(float(mass)) * max(-mpmath.expm1(mpmath.mpf(float(epsilon)) - mpmath.mpf(float(loss))), 0)
-    return total
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_measures_on_uneven_losses_lie_above_their_curves_and_are_no_heavier_than_they_must_be(seed):
-    draws = np.random.default_rng(seed)
-    ahead_grid = np.concatenate([[0.0], np.cumsum(draws.uniform(0.05, 0.6, 8))])
-    behind_grid = np.concatenate([[0.0], np.cumsum(draws.uniform(0.05, 0.6, 5))])
-    # The curves of a bare guarantee, which are convex in e^ε, and others that are not.
-    pair = [np.maximum(-np.expm1(grid - grid[-2]), 0.0) / 4.0 + 1e-3 for grid in (ahead_grid, behind_grid)]
-    rough = [np.sort(draws.uniform(size=grid.size))[::-1] for grid in (ahead_grid, behind_grid)]
-    cover = renyi_divergence._of_curves(
-        ahead_grid, np.array([pair[0], rough[0]]), behind_grid, np.array([pair[1], rough[1]])
-    )
-    assert cover.losses.tolist() == [*(-behind_grid[:0:-1]), *ahead_grid]
-    assert np.all(cover.masses >= 0.0)
-    with mpmath.workdps(40):
-        for row, (ahead, behind) in enumerate((pair, rough)):
-            below = [
-                -mpmath.expm1(-mpmath.mpf(float(e))) + mpmath.exp(-mpmath.mpf(float(e))) * mpmath.mpf(float(delta))
-                for e, delta in zip(behind_grid[:0:-1], behind[:0:-1], strict=True)
-            ]
-            deltas = [*below, *(mpmath.mpf(float(delta)) for delta in ahead)]
-            found = [exact_curve(cover.losses, cover.masses[row], cover.infinite[row], e) for e in cover.losses]
-            assert all(one >= delta for one, delta in zip(found, deltas, strict=True))
-            total = mpmath.fsum(cover.masses[row].tolist()) + mpmath.mpf(cover.infinite[row])
-            assert total >= 1
-            if row == 0:
-                assert all(one <= delta * (1 + mpmath.mpf("1e-10")) for one, delta in zip(found, deltas, strict=True))
-                assert total <= 1 + mpmath.mpf("1e-10")
-
-
-def exact_cut(losses, masses, infinite, order, tail):
-    """D_α of P below λ·Q, λ such that τ of P is above, in the digits of mpmath; 0 at least."""
-    losses, masses = [mpmath.mpf(float(x)) for x in losses], [mpmath.mpf(float(x)) for x in masses]
-    above, below = mpmath.mpf(float(infinite)), mpmath.mpf(0)
-    for loss, mass in sorted(zip(losses, masses, strict=True), reverse=True):
-        if above - mpmath.exp(loss) * below > tail:
-            break
-        above, below = above + mass, below + mass * mpmath.exp(-loss)
-    high = mpmath.log((above - tail) / below)
-    left = [mass * mpmath.exp(min(high - loss, 0) * order) for loss, mass in zip(losses, masses, strict=True)]
-    powers = [part * mpmath.exp((order - 1) * loss) for part, loss in zip(left, losses, strict=True)]
-    return max(mpmath.log(mpmath.fsum(powers)) / (order - 1), 0)
-
-
-@pytest.mark.parametrize("order", [1.5, 20.0, 3000.0])
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_what_is_left_after_a_cut_is_the_exact_divergence_rounded_up(seed, order):
-    draws = np.random.default_rng(seed)
-    losses = np.sort(draws.uniform(-0.5, 2.0, 7))
-    masses = draws.dirichlet(np.ones(7), 3) * np.exp(-3.0 * np.abs(losses)) * 0.99
-    infinite = np.array([0.0, 1e-7, 1e-3])
-    with mpmath.workdps(40):
-        for tail in (2e-3, 0.05, 0.3 * float(masses.sum(axis=1).min())):
-            truths = [exact_cut(losses, masses[row], infinite[row], order, tail) for row in range(3)]
-            for row, truth in enumerate(truths):
-                one = renyi_divergence._Cover(losses, masses[row : row + 1], infinite[row : row + 1])
-                found = renyi_divergence._after_cut(one, order, tail)
-                assert truth <= found <= truth * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11")
-            found = renyi_divergence._after_cut(renyi_divergence._Cover(losses, masses, infinite), order, tail)
-            assert max(truths) <= found <= max(truths) * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11")
-        for tail in (0.0, 0.999e-3):
-            assert (
-                renyi_divergence._after_cut(renyi_divergence._Cover(losses, masses, infinite), order, tail) == math.inf
-            )
-        sure = renyi_divergence._Cover(losses, masses[:1], infinite[:1])
-        truth = exact_cut(losses, masses[0], 0.0, order, 0.0)
-        assert (
-            truth
-            <= renyi_divergence._after_cut(sure, order, 0.0)
-            <= truth * (1 + mpmath.mpf("1e-9")) + mpmath.mpf("1e-11")
-        )
-
-
-@pytest.mark.parametrize(("end", "finest"), [(0.3, 0.01), (0.3, 1e-4), (40.0, 0.02), (1e-3, 0.01), (0.5, 0.01)])
-def test_losses_are_evenly_spaced_at_first_and_then_by_a_fiftieth_of_themselves(end, finest):
-    grid = renyi_divergence._grid_to(end, finest)
-    even = grid[: round(min(50.0, max(math.ceil(end / finest), 0))) + 1]
-    assert even == pytest.approx(np.arange(even.size) * finest)
-    rest = grid[even.size - 1 :]
-    assert rest[1:] / rest[:-1] == pytest.approx(np.full(rest.size - 1, 1.02))
-    assert grid[-1] >= end
-    assert rest.size <= 2 or grid[-3] < end
-
-
-def test_the_covers_of_a_release_have_a_row_for_each_block_of_sizes_and_few_losses():
-    assert [cover.masses.shape for cover in renyi_divergence._covers.__wrapped__(USUAL, 1e-12)] == [(90, 174)] * 2
-    for k, rows in ((10_000, 95), (10_001, 1)):
-        release = StronglySafeRelease(k=k, sampling_rate=Decimal("1e-9"))
-        covers = renyi_divergence._covers.__wrapped__(release, 0.5)
-        assert {cover.masses.shape[0] for cover in covers} == {rows}
-
-
-def test_a_cover_is_made_for_a_thousandth_of_a_tail_and_serves_its_neighbours(monkeypatch):
-    asked = []
-    true = renyi_divergence._covers
-    monkeypatch.setattr(
-        renyi_divergence, "_covers", lambda part, negligible: asked.append(negligible) or true(part, negligible)
-    )
-    tails = [2.0**-place * share for place in range(20, 40) for share in (1.0, 1.3, 1.99)]
-    for tail in tails:
-        renyi_divergence.step_divergence.__wrapped__(GUARANTEE, 5.0, tail)
-    assert all(tail / 8000 <= negligible <= tail / 500 for tail, negligible in zip(tails, asked, strict=True))
-    assert len(set(asked)) == 6
-
-
-def test_sizes_are_searched_until_no_later_one_can_have_more(monkeypatch):
-    """What covers all later sizes is looked at for every sixteenth size."""
-    asked = []
-
-    def atoms(loss):
-        return LossesInDoubles(losses=np.array([-loss, loss]), masses=np.array([0.4, 0.6]), infinite=0.0)
-
-    def of(mechanism):
-        for size in range(1, 1000):
-            asked.append(size)
-            loss = size / 20 if size <= 20 else 1.0 / (size - 19)
-            yield (atoms(loss), atoms(0.01)), (atoms(max(loss, float(size <= 20))), atoms(0.01))
-
-    part = LossesBySize(mechanism=COUNT, sizes=of)
-    found = renyi_divergence.step_divergence.__wrapped__(part, 20.0, 0.0)
-    assert found == renyi_divergence._after_cut(renyi_divergence._of_atoms(atoms(1.0)), 20.0, 0.0)
-    assert asked[-1] == 33
-    asked.clear()
-    monkeypatch.setattr(renyi_divergence, "_MOST_SIZES", 33)
-    assert renyi_divergence.step_divergence.__wrapped__(part, 20.0, 0.0) == found
-    monkeypatch.setattr(renyi_divergence, "_MOST_SIZES", 32)
-    with pytest.raises(ValueError, match="too long"):
-        renyi_divergence.step_divergence.__wrapped__(part, 20.0, 0.0)
-    one = LossesBySize(mechanism=COUNT, sizes=lambda _: iter([((atoms(1.0), atoms(2.0)), None)]))
-    assert renyi_divergence.step_divergence.__wrapped__(one, 20.0, 0.0) == renyi_divergence._after_cut(
-        renyi_divergence._of_atoms(atoms(2.0)), 20.0, 0.0
-    )
-
-
 def test_tails_are_that_of_each_release_and_its_halves_beside_what_is_sure():
     tails = tails_of(TERMS, USUAL, releases=3)
     sure = tail_of(USUAL, Decimal(0))
@@ -578,16 +415,6 @@ def test_proposed_terms_hold_what_is_expected_and_more():
         propose_terms(Decimal(3), MILLIONTH, [(ALONE, 1)])
     with pytest.raises(InputRefused, match="at least one release"):
         propose_terms(Decimal(3), MILLIONTH, [])
-
-
-def test_room_is_found_where_smaller_tails_cost_far_more(monkeypatch):
-    """The releases that are said to fit do, each with its tail, though the divergence rises faster than they do."""
-    search, order, share = filter_terms._Search(MILLIONTH, [(USUAL, 3)]), Decimal(20), Decimal("0.5")
-    usual = search.tail_each(share, 1.0)
-    monkeypatch.setattr(search, "divergence", lambda _order, tail: (usual / tail) ** 4 / 8)
-    times, tail_each = search.room(Decimal(2), order, share)
-    assert tail_each < usual
-    assert 1 < times <= float((2 - search.loss(order, share)) / search.divergence(order, tail_each))
 
 
 def shares(terms, mechanism, tail, **more):

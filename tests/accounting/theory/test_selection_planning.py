@@ -16,7 +16,8 @@ from crowdblend.accounting.kernel.prices.registry import (
 )
 from crowdblend.accounting.kinds.composition.private_choice import selection_cost
 from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
-from crowdblend.accounting.theory.planning.planner import largest_sampling_rate, least_k, plan
+from crowdblend.accounting.theory.planning.inversion import Target, largest_sampling_rate, least_k
+from crowdblend.accounting.theory.planning.planner import plan
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 
@@ -95,10 +96,10 @@ def test_an_event_out_of_range_is_refused(change):
 def test_what_the_planner_fills_in_is_charged_at_most_what_was_asked(selection_rate):
     asked = {"epsilon": Decimal("0.5"), "delta": DELTA}
     choice = {"selection_epsilon": Decimal("0.2"), "selection_rate": selection_rate}
-    k = least_k(sampling_rate=Decimal("0.1"), **asked, **choice)
+    k = least_k(Decimal("0.1"), Target(**asked, **choice))
     charged = [price(drawn(k=each, sampling_rate=Decimal("0.1"), **choice), delta=DELTA).epsilon for each in (k, k - 1)]
     assert charged[0] <= Decimal("0.5") < charged[1]
-    rate = largest_sampling_rate(k=k, **asked, **choice)
+    rate = largest_sampling_rate(k, Target(**asked, **choice))
     assert rate >= Decimal("0.1")
     assert price(drawn(k=k, sampling_rate=rate, **choice), delta=DELTA).epsilon <= Decimal("0.5")
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 
-import mpmath
 import numpy as np
 import pytest
 from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
@@ -17,7 +16,6 @@ from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper
 from crowdblend.accounting.kinds import microdata_prices
 from crowdblend.accounting.kinds.composition import series_game
 from crowdblend.accounting.kinds.composition.composed import epsilon_composed
-from crowdblend.accounting.kinds.composition.loss_distribution import LossDistribution
 from crowdblend.accounting.kinds.composition.profile_of_sizes import log_adding_within, log_removing_within
 from crowdblend.accounting.kinds.composition.series_game import MOST_RELEASES, delta_of_game, epsilon_of_game
 from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
@@ -112,27 +110,6 @@ def test_a_game_of_wide_blocks_is_above_that_of_their_parts():
         for few, many in zip(wide, narrow, strict=True):
             assert len(few) == -(-len(many) // together)
             assert series_game._delta([few], 6, 0.25) >= series_game._delta([many], 6, 0.25) * (1 - 1e-9)
-
-
-def test_the_other_direction_is_played_in_full_where_nothing_less_settles_it(monkeypatch):
-    """With both directions exchanged it is the dearer one that comes second, and the price is the same."""
-    release, true = StronglySafeRelease(k=6, sampling_rate=Decimal("0.5")), series_game.moves_of
-    usual = game_of(release, 2, 0.1)
-    monkeypatch.setattr(series_game, "moves_of", lambda *given, **more: true(*given, **more)[::-1])
-    monkeypatch.setattr(series_game, "delta_at", lambda *_: 1.0)
-    assert game_of(release, 2, 0.1) == usual
-    monkeypatch.setattr(series_game, "_delta", lambda *_: 0.0)
-    assert game_of(release, 2, 0.1) < usual
-
-
-@pytest.mark.parametrize("releases", [2, 12])
-def test_where_removing_is_cheaper_even_composed_its_game_is_not_played(releases, monkeypatch):
-    played, table = [], series_game._table
-    monkeypatch.setattr(series_game, "_table", lambda *given: played.append(given) or table(*given))
-    found = game_of(REFERENCE, releases, 1e-6)
-    assert len(played) == 1
-    assert delta_of_game(REFERENCE, releases=releases, epsilon=found, resolution=1e-6) == pytest.approx(1e-6, rel=1e-3)
-    assert len(played) == 2
 
 
 def test_delta_and_epsilon_of_a_game_are_read_from_one_curve():
@@ -242,30 +219,6 @@ def test_a_series_whose_outputs_hardly_differ_costs_nothing():
     assert 0.0 < epsilon_of_game(SMALL, releases=2, delta=0.99 * reach, composed=0.1) < 0.1
 
 
-@pytest.mark.parametrize("other", [{"lowest": -3}, {"masses": np.array([0.5, 0.4])}])
-def test_moves_of_other_losses_are_not_played_in_one_game(other):
-    """One table has one grid: a move of another length or begin would be read at the wrong losses."""
-    move = LossDistribution(spacing=0.1, lowest=-1, masses=np.array([0.4, 0.3, 0.2]), infinite=0.0, slack=0.0)
-    with pytest.raises(ValueError, match="need one grid"):
-        series_game._table([[move, replace(move, **other)]], 2, 1.0)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_game_is_read_between_two_states_outward(share):
-    """V(u) = 1 − e^{−u} lies on the chord of e^u·V over e^u, and above the line between two of its values."""
-    states = np.array([0.2, 0.6])
-    values, state = -np.expm1(-states), 0.2 + 0.4 * share
-    truth = -math.expm1(-state)
-    line = values[0] + share * (values[1] - values[0])
-    read = series_game._chord(states, values, 0, state)
-    assert line < truth - 1e-4
-    assert truth * (1 + 0.9e-12) <= read <= truth * (1 + 1.1e-12)
-    assert series_game._chord(states, np.array([0.5, 1.0]), 0, 0.6) == 1.0
-    for end, state in ((0, 0.1), (1, 0.6)):
-        place = math.exp(states[end] - state)
-        assert series_game._chord(states, values, 0, state) == pytest.approx(values[end] * place, rel=2e-12)
-
-
 def test_what_earlier_versions_charged_for_a_series_is_still_right():
     record = tuple(sorted(mechanism_record(REFERENCE).items()))
     paper = paper_price(REFERENCE, delta=MILLIONTH, releases=12).epsilon
@@ -301,91 +254,3 @@ def test_where_the_game_has_no_grid_the_series_has_its_composed_price(monkeypatc
     microdata_prices._epsilon_of_game.cache_clear()
     assert found.rule == "pld/1"
     assert epsilon_of_game(replace(SMALL, k=10_001), releases=3, delta=1e-6, composed=1.0) is None
-
-
-@pytest.mark.parametrize("delta", [2e-6, 1e-4, 0.0299])
-def test_an_epsilon_is_where_the_chord_of_a_game_meets_delta_and_no_less(delta):
-    states, values = np.array([-2.0, -1.2, -0.4, 0.0, 0.4]), np.array([1e-7, 1e-6, 0.03, 0.2, 0.5])
-    found = series_game._read_off(states, values, delta)
-    with mpmath.workdps(40):
-        x, y = (mpmath.exp(mpmath.mpf(state)) for state in (-1.2, -0.4))
-        first, last = (mpmath.mpf(value) for value in (1e-6, 0.03))
-        slope = (y * last - x * first) / (y - x)
-        truth = -mpmath.log(x * (slope - first) / (slope - mpmath.mpf(delta)))
-        assert truth + mpmath.mpf("0.9e-12") <= found <= truth + mpmath.mpf("1.1e-12")
-
-
-def test_an_epsilon_is_read_off_at_a_state_where_there_is_no_chord():
-    states = np.array([-0.8, -0.4, 0.0, 0.4])
-    assert series_game._read_off(states, np.array([0.1, 0.2, 0.3, 0.4]), 0.09) is None
-    assert series_game._read_off(states, np.array([0.1, 0.2, 0.3, 0.4]), 0.5) is None
-    assert series_game._read_off(states, np.array([0.1, 0.2, 0.3, 0.4]), 0.3) == 0.0
-    assert series_game._read_off(states, np.array([0.1, 0.2, 0.3, 0.3]), 0.25) == pytest.approx(0.2, abs=0.1)
-    # A value that is δ itself is taken, and no ε beyond its state's.
-    assert series_game._read_off(states, np.array([0.1, 0.2, 0.3, 0.4]), 0.1) == 0.8
-    assert series_game._read_off(states, np.array([0.1, 0.1, 0.3, 0.4]), 0.1) == 0.4
-
-
-def test_the_states_of_a_game_go_from_beyond_what_is_asked_for_to_where_all_is_lost():
-    move = LossDistribution(spacing=0.1, lowest=-1, masses=np.array([0.4, 0.3, 0.2]), infinite=0.05, slack=0.01)
-    states, values = series_game._table([[move, replace(move, masses=np.array([0.3, 0.4, 0.2]))]], 3, 1.0)
-    assert (round(states[0] / 0.1), round(states[-1] / 0.1)) == (-14, 7)
-    assert np.diff(states) == pytest.approx(np.full(states.size - 1, 0.1))
-    expected = np.maximum(-np.expm1(-states), 0.0)
-    for _ in range(3):
-        below, above = np.append(expected[0], expected[:-1]), np.append(expected[1:], 1.0)
-        sides = [a * below + b * expected + 0.2 * above + 0.05 for a, b in ((0.4, 0.3), (0.3, 0.4))]
-        expected = np.minimum(np.maximum(*sides) * 1.01, 1.0)
-    assert values == pytest.approx(expected, rel=1e-13)
-
-
-@pytest.mark.parametrize(
-    ("k", "rate", "releases", "points_per_deviation", "points"),
-    [
-        (20, "0.1", 12, 12, 285.6),
-        (20, "0.1", 100, 12, 324),
-        (20, "0.1", 101, 8, 216),
-        (5, "0.01", 12, 2.8624, 1024),
-        (5, "0.01", 101, 1.4312, 512),
-    ],
-)
-def test_the_grid_of_a_game_is_part_of_its_rule(k, rate, releases, points_per_deviation, points):
-    """Twelve points to a deviation, and 1,024 in all; fewer beyond a hundred releases."""
-    curves, spacing = series_game._grid(StronglySafeRelease(k=k, sampling_rate=Decimal(rate)), releases, 1e-6)
-    assert curves.deviation / spacing == pytest.approx(points_per_deviation, rel=2e-5)
-    assert (curves.adding_end + curves.removing_end) / spacing == pytest.approx(points, rel=2e-5)
-
-
-@pytest.mark.parametrize(("k", "rate"), [(1, 0.9), (20, 0.1), (10_000, 0.1)])
-def test_blocks_hold_every_size_once_and_are_fine_where_the_worst_are(k, rate):
-    first, last = series_game.blocks_of_sizes(k, rate)
-    assert (first[0], last[-1]) == (1.0, math.inf)
-    assert np.array_equal(first[1:], last[:-1] + 1.0)
-    assert np.all(first <= last)
-    assert last[0] >= k
-    if k == 10_000:  # so large that rounding to whole sizes is not seen
-        steps = (k - last[:-1] * rate) / math.sqrt(k)
-        assert steps[[0, 11, 83, -1]] == pytest.approx([5.7, 2.4, -1.2, -4.0], abs=1e-3)
-        widths = -np.diff(steps)
-        assert np.round(widths, 3).tolist() == 11 * [0.3] + 72 * [0.05] + [0.1] + 9 * [0.3]
-
-
-def test_games_are_played_up_to_the_stated_numbers(monkeypatch):
-    class PlayedError(Exception):
-        pass
-
-    def played(*_given):
-        raise PlayedError
-
-    monkeypatch.setattr(series_game, "_grid", played)
-    for k, releases, plays in ((10_000, 400, True), (10_001, 400, False), (10_000, 401, False)):
-        release = StronglySafeRelease(k=k, sampling_rate=Decimal("0.5"))
-        for ask in (
-            lambda: epsilon_of_game(release, releases=releases, delta=1e-6, composed=1.0),  # noqa: B023
-            lambda: delta_of_game(release, releases=releases, epsilon=1.0, resolution=1e-6),  # noqa: B023
-        ):
-            if plays:
-                with pytest.raises(PlayedError):
-                    ask()
-            else:
-                assert ask() is None
