@@ -75,7 +75,7 @@ RANGED = ExponentialSafeRelease(
 )
 SURVEY = BiasedSampleCounts(k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=Decimal("0.103"), exceptions=1)
 
-TOY = Path(__file__).parents[2] / "support" / "toy_kind"
+TOY = Path(__file__).parents[1] / "support" / "toy_kind"
 
 EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
     "strongly_safe": (SAFE,),

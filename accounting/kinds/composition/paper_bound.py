@@ -38,7 +38,7 @@ def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
         epsilon: ε of at least −ln(1−β).
 
     Returns:
-        δ, never below the bound (up to 1e-10 relative above it); 0 only where the bound is below 1e-300.
+        δ, never below the bound (up to 1e-10 relative above it); 0 only where the bound is below 1e-240.
 
     Raises:
         InputRefused: ε is below −ln(1−β), where the paper proves nothing.

@@ -13,7 +13,7 @@ from crowdblend.accounting.kinds.composition.paper_bound import delta_paper, eps
 from crowdblend.accounting.theory.planning.searches import epsilon_exact
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 ROUNDING = 1 + 1e-11
@@ -47,11 +47,12 @@ def test_delta_rises_with_the_sampling_rate(k, rate, epsilon, share):
 
 
 @law
+@example(k=1914, rate=0.6875, above=2.0)  # SciPy has 0 for the paper's tail there, which is about 1e-268
 @given(k=ks, rate=rates, above=st.floats(0.0, 5.0))
 def test_exact_is_at_most_the_paper_wherever_the_paper_is_valid(k, rate, above):
     epsilon = least_epsilon_of_paper(rate) + above
     assert delta_exact(k=k, sampling_rate=rate, epsilon=epsilon) <= max(
-        delta_paper(k=k, sampling_rate=rate, epsilon=epsilon) * ROUNDING, 1e-299
+        delta_paper(k=k, sampling_rate=rate, epsilon=epsilon) * ROUNDING, 1e-240
     )
 
 
