@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-ROOMS = {"M": "mechanisms", "T": "accounting/theory", "F": "flows"}
+ROOMS = {"K": "kernel", "M": "mechanisms", "T": "accounting/theory", "F": "flows"}
 
 
 def missing(page: str) -> list[str]:
     """Files, and fragments of names of test functions, that the page names and the tests don't have."""
     absent = []
-    for room, name in re.findall(r"\b([MTF])/(test_\w+)", page):
+    for room, name in re.findall(r"\b([KMTF])/(test_\w+)", page):
         if not (PROJECT / "tests" / ROOMS[room] / f"{name}.py").is_file():
             absent.append(f"{room}/{name}")
     for place in re.findall(r"\b((?:accounting/ledger|examples)/test_\w+)", page):
