@@ -8,9 +8,7 @@ from typing import assert_never
 from ...mechanisms.kinds.answers import Answer, CountAnswer, MeanAnswer, SumAnswer
 from ..kinds.answer_prices import price_answer
 from ..kinds.composition.amplification import Guarantee
-from .kind_description import CENTRAL, CHOSEN, SAMPLED, WHOLE, KindDescription, Published
-
-__all__ = ["ANSWERS"]
+from .kind_description import SAMPLED, WHOLE, KindDescription, Published
 
 _LAPLACE = "Laplace mechanism and its discrete form"
 
@@ -39,9 +37,6 @@ def _answered(answer: Answer) -> str:
 
 ANSWERS: KindDescription[Answer] = KindDescription(
     done=_done,
-    proved=lambda *_: "",
-    chosen=CHOSEN,
-    series=None,
     published=Published("answer", "answers", ""),
     theorems={
         "pure-noise/1": f"{_LAPLACE}; proved in docs/proofs/answers.md",
@@ -49,11 +44,4 @@ ANSWERS: KindDescription[Answer] = KindDescription(
         "arXiv:1101.2604v2, Theorem 1",
     },
     losses=lambda answer: (Guarantee(epsilon=price_answer(answer).epsilon, delta=Decimal(0)),),
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )

@@ -8,10 +8,8 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from ..kinds.composition.composed import not_composed
 from ..kinds.unequal_rates_prices import highest_rate_release
-from .kind_description import CELLS, SUPPRESSED, KindDescription, described_cells
+from .kind_description import CELLS, SUPPRESSED, KindDescription
 from .zero_knowledge import epsilon_zero_knowledge_robust
-
-__all__ = ["SURVEY_COUNTS", "UNEQUAL_RATES", "survey_statement", "zero_knowledge_epsilon_biased"]
 
 _BOUNDED = (
     "inclusion rates within bounds, the setting of Gehrke, Hay, Lui, Pass, CRYPTO 2012, Theorem 2; "
@@ -79,8 +77,8 @@ _SAMPLED_UNEQUALLY = (
 )
 
 
-SURVEY_COUNTS: KindDescription[BiasedSampleCounts] = described_cells(
-    done=_DONE,
+SURVEY_COUNTS: KindDescription[BiasedSampleCounts] = KindDescription(
+    done=lambda _: _DONE,
     proved=lambda mechanism, _: survey_statement(mechanism),
     published=CELLS,
     theorems=ROBUST_THEOREMS,
@@ -88,8 +86,8 @@ SURVEY_COUNTS: KindDescription[BiasedSampleCounts] = described_cells(
 )
 
 
-UNEQUAL_RATES: KindDescription[UnequalRatesHistogram] = described_cells(
-    done=f"{_SAMPLED_UNEQUALLY} {SUPPRESSED}",
+UNEQUAL_RATES: KindDescription[UnequalRatesHistogram] = KindDescription(
+    done=lambda _: f"{_SAMPLED_UNEQUALLY} {SUPPRESSED}",
     proved=lambda mechanism, _: survey_statement(mechanism.as_survey),
     published=CELLS,
     theorems=ROBUST_THEOREMS,

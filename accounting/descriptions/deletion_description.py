@@ -12,13 +12,11 @@ from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, e
 from ...mechanisms.record_weights import deletion_variance
 from ..kinds.deletion_prices import deletion_parts
 from ..kinds.selected_deletion_prices import selected_deletion_losses
-from .kind_description import CENTRAL, DeletedRecords, KindDescription, Published
+from .kind_description import DeletedRecords, KindDescription, Published
 from .microdata_description import BOUNDED_RANGE
 
 if TYPE_CHECKING:
     from ...mechanisms.measures.risk import ToldLosses
-
-__all__ = ["DELETION", "SELECTED_DELETION"]
 
 
 def _deleted(mechanism: DeletionRelease) -> DeletedRecords:
@@ -101,7 +99,6 @@ def _selected_done(mechanism: SelectedDeletion) -> str:
 
 DELETION: KindDescription[DeletionRelease] = KindDescription(
     done=_done,
-    proved=lambda *_: "",
     chosen="a choice of levels, k or noise",
     series=_SERIES,
     published=Published("group", "groups", "record"),
@@ -112,19 +109,14 @@ DELETION: KindDescription[DeletionRelease] = KindDescription(
         "deletion-composed/1": f"{_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
     },
     losses=deletion_parts,
-    curves=None,
-    tunable=None,
     label=_LABEL,
-    trust=CENTRAL,
     deletion=_deleted,
     told=_told,
-    part=None,
 )
 
 
 SELECTED_DELETION: KindDescription[SelectedDeletion] = KindDescription(
     done=_selected_done,
-    proved=lambda *_: "",
     chosen="a choice of candidates, weights, k or noise",
     series=_SELECTED_SERIES,
     published=Published("group", "groups", "record"),
@@ -135,11 +127,7 @@ SELECTED_DELETION: KindDescription[SelectedDeletion] = KindDescription(
         "selected-deletion-composed/1": f"{_SELECTED_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
     },
     losses=selected_deletion_losses,
-    curves=None,
-    tunable=None,
     label=f"{_LABEL}, levels chosen at ε {{selection_epsilon}} on all records",
-    trust=CENTRAL,
     deletion=_deleted,
     told=_told,
-    part=None,
 )

@@ -8,18 +8,9 @@ from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from ..kinds.composition.composed import not_composed
 from ..kinds.suppressed_histogram_prices import suppressed_losses
-from .kind_description import CELLS, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published, described_cells
+from .kind_description import CELLS, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published
 from .microdata_description import EXACT_PROFILE
 from .zero_knowledge import crowd_blending_statement
-
-__all__ = [
-    "NOISY_HISTOGRAM",
-    "NOISY_THEOREMS",
-    "OUTLIER_HISTOGRAM",
-    "SUPPRESSED_HISTOGRAM",
-    "noisy_statement",
-    "outlier_statement",
-]
 
 
 def _suppressed_statement(mechanism: SuppressedHistogram, _rule: str) -> str:
@@ -57,8 +48,8 @@ def outlier_statement(mechanism: OutlierPrivateHistogram) -> str:
     )
 
 
-SUPPRESSED_HISTOGRAM: KindDescription[SuppressedHistogram] = described_cells(
-    done=f"{SAMPLED} {SUPPRESSED}",
+SUPPRESSED_HISTOGRAM: KindDescription[SuppressedHistogram] = KindDescription(
+    done=lambda _: f"{SAMPLED} {SUPPRESSED}",
     proved=_suppressed_statement,
     published=CELLS,
     theorems={"exact-profile/1": EXACT_PROFILE},
@@ -66,8 +57,8 @@ SUPPRESSED_HISTOGRAM: KindDescription[SuppressedHistogram] = described_cells(
 )
 
 
-NOISY_HISTOGRAM: KindDescription[NoisyHistogram] = described_cells(
-    done=f"{SAMPLED} {_NOISY_DONE}",
+NOISY_HISTOGRAM: KindDescription[NoisyHistogram] = KindDescription(
+    done=lambda _: f"{SAMPLED} {_NOISY_DONE}",
     proved=lambda mechanism, _: noisy_statement(mechanism),
     published=NOISY_CELLS,
     theorems=NOISY_THEOREMS,
@@ -75,8 +66,8 @@ NOISY_HISTOGRAM: KindDescription[NoisyHistogram] = described_cells(
 )
 
 
-OUTLIER_HISTOGRAM: KindDescription[OutlierPrivateHistogram] = described_cells(
-    done=f"{WHOLE} {_OUTLIER_DONE}",
+OUTLIER_HISTOGRAM: KindDescription[OutlierPrivateHistogram] = KindDescription(
+    done=lambda _: f"{WHOLE} {_OUTLIER_DONE}",
     proved=lambda mechanism, _: outlier_statement(mechanism),
     published=NOISY_CELLS,
     theorems={

@@ -1,4 +1,4 @@
-"""What a kind of mechanism must say of itself in documents and on pages, without defaults."""
+"""Describe a kind of mechanism for documents and pages: what must be said of each, and what only some kinds have."""
 
 from __future__ import annotations
 
@@ -17,24 +17,6 @@ from ..kinds.composition.composed import Part
 
 if TYPE_CHECKING:
     from ...mechanisms.measures.risk import ToldLosses
-
-__all__ = [
-    "CELLS",
-    "CENTRAL",
-    "CHOSEN",
-    "SAMPLED",
-    "SUPPRESSED",
-    "WHOLE",
-    "Curves",
-    "DeletedRecords",
-    "KindDescription",
-    "PaidPart",
-    "PrivacyCurve",
-    "Published",
-    "TrustModel",
-    "Tunable",
-    "described_cells",
-]
 
 M = TypeVar("M", bound=Mechanism)
 
@@ -168,16 +150,16 @@ class Curves(Generic[M]):
 class KindDescription(Generic[M]):
     """What certificates, documents and pages say of one kind of mechanism, in sentences, curves and figures.
 
-    INVARIANT: no field has a default, and none decides a price or what is published.
+    INVARIANT: no field decides a price or what is published.
 
     Args:
         done: what was done with the records.
-        proved: (mechanism, rule of its price) → what else is proved of it for one record of a person; "" for nothing.
-        chosen: what the guarantee doesn't cover if it was chosen by looking at the records, as a noun.
-        series: what each release of a series does; None where several releases have no price together.
         published: nouns for what is published.
         theorems: rule of a price → where it is proved.
         losses: what one run is in a composition, or a refusal.
+        proved: (mechanism, rule of its price) → what else is proved of it for one record of a person; "" for nothing.
+        chosen: what the guarantee doesn't cover if it was chosen by looking at the records, as a noun.
+        series: what each release of a series does; None where several releases have no price together.
         curves: its ε–δ curves; None where its price is one point.
         tunable: the release in it whose rate and k are searched for what fits a budget; None where none is.
         label: a line about it, with the fields of its record in braces; None for these fields alone.
@@ -188,51 +170,16 @@ class KindDescription(Generic[M]):
     """
 
     done: Callable[[M], str]
-    proved: Callable[[M, str], str]
-    chosen: str
-    series: str | None
     published: Published
     theorems: Mapping[str, str]
     losses: Callable[[M], tuple[Part, ...]]
-    curves: Curves[M] | None
-    tunable: Callable[[M], Tunable] | None
-    label: str | None
-    trust: TrustModel
-    deletion: Callable[[M], DeletedRecords] | None
-    told: Callable[[M], ToldLosses] | None
-    part: Callable[[M, int], PaidPart] | None
-
-
-def described_cells(
-    *,
-    done: str,
-    proved: Callable[[M, str], str],
-    published: Published,
-    theorems: Mapping[str, str],
-    losses: Callable[[M], tuple[Part, ...]],
-) -> KindDescription[M]:
-    """Return the description of a kind that counts the records of cells declared beforehand, once, at one price.
-
-    Args:
-        done: what was done with the records, whatever the mechanism's parameters.
-        proved: (mechanism, rule of its price) → what else is proved of it.
-        published: nouns for what is published.
-        theorems: rule of a price → where it is proved.
-        losses: what one run is in a composition, or a refusal.
-    """
-    return KindDescription(
-        done=lambda _: done,
-        proved=proved,
-        chosen=CHOSEN,
-        series=None,
-        published=published,
-        theorems=theorems,
-        losses=losses,
-        curves=None,
-        tunable=None,
-        label=None,
-        trust=CENTRAL,
-        deletion=None,
-        told=None,
-        part=None,
-    )
+    proved: Callable[[M, str], str] = lambda _, __: ""
+    chosen: str = CHOSEN
+    series: str | None = None
+    curves: Curves[M] | None = None
+    tunable: Callable[[M], Tunable] | None = None
+    label: str | None = None
+    trust: TrustModel = CENTRAL
+    deletion: Callable[[M], DeletedRecords] | None = None
+    told: Callable[[M], ToldLosses] | None = None
+    part: Callable[[M, int], PaidPart] | None = None

@@ -10,9 +10,7 @@ from ..kinds.composition.amplification import Guarantee
 from ..kinds.composition.composed import Part
 from ..kinds.local_report_prices import LOCAL_RULE, LocalReport, local_epsilon
 from ..kinds.outcome_counts_prices import EXACT_RULE, SHUFFLED_RULE
-from .kind_description import CHOSEN, KindDescription, Published, TrustModel
-
-__all__ = ["LOCAL_REPORTS", "OUTCOME_COUNTS", "REPORTS", "local_statement", "outcome_statement"]
+from .kind_description import KindDescription, Published, TrustModel
 
 ESTIMATES = Published("estimate", "estimates", "")
 REPORTS = (
@@ -73,29 +71,19 @@ _SHUFFLE = TrustModel(
 LOCAL_REPORTS: KindDescription[LocalReport] = KindDescription(
     done=lambda _: REPORTS,
     proved=lambda mechanism, _: local_statement(mechanism),
-    chosen=CHOSEN,
-    series=None,
     published=ESTIMATES,
     theorems={
         LOCAL_RULE: "randomized response on the device (Apple, Learning with Privacy at Scale, 2017; Zhilyaev, Zeber, "
         "K-Randomization, 2016); proved in docs/proofs/local.md"
     },
     losses=lambda mechanism: (Guarantee(epsilon=local_epsilon(mechanism), delta=Decimal(0)),),
-    curves=None,
-    tunable=None,
-    label=None,
     trust=_LOCAL,
-    deletion=None,
-    told=None,
-    part=None,
 )
 
 
 OUTCOME_COUNTS: KindDescription[OutcomeCounts] = KindDescription(
     done=lambda _: REPORTS,
     proved=outcome_statement,
-    chosen=CHOSEN,
-    series=None,
     published=ESTIMATES,
     theorems={
         EXACT_RULE: "Zhilyaev, Zeber, K-Randomization, 2016; exact form proved in docs/proofs/outcome-counts.md",
@@ -103,11 +91,5 @@ OUTCOME_COUNTS: KindDescription[OutcomeCounts] = KindDescription(
         "docs/proofs/outcome-counts.md",
     },
     losses=_outcome_losses,
-    curves=None,
-    tunable=None,
-    label=None,
     trust=_SHUFFLE,
-    deletion=None,
-    told=None,
-    part=None,
 )

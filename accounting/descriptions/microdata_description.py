@@ -18,12 +18,10 @@ from ..kinds.composition.paper_bound import delta_paper, least_epsilon_of_paper
 from ..kinds.composition.private_choice import log_profile_selected, range_of_draw
 from ..kinds.composition.series_game import curve_of_drawn_game
 from ..kinds.selected_microdata_prices import draws_of, selected_cost, selected_losses
-from .kind_description import CENTRAL, CHOSEN, Curves, KindDescription, PrivacyCurve, Published, Tunable
+from .kind_description import Curves, KindDescription, PrivacyCurve, Published, Tunable
 
 if TYPE_CHECKING:
     from ...mechanisms.measures.risk import ToldLosses
-
-__all__ = ["BOUNDED_RANGE", "EPSILON_SAFE", "EXACT_PROFILE", "RECORDS", "SERIES", "STRONGLY_SAFE"]
 
 DONE = (
     "The records were sampled with fresh independent coins, recoded with {map}, and groups of fewer than k sampled "
@@ -112,8 +110,6 @@ def _told(mechanism: Microdata) -> ToldLosses:
 
 STRONGLY_SAFE: KindDescription[StronglySafeRelease] = KindDescription(
     done=lambda _: DONE.format(map=_FIXED_MAP),
-    proved=lambda *_: "",
-    chosen=CHOSEN,
     series=SERIES.format(map=_FIXED_MAP),
     published=RECORDS,
     theorems={
@@ -127,16 +123,12 @@ STRONGLY_SAFE: KindDescription[StronglySafeRelease] = KindDescription(
     curves=Curves(theorem="Theorem 3.9", of=_fixed_curve),
     tunable=lambda mechanism: Tunable(mechanism, None, None, None),
     label="k = {k}, rate {sampling_rate}",
-    trust=CENTRAL,
-    deletion=None,
     told=_told,
-    part=None,
 )
 
 
 EPSILON_SAFE: KindDescription[EpsilonSafeRelease] = KindDescription(
     done=lambda _: DONE.format(map=_DRAWN_MAP),
-    proved=lambda *_: "",
     chosen="a choice of candidates, weights, k or rate",
     series=SERIES.format(map=_DRAWN_MAP),
     published=RECORDS,
@@ -151,8 +143,5 @@ EPSILON_SAFE: KindDescription[EpsilonSafeRelease] = KindDescription(
     curves=Curves(theorem="Theorem 3.11", of=_selected_curve),
     tunable=lambda chosen: Tunable(chosen.release, chosen.selection_epsilon, chosen.selection_rate, draws_of(chosen)),
     label="k = {k}, rate {sampling_rate}, map chosen at ε {selection_epsilon} on {of}",
-    trust=CENTRAL,
-    deletion=None,
     told=_told,
-    part=None,
 )

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from ...mechanisms.kinds.mixed_series import MixedSeries
 from ..kinds.mixed_series_prices import RULE, mixed_losses
-from .kind_description import CENTRAL, KindDescription, PaidPart, Published
-
-__all__ = ["MIXED_SERIES"]
+from .kind_description import KindDescription, PaidPart, Published
 
 MIXED_SERIES: KindDescription[MixedSeries] = KindDescription(
     done=lambda series: f"A series of {series.parts} was registered; no sample was drawn for that.",
-    proved=lambda *_: "",
     chosen="a choice of what is released",
     series="Each release ran what its part of the series allows, on a sample of its own where it draws one.",
     published=Published("release", "releases", ""),
@@ -19,11 +16,6 @@ MIXED_SERIES: KindDescription[MixedSeries] = KindDescription(
         "arXiv:2106.08567"
     },
     losses=mixed_losses,
-    curves=None,
-    tunable=None,
     label="{parts}",
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
     part=lambda series, number: PaidPart(part := series.part_of(number), str(series.each[part - 1])),
 )

@@ -6,10 +6,8 @@ from ...mechanisms.kinds.histogram import NoisyHistogram
 from ...mechanisms.kinds.points import SyntheticPoints
 from ..kinds.composition.composed import Part, not_composed
 from .histogram_description import NOISY_THEOREMS, noisy_statement
-from .kind_description import CENTRAL, SAMPLED, KindDescription, Published
+from .kind_description import SAMPLED, KindDescription, Published
 from .microdata_description import EXACT_PROFILE
-
-__all__ = ["POINTS"]
 
 _DONE = (
     "The records were counted in the cells of a declared grid, counts of fewer than k sampled records were {small}, "
@@ -37,15 +35,7 @@ POINTS: KindDescription[SyntheticPoints] = KindDescription(
     done=_done,
     proved=_proved,
     chosen="a choice of bounds, cells, k or rate",
-    series=None,
     published=Published("cell", "cells", "synthetic point"),
     theorems={"exact-profile/1": EXACT_PROFILE, **NOISY_THEOREMS},
     losses=_losses,
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 from ...mechanisms.kinds.synthetic_table import SyntheticTable
 from ..kinds.composition.composed import not_composed
 from ..kinds.synthetic_table_prices import RULE, RULE_OF_SERIES
-from .kind_description import CENTRAL, WHOLE, KindDescription, Published
-
-__all__ = ["SYNTHETIC_TABLE"]
+from .kind_description import WHOLE, KindDescription, Published
 
 _DONE = (
     "The rows of this table are synthetic: none is a record of a person, and combinations of labels may be there that "
@@ -28,7 +26,6 @@ _THEOREM = (
 
 SYNTHETIC_TABLE: KindDescription[SyntheticTable] = KindDescription(
     done=lambda mechanism: f"{WHOLE} {_DONE.format(method=mechanism.method.upper())}",
-    proved=lambda *_: "",
     chosen="a choice of columns, levels or method",
     series=_SERIES,
     published=Published("combination", "combinations", "synthetic row"),
@@ -37,11 +34,4 @@ SYNTHETIC_TABLE: KindDescription[SyntheticTable] = KindDescription(
         RULE_OF_SERIES: f"{_THEOREM}; of several tables the sum",
     },
     losses=not_composed,
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )

@@ -34,9 +34,7 @@ def price_answer(answer: Answer) -> Price:
     return Price(epsilon=decimal_up(cost.epsilon), delta=Decimal(0), relation=answer.relation, rule=rule, releases=1)
 
 
-def _price(answer: Answer, _delta: Decimal, _releases: int) -> Price:
-    return price_answer(answer)
-
+_price = summed_group_price(price_answer)
 
 ANSWERS: MechanismKind[Answer] = MechanismKind(
     records={
@@ -48,9 +46,8 @@ ANSWERS: MechanismKind[Answer] = MechanismKind(
     pure=True,
     series=False,
     price=_price,
-    group_price=summed_group_price(_price),
     paper_price=None,
-    filter_parts=pure_filter_parts(summed_group_price(_price)),
+    filter_parts=pure_filter_parts(_price),
     selection=None,
     sampling_rate=lambda answer: answer.sampling_rate,
     samples=lambda _: 1,

@@ -187,10 +187,6 @@ def _no_price(parts: Counter[FiniteLosses], delta: Decimal, records: int) -> Inp
     )
 
 
-def _price(mechanism: DeletionRelease, delta: Decimal, releases: int) -> Price:
-    return price_deletion(mechanism, delta=delta, releases=releases)
-
-
 def deletion_parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
     """Return what a release is in a composition: the losses of its stages and of its margins."""
     return tuple(_losses(noise, records=1, times=times) for noise, times in _draws(mechanism).items())
@@ -211,10 +207,6 @@ def deletion_filter_parts(mechanism: DeletionRelease, records: int) -> tuple[Fin
     return tuple(_losses(noise, records=records, times=times) for noise, times in draws.items())
 
 
-def _group_price(mechanism: DeletionRelease, delta: Decimal, releases: int, records: int) -> Price:
-    return price_deletion(mechanism, delta=delta, releases=releases, records=records)
-
-
 _SHAPES: Mapping[str, Mapping[str, type]] = {
     "noise": {"optimal": OptimalDeletion, "geometric": GeometricDeletion, "gaussian": GaussianDeletion}
 }
@@ -227,8 +219,9 @@ DELETION: MechanismKind[DeletionRelease] = MechanismKind(
     protections=(DeletionProtection,),
     pure=False,
     series=True,
-    price=_price,
-    group_price=_group_price,
+    price=lambda mechanism, delta, releases, records: price_deletion(
+        mechanism, delta=delta, releases=releases, records=records
+    ),
     paper_price=None,
     filter_parts=deletion_filter_parts,
     selection=None,

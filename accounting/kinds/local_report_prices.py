@@ -40,9 +40,7 @@ def price_of_report(mechanism: LocalReport) -> Price:
     return Price(epsilon=local_epsilon(mechanism), delta=Decimal(0), relation=REPLACEMENT, rule=LOCAL_RULE, releases=1)
 
 
-def _report_price(mechanism: LocalReport, _delta: Decimal, _releases: int) -> Price:
-    return price_of_report(mechanism)
-
+_price = summed_group_price(price_of_report)
 
 LOCAL_REPORTS: MechanismKind[LocalReport] = MechanismKind(
     records={
@@ -52,10 +50,9 @@ LOCAL_REPORTS: MechanismKind[LocalReport] = MechanismKind(
     protections=(ReportsProtection,),
     pure=True,
     series=False,
-    price=_report_price,
-    group_price=summed_group_price(_report_price),
+    price=_price,
     paper_price=None,
-    filter_parts=pure_filter_parts(summed_group_price(_report_price)),
+    filter_parts=pure_filter_parts(_price),
     selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,

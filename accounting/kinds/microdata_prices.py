@@ -33,7 +33,7 @@ from ..kernel.prices.privacy_profile import (
     log_profile,
 )
 from .composition.composed import COMPOSED_FLOOR, epsilon_composed, filter_parts_of_one
-from .composition.group_privacy import best_split, even_group_price, no_price_for_group, rule_for_group
+from .composition.group_privacy import PriceOfGroup, best_split, even_group_price, no_price_for_group, rule_for_group
 from .composition.paper_bound import paper_price_fixed
 from .composition.series_game import epsilon_of_game
 
@@ -113,10 +113,6 @@ def _epsilon_of_game(mechanism: StronglySafeRelease, delta: Decimal, releases: i
     return found if found is not None and found < composed else None
 
 
-def _paper_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int) -> Price | None:
-    return paper_price_fixed(mechanism, delta=delta, releases=releases)
-
-
 def no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:
     """The refusal of a δ that no ε is enough for."""
     floor = amount_of_log10(mechanism.k * float(mechanism.sampling_rate.log10()))
@@ -128,25 +124,28 @@ def no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefu
     )
 
 
-def _fixed_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int) -> Price:
-    return price_fixed(mechanism, delta=delta, releases=releases)
+def _price(mechanism: StronglySafeRelease, delta: Decimal, releases: int, records: int) -> Price:
+    """Return the price: of one release, where a person has M records, by the best split of ε over them."""
+    if records > 1 and releases == 1:
+        return group_price_fixed(mechanism, delta=delta, records=records)
+    of_series: PriceOfGroup[StronglySafeRelease] = even_group_price(
+        lambda release, share, times: price_fixed(release, delta=share, releases=times)
+    )
+    return of_series(mechanism, delta, releases, records)
 
 
-def group_price_fixed(mechanism: StronglySafeRelease, delta: Decimal, releases: int, records: int) -> Price:
-    """The price for M records of a person: for one release by the best split of ε over them.
+def group_price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, records: int) -> Price:
+    """Return the price of one release where a person has up to M records.
 
     Args:
         mechanism: the release.
-        delta: δ over all releases together.
-        releases: T ≥ 1.
+        delta: δ.
         records: M > 1.
 
     Raises:
         InputRefused: as `price_fixed`.
     """
-    if releases != 1:
-        return even_group_price(_fixed_price)(mechanism, delta, releases, records)
-    check_request(delta, releases)
+    check_request(delta)
     k, rate = mechanism.k, float_up(mechanism.sampling_rate)
     try:
         found = best_split(
@@ -165,31 +164,24 @@ def group_price_fixed(mechanism: StronglySafeRelease, delta: Decimal, releases: 
     )
 
 
-def _fixed_composed_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int) -> Price:
-    return composed_price_fixed(mechanism, delta=delta, releases=releases)
-
-
-def _fixed_earlier_price(mechanism: StronglySafeRelease, delta: Decimal, releases: int, records: int) -> Price:
-    """What earlier versions charged for a series."""
-    if records == 1:
-        return _fixed_composed_price(mechanism, delta, releases)
-    return even_group_price(_fixed_composed_price)(mechanism, delta, releases, records)
-
+_earlier_price: PriceOfGroup[StronglySafeRelease] = even_group_price(
+    lambda mechanism, delta, releases: composed_price_fixed(mechanism, delta=delta, releases=releases)
+)
+"""What earlier versions charged for a series."""
 
 STRONGLY_SAFE: MechanismKind[StronglySafeRelease] = MechanismKind(
     records={"strongly-safe-release/1": RecordForm(mechanism=StronglySafeRelease)},
     protections=(Suppression,),
     pure=False,
     series=True,
-    price=_fixed_price,
-    group_price=group_price_fixed,
-    paper_price=_paper_price,
+    price=_price,
+    paper_price=lambda mechanism, delta, releases: paper_price_fixed(mechanism, delta=delta, releases=releases),
     filter_parts=filter_parts_of_one(lambda mechanism: (mechanism,)),
     selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={"pld/1": _fixed_earlier_price, "basic-exact/1": _fixed_earlier_price},
+    earlier={"pld/1": _earlier_price, "basic-exact/1": _earlier_price},
     not_covered=covered_by_fewer,
 )

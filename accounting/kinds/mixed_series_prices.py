@@ -61,10 +61,6 @@ def price_mixed(series: MixedSeries, *, delta: Decimal, releases: int) -> Price:
     return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule=RULE, releases=releases)
 
 
-def _price(series: MixedSeries, delta: Decimal, releases: int) -> Price:
-    return price_mixed(series, delta=delta, releases=releases)
-
-
 def mixed_losses(series: MixedSeries) -> tuple[Part, ...]:
     """Return what a whole series is in a composition: all releases of all its parts."""
     return tuple(part for part, times in parts_of(series).items() for _ in range(times))
@@ -92,8 +88,7 @@ MIXED_SERIES: MechanismKind[MixedSeries] = MechanismKind(
     protections=(),
     pure=False,
     series=True,
-    price=_price,
-    group_price=even_group_price(_price),
+    price=even_group_price(lambda series, delta, releases: price_mixed(series, delta=delta, releases=releases)),
     paper_price=None,
     filter_parts=no_filter_parts("a series of different mechanisms is charged whole, to a budget that adds prices up"),
     selection=None,

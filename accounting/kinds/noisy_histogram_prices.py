@@ -231,17 +231,12 @@ def _noisy_sizes(mechanism: NoisyHistogram) -> Iterator[tuple[BothDirections, Bo
     return NoisyProfile(mechanism).losses()
 
 
-def _noisy_price(mechanism: NoisyHistogram, delta: Decimal, _releases: int) -> Price:
-    return price_noisy_histogram(mechanism, delta=delta)
-
-
 NOISY_HISTOGRAM: MechanismKind[NoisyHistogram] = MechanismKind(
     records={"noisy-histogram/1": RecordForm(mechanism=NoisyHistogram)},
     protections=(HistogramProtection,),
     pure=False,
     series=False,
-    price=_noisy_price,
-    group_price=even_group_price(_noisy_price),
+    price=even_group_price(lambda mechanism, delta, _: price_noisy_histogram(mechanism, delta=delta)),
     paper_price=None,
     filter_parts=filter_parts_of_one(noisy_parts),
     selection=None,

@@ -151,11 +151,16 @@ def price_outcome_counts(mechanism: KRandomization, *, people: int, delta: Decim
     return Price(epsilon=epsilon, delta=spent, relation=REPLACEMENT, rule=rule, releases=1)
 
 
-def _outcome_price(counts: OutcomeCounts, delta: Decimal, _releases: int) -> Price:
-    """The price of outcome counts where one below that of the reports themselves is proved.
+def _price(counts: OutcomeCounts, delta: Decimal, _releases: int, records: int) -> Price:
+    """Return the price of outcome counts where one below that of the reports themselves is proved.
 
     PRIVACY: where none is, their price has another δ, and is charged as that of the reports.
     """
+    if records > 1:
+        raise InputRefused(
+            "the counts of local reports have no price where a person may have several.",
+            remedy="Charge the reports: leave out δ and the least number of people.",
+        )
     found = price_outcome_counts(counts.randomizer, people=counts.least_people, delta=delta)
     if found.rule == LOCAL_RULE:
         raise InputRefused(
@@ -166,20 +171,12 @@ def _outcome_price(counts: OutcomeCounts, delta: Decimal, _releases: int) -> Pri
     return found
 
 
-def _outcome_group_price(*_: object) -> Price:
-    raise InputRefused(
-        "the counts of local reports have no price where a person may have several.",
-        remedy="Charge the reports: leave out δ and the least number of people.",
-    )
-
-
 OUTCOME_COUNTS: MechanismKind[OutcomeCounts] = MechanismKind(
     records={"outcome-counts/1": RecordForm(mechanism=OutcomeCounts, nested={"randomizer": KRandomization})},
     protections=(ReportsProtection,),
     pure=False,
     series=False,
-    price=_outcome_price,
-    group_price=_outcome_group_price,
+    price=_price,
     paper_price=None,
     filter_parts=no_filter_parts("its price stands alone: nothing else may be published of the same reports"),
     selection=None,

@@ -140,17 +140,12 @@ def _reach(scale: float) -> int:
     return math.ceil(_FARTHEST * scale)
 
 
-def _outlier_price(mechanism: OutlierPrivateHistogram, delta: Decimal, _releases: int) -> Price:
-    return price_outlier_histogram(mechanism, delta=delta)
-
-
 OUTLIER_HISTOGRAM: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
     records={"outlier-private-histogram/1": RecordForm(mechanism=OutlierPrivateHistogram)},
     protections=(HistogramProtection,),
     pure=False,
     series=False,
-    price=_outlier_price,
-    group_price=even_group_price(_outlier_price),
+    price=even_group_price(lambda mechanism, delta, _: price_outlier_histogram(mechanism, delta=delta)),
     paper_price=None,
     filter_parts=filter_parts_of_one(_outlier_filter_parts),
     selection=None,

@@ -72,14 +72,6 @@ def price_selected_deletion(
     )
 
 
-def _selected_price(mechanism: SelectedDeletion, delta: Decimal, releases: int) -> Price:
-    return price_selected_deletion(mechanism, delta=delta, releases=releases)
-
-
-def _selected_group_price(mechanism: SelectedDeletion, delta: Decimal, releases: int, records: int) -> Price:
-    return price_selected_deletion(mechanism, delta=delta, releases=releases, records=records)
-
-
 def _choice_losses(mechanism: SelectedDeletion, records: int) -> tuple[Guarantee | BoundedRange, ...]:
     """The steps of the choice for M records of a person, of which each moves all qualities by 0 … 1, none downward."""
     epsilon = choice_cost(mechanism.selection_epsilon, records=records)
@@ -109,8 +101,9 @@ SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
     protections=(DeletionProtection,),
     pure=False,
     series=True,
-    price=_selected_price,
-    group_price=_selected_group_price,
+    price=lambda mechanism, delta, releases, records: price_selected_deletion(
+        mechanism, delta=delta, releases=releases, records=records
+    ),
     paper_price=None,
     filter_parts=_selected_filter_parts,
     selection=lambda chosen: Selection(

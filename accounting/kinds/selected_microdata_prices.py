@@ -140,7 +140,7 @@ def _epsilon_of_one(
     return high
 
 
-def _selected_price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price:
+def _price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price:
     return price_selected(
         mechanism.release,
         selection_epsilon=mechanism.selection_epsilon,
@@ -187,8 +187,7 @@ EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     protections=(Suppression,),
     pure=False,
     series=True,
-    price=_selected_price,
-    group_price=even_group_price(_selected_price),
+    price=even_group_price(_price),
     paper_price=_paper_price,
     filter_parts=filter_parts_of_one(selected_losses),
     selection=lambda chosen: Selection(

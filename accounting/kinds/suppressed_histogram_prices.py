@@ -14,7 +14,7 @@ from .composition.paper_bound import paper_price_fixed
 from .microdata_prices import price_fixed
 
 
-def _suppressed_price(mechanism: SuppressedHistogram, delta: Decimal, releases: int) -> Price:
+def _price(mechanism: SuppressedHistogram, delta: Decimal, releases: int) -> Price:
     if mechanism.sampling_rate is None:
         raise InputRefused(
             "a suppressed histogram is crowd-blending, but not differentially private without sampling.",
@@ -43,8 +43,7 @@ SUPPRESSED_HISTOGRAM: MechanismKind[SuppressedHistogram] = MechanismKind(
     protections=(HistogramProtection,),
     pure=False,
     series=False,
-    price=_suppressed_price,
-    group_price=even_group_price(_suppressed_price),
+    price=even_group_price(_price),
     paper_price=_paper_price,
     filter_parts=filter_parts_of_one(suppressed_losses),
     selection=None,

@@ -66,15 +66,13 @@ def _least_epsilon(mechanism: BiasedSampleCounts, delta: Decimal) -> float | Non
     return least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
 
 
-def _survey_price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int) -> Price:
+def _price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int, records: int) -> Price:
+    if records > 1:
+        raise no_price_for_surveyed_group(records)
     return price_biased_counts(mechanism, delta=delta)
 
 
-def _survey_group_price(_mechanism: BiasedSampleCounts, _delta: Decimal, _releases: int, records: int) -> Price:
-    raise no_price_for_surveyed_group(records)
-
-
-def _survey_robust_price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int, records: int) -> Price:
+def _earlier_price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int, records: int) -> Price:
     if records > 1:
         raise no_price_for_surveyed_group(records)
     return price_robust_counts(mechanism, delta=delta)
@@ -85,8 +83,7 @@ SURVEY_COUNTS: MechanismKind[BiasedSampleCounts] = MechanismKind(
     protections=(SurveyProtection,),
     pure=False,
     series=False,
-    price=_survey_price,
-    group_price=_survey_group_price,
+    price=_price,
     paper_price=None,
     filter_parts=no_filter_parts("its protection is the data set's own sampling, which serves one release ever"),
     selection=None,
@@ -94,6 +91,6 @@ SURVEY_COUNTS: MechanismKind[BiasedSampleCounts] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=lambda mechanism: mechanism.largest_rate,
     exclusive=False,
-    earlier={"robust-counts/1": _survey_robust_price},
+    earlier={"robust-counts/1": _earlier_price},
     not_covered=covered_alone,
 )

@@ -61,11 +61,7 @@ def rho_of_all(rho: Decimal, records: int, releases: int) -> Decimal:
     return multiply_up(rho, records * records * releases)
 
 
-def _price(mechanism: SyntheticTable, delta: Decimal, releases: int) -> Price:
-    return _group_price(mechanism, delta, releases, 1)
-
-
-def _group_price(mechanism: SyntheticTable, delta: Decimal, releases: int, records: int) -> Price:
+def _price(mechanism: SyntheticTable, delta: Decimal, releases: int, records: int) -> Price:
     check_request(delta, releases)
     rule = RULE if releases == 1 else RULE_OF_SERIES
     return Price(
@@ -88,7 +84,6 @@ SYNTHETIC_TABLE: MechanismKind[SyntheticTable] = MechanismKind(
     pure=False,
     series=True,
     price=_price,
-    group_price=_group_price,
     paper_price=None,
     filter_parts=_filter_parts,
     selection=None,

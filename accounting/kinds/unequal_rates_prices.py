@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram, UnequalRatesProtection
+from ...mechanisms.kinds.biased_sampling import UnequalRatesHistogram, UnequalRatesProtection
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
 from .composition.composed import filter_parts_of_one
@@ -20,22 +20,11 @@ def highest_rate_release(mechanism: UnequalRatesHistogram) -> StronglySafeReleas
     return StronglySafeRelease(k=mechanism.k, sampling_rate=mechanism.sampling_rate)
 
 
-def _unequal_price(mechanism: UnequalRatesHistogram, delta: Decimal, _releases: int) -> Price:
-    return price_biased_counts(mechanism.as_survey, delta=delta)
-
-
-def _unequal_group_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
-    at_one_rate = group_price_fixed(highest_rate_release(mechanism), delta, releases, records)
-    return replace(at_one_rate, rule=rule_for_group("unequal-rates/1", even=False))
-
-
-def _unequal_robust_price(mechanism: UnequalRatesHistogram, delta: Decimal, releases: int, records: int) -> Price:
-    def of_one(survey: BiasedSampleCounts, share: Decimal, _releases: int) -> Price:
-        return price_robust_counts(survey, delta=share)
-
+def _price(mechanism: UnequalRatesHistogram, delta: Decimal, _releases: int, records: int) -> Price:
     if records == 1:
-        return of_one(mechanism.as_survey, delta, releases)
-    return even_group_price(of_one)(mechanism.as_survey, delta, releases, records)
+        return price_biased_counts(mechanism.as_survey, delta=delta)
+    at_one_rate = group_price_fixed(highest_rate_release(mechanism), delta=delta, records=records)
+    return replace(at_one_rate, rule=rule_for_group("unequal-rates/1", even=False))
 
 
 UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
@@ -43,8 +32,7 @@ UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     protections=(UnequalRatesProtection,),
     pure=False,
     series=False,
-    price=_unequal_price,
-    group_price=_unequal_group_price,
+    price=_price,
     paper_price=None,
     filter_parts=filter_parts_of_one(lambda mechanism: (highest_rate_release(mechanism),)),
     selection=None,
@@ -52,6 +40,10 @@ UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={"robust-counts/1": _unequal_robust_price},
+    earlier={
+        "robust-counts/1": even_group_price(
+            lambda mechanism, delta, _: price_robust_counts(mechanism.as_survey, delta=delta)
+        )
+    },
     not_covered=covered_alone,
 )

@@ -330,8 +330,8 @@ FAULTS = (
         name="records-of-a-person-ignored",
         what="a price for several records of a person is that for one",
         file="accounting/kernel/prices/registry.py",
-        old="    if rows_per_person == 1:\n        return kind.price(",
-        new="    if rows_per_person < 10_000:\n        return kind.price(",
+        old="kind.price(mechanism, delta, releases, rows_per_person)",
+        new="kind.price(mechanism, delta, releases, 1)",
         detectors=("audit statistics two-records 0.2", "pytest tests/accounting/theory/test_group_privacy.py"),
     ),
     Fault(

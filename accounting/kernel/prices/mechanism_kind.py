@@ -199,9 +199,8 @@ class MechanismKind(Generic[M]):
             release runs.
         pure: whether its price has no δ, and is asked for with δ = 0.
         series: whether several releases of it have a price together.
-        price: (mechanism, δ over all releases, releases) → what is charged where a person has one record; there is one
-            release where there are no series.
-        group_price: (mechanism, δ, releases, M) → what is charged where a person has up to M records, M > 1.
+        price: (mechanism, δ over all releases, releases, M) → what is charged where a person has up to M records; there
+            is one release where there are no series.
         paper_price: (mechanism, δ, releases) → its price by the paper alone, None where it has none; None for a kind
             that the paper doesn't treat.
         filter_parts: (mechanism, M) → the steps of one release in a filter budget, or a refusal that says why it has no
@@ -223,8 +222,7 @@ class MechanismKind(Generic[M]):
     protections: tuple[type[Protection[Any, Any]], ...]
     pure: bool
     series: bool
-    price: Callable[[M, Decimal, int], Price]
-    group_price: Callable[[M, Decimal, int, int], Price]
+    price: Callable[[M, Decimal, int, int], Price]
     paper_price: Callable[[M, Decimal, int], Price | None] | None
     filter_parts: Callable[[M, int], tuple[Any, ...]]
     selection: Callable[[M], Selection] | None

@@ -36,9 +36,7 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
             no price is proved for M (a survey's own sampling, the counts of local reports).
     """
     kind = _checked_kind(mechanism, delta, releases, rows_per_person)
-    if rows_per_person == 1:
-        return kind.price(mechanism, delta, releases)
-    return kind.group_price(mechanism, delta, releases, rows_per_person)
+    return kind.price(mechanism, delta, releases, rows_per_person)
 
 
 def recorded_price(

@@ -372,7 +372,7 @@ def pure_filter_parts(
     """The `filter_parts` of a kind whose price has no δ: a bare guarantee by its ε.
 
     Args:
-        price_of_group: its price for M ≥ 1 records.
+        price_of_group: its price.
     """
 
     def parts(mechanism: M, records: int) -> tuple[FilterPart, ...]:

@@ -62,16 +62,18 @@ def rule_for_group(inner: str, *, even: bool) -> str:
 
 
 def even_group_price(price_of_one: PriceOfOne[M]) -> PriceOfGroup[M]:
-    """The price for several records from that for one, each record taking the same ε (`even_split`).
+    """Return the price for M records from that for one, each of several records taking the same ε (`even_split`).
 
     Args:
         price_of_one: (mechanism, δ, releases) → the price for one record.
 
     Returns:
-        (mechanism, δ, releases, M) → the price for M records; it refuses what `check_request` does, and `even_split`.
+        (mechanism, δ, releases, M) → the price; for M > 1 it refuses what `check_request` does, and `even_split`.
     """
 
-    def group_price(mechanism: M, delta: Decimal, releases: int, records: int) -> Price:
+    def price(mechanism: M, delta: Decimal, releases: int, records: int) -> Price:
+        if records == 1:
+            return price_of_one(mechanism, delta, releases)
         check_request(delta, releases)
         one, total = even_split(
             lambda share: price_of_one(mechanism, share, releases),
@@ -87,18 +89,20 @@ def even_group_price(price_of_one: PriceOfOne[M]) -> PriceOfGroup[M]:
             rows_per_person=records,
         )
 
-    return group_price
+    return price
 
 
-def summed_group_price(price_of_one: PriceOfOne[M]) -> PriceOfGroup[M]:
-    """The price for several records of what has no δ: that of one as often as there are records."""
+def summed_group_price(price_of_one: Callable[[M], Price]) -> PriceOfGroup[M]:
+    """Return the price of what has no δ for M records: that of one record, as often as there are records."""
 
-    def group_price(mechanism: M, delta: Decimal, releases: int, records: int) -> Price:
-        one = price_of_one(mechanism, delta, releases)
+    def price(mechanism: M, _delta: Decimal, _releases: int, records: int) -> Price:
+        one = price_of_one(mechanism)
+        if records == 1:
+            return one
         total = decimal_up(multiply_up(one.epsilon, records))
         return replace(one, epsilon=total, rule=rule_for_group(one.rule, even=True), rows_per_person=records)
 
-    return group_price
+    return price
 
 
 def best_split(log_curve: LogCurve, *, delta: Decimal, records: int, largest_epsilon: float) -> float | None:

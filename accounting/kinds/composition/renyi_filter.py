@@ -282,7 +282,7 @@ def filter_cost(
             raise _no_divergence(part, tail, steps)
         total = add_up(total, multiply_up(decimal_up(found), times))
     kind = kind_of(mechanism)
-    relation = kind.price(mechanism, Decimal(0), 1).relation if kind.pure else RELATION
+    relation = kind.price(mechanism, Decimal(0), 1, 1).relation if kind.pure else RELATION
     return FilterCost(
         divergence=decimal_up(total),
         tail=decimal_up(tail) if steps else Decimal(0),

@@ -53,9 +53,12 @@ class CoinFlips:
         return len(numbers) == self.layout.cells
 
 
-def _price(_mechanism: CoinFlipCount, _delta: Decimal, _releases: int) -> Price:
+def price_of_count(_mechanism: CoinFlipCount) -> Price:
+    """Return the price of the counts."""
     return Price(epsilon=LN_4, delta=Decimal(0), relation=ADD_REMOVE, rule="coin-flip-noise/1", releases=1)
 
+
+_price = summed_group_price(price_of_count)
 
 COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
     records={"coin-flip-count/1": RecordForm(mechanism=CoinFlipCount)},
@@ -63,9 +66,8 @@ COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
     pure=True,
     series=False,
     price=_price,
-    group_price=summed_group_price(_price),
     paper_price=None,
-    filter_parts=pure_filter_parts(summed_group_price(_price)),
+    filter_parts=pure_filter_parts(_price),
     selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 1,

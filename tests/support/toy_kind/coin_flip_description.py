@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ...accounting.descriptions.kind_description import CENTRAL, CHOSEN, WHOLE, KindDescription, Published
+from ...accounting.descriptions.kind_description import WHOLE, KindDescription, Published
 from ...accounting.kinds.composition.amplification import Guarantee
 from ..kinds.coin_flip_count import LN_4, CoinFlipCount
 
 COIN_FLIP_COUNT: KindDescription[CoinFlipCount] = KindDescription(
     done=lambda _: f"{WHOLE} The records were counted, with noise made of coin flips.",
-    proved=lambda *_: "",
-    chosen=CHOSEN,
-    series=None,
     published=Published("count", "counts", ""),
     theorems={"coin-flip-noise/1": "Notes-DP, Example 1"},
     losses=lambda _: (Guarantee(epsilon=LN_4, delta=Decimal(0)),),
-    curves=None,
-    tunable=None,
-    label=None,
-    trust=CENTRAL,
-    deletion=None,
-    told=None,
-    part=None,
 )
