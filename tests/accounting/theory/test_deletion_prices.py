@@ -265,8 +265,8 @@ def test_more_records_cost_more_and_at_most_as_plain_group_privacy_has_it():
     epsilons = [one.epsilon for one in prices]
     assert epsilons == sorted(set(epsilons))
     assert prices[1].rule == "group-privacy/1+deletion-composed/1"
-    one, even = deletion_prices.DELETION.price, Decimal("0.9e-6")
-    plain = 2 * one(release(noise, 3), even, 1).epsilon  # (ε, δ) of one is (2ε, (1 + e^ε)δ) of two
+    even = Decimal("0.9e-6")
+    plain = 2 * price(release(noise, 3), delta=even).epsilon  # (ε, δ) of one is (2ε, (1 + e^ε)δ) of two
     assert (1 + plain.exp() ** Decimal("0.5")) * even <= MILLIONTH * 10
     assert epsilons[1] <= plain
 
