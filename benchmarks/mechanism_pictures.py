@@ -25,7 +25,7 @@ from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
-from crowdblend.mechanisms.local_reports.design import QuestionDesign, QuestionEncoding, answer_labels, estimated
+from crowdblend.mechanisms.local_reports.design import QuestionDesign, answer_labels, estimated
 from crowdblend.mechanisms.local_reports.estimates import estimated_counts, standard_error
 from crowdblend.mechanisms.synthetic_points import cell_numbers, points_of_counts
 from matplotlib.figure import Figure
@@ -94,9 +94,9 @@ def local_reports(figure: Figure) -> None:
     left.errorbar(range(15), found, yerr=error, fmt="o", color=ORANGE, capsize=2, markersize=3)
     left.set(title="count mean sketch, ε = 4, 20,000 people", xlabel="word", ylabel="people", xticks=range(0, 15, 2))
     mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
-    design = QuestionDesign(mechanism=mechanism, encoding=QuestionEncoding(questions=("smokes", "cycles", "votes")))
+    design = QuestionDesign(mechanism=mechanism, questions=("smokes", "cycles", "votes"))
     labels = ["".join(label) for label in answer_labels(design)]
-    order = [design.encoding.vector_of([digit == "1" for digit in label]) for label in labels]
+    order = [design.vector_of([digit == "1" for digit in label]) for label in labels]
     vectors = draws.choice(8, 20_000, p=[0.05, 0.02, 0.28, 0.06, 0.33, 0.1, 0.15, 0.01]).astype(np.uint32)
     outcomes = outcome_counts(mechanism, flipped(mechanism, vectors, randomness=draws.bytes))
     estimates = estimated(design, outcomes)

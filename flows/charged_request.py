@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def as_charged(request: Request, state: ReleaseState | None, *, spec: Path, output: Output | None) -> Request:
-    """The request as it was charged, where the record of its draw is another than a new release's would be.
+    """Return the request as it was charged, where the record of its draw is another than a new release's would be.
 
     Earlier versions drew maps by another mechanism where the specification doesn't say by which, and recorded walks
     and exponential draws without their bounded range.
@@ -40,7 +40,7 @@ def as_charged(request: Request, state: ReleaseState | None, *, spec: Path, outp
 
 
 def series_and_part(series: str | None) -> tuple[str | None, int | None]:
-    """A series' name and the part that is asked for, of NAME or NAME:PART.
+    """Return a series' name and the part that is asked for, of NAME or NAME:PART.
 
     Raises:
         InputRefused: the part is no number from 1.
@@ -61,14 +61,10 @@ def request_of_series(
     part: int | None = None,
     state: ReleaseState | None = None,
 ) -> Request:
-    """A release of a series as asked for, with the price that was reserved when the series was registered.
+    """Return a release of a series as asked for, with the price that was reserved when the series was registered.
 
     Args:
-        spec: the specification's file.
-        output: the release's place, instead of the specification's.
-        series: the series.
         part: of a series of different mechanisms, from 1; None finds the one that the release is of.
-        state: what the ledger knows of the release; None where it is new.
 
     Raises:
         InputRefused: the specification is wrong, there is no such part, or several would pay for the release.

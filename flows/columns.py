@@ -44,12 +44,7 @@ ONLY_WITH_SELECTION = ("min_level", "max_level", "weight")
 
 
 def declared_map(path: Path, columns: Mapping[str, ColumnTable], *, base: Path) -> GeneralizationMap:
-    """The map of a specification that fixes a level for each column.
-
-    Args:
-        path: the specification's file, for messages.
-        columns: its columns, in order.
-        base: folder that relative paths start from.
+    """Return the map of a specification that fixes a level for each column.
 
     Raises:
         InputRefused: a column's hierarchy or level is wrong, with file and key.
@@ -68,16 +63,10 @@ def declared_map(path: Path, columns: Mapping[str, ColumnTable], *, base: Path) 
 def declared_chain(
     path: Path, columns: Mapping[str, ColumnTable], *, base: Path, refused: Sequence[str]
 ) -> tuple[GeneralizationMap, ...]:
-    """The maps of a chain, each a coarsening of the one before: of each column one level, or one for each stage.
+    """Return the maps of a chain, each a coarsening of the one before: of each column one level, or one for each stage.
 
     INVARIANT: a column's levels never fall. Hierarchies are monotone, so that a label at a stage, `*` of unseen values
     among them, is a function of the label at the stage before.
-
-    Args:
-        path: the specification's file, for messages.
-        columns: its columns, in order.
-        base: folder that relative paths start from.
-        refused: names that no column may have.
 
     Raises:
         InputRefused: a column's name, hierarchy or levels are wrong, or columns differ in their number of stages; with
@@ -153,14 +142,9 @@ def declared_choice(
     chains: bool = False,
     recorded: Mechanism | None = None,
 ) -> MapChoice:
-    """The candidates of a specification with [selection], and how one of them is drawn.
+    """Return the candidates of a specification with [selection], and how one of them is drawn.
 
     Args:
-        path: the specification's file, for messages.
-        columns: its columns, in order.
-        selection: its [selection].
-        base: folder that relative paths start from.
-        refused: names that no column may have.
         chains: whether a candidate may be a chain of maps.
         recorded: what the ledger has of the release or its series, as `GivenSpec`.
 
@@ -221,7 +205,7 @@ def _draw(selection: SelectionTable, recorded: Mechanism | None) -> Draw:
 
 
 def pays_for_any_draw(recorded: Mechanism | None) -> bool:
-    """Whether a recorded mechanism is one whose map may be drawn by any ε₁-private choice."""
+    """Return whether a recorded mechanism is one whose map may be drawn by any ε₁-private choice."""
     if recorded is None:
         return False
     selection = kind_of(recorded).selection
@@ -229,14 +213,10 @@ def pays_for_any_draw(recorded: Mechanism | None) -> bool:
 
 
 def exponential_draws(selection: SelectionTable, recorded: Mechanism | None) -> int | None:
-    """How many draws of the exponential mechanism share ε₁; None where the choice has no bounded range.
+    """Return how many draws of the exponential mechanism share ε₁; None where the choice has no bounded range.
 
     A walk on a fresh sample has none: its draws are all from one sample, which the person is in or not. What was
     recorded without a bounded range keeps its record and its price, whatever it draws by.
-
-    Args:
-        selection: [selection].
-        recorded: what the ledger has of the release or its series, as `GivenSpec`.
     """
     if pays_for_any_draw(recorded):
         return None
@@ -268,7 +248,7 @@ def _walk(path: Path, lattice: Lattice, selection: SelectionTable, steps: int) -
 def _candidates(
     path: Path, listed: list[dict[str, int | list[int]]], columns: tuple[LatticeColumn, ...], *, chains: bool
 ) -> tuple[int, tuple[tuple[int, ...], ...]]:
-    """How many maps each listed candidate has, and their levels: map after map, in the order of the columns."""
+    """Return how many maps each listed candidate has, and their levels: map after map, in the order of the columns."""
     names = [column.name for column in columns]
     taken: list[tuple[int, ...]] = []
     stages = 0
@@ -322,7 +302,7 @@ def _require_level(hierarchy: Hierarchy, level: int, *, where: str) -> None:
 def _declared(
     path: Path, columns: Mapping[str, ColumnTable], base: Path
 ) -> Iterator[tuple[str, str, ColumnTable, Hierarchy]]:
-    """Each column: where it stands, its name, its table, its hierarchy.
+    """Yield each column: where it stands, its name, its table, its hierarchy.
 
     Raises:
         InputRefused: all columns that are declared wrongly.
@@ -357,7 +337,7 @@ def _require_codes(hierarchy: Hierarchy, codes: Mapping[str, int], *, where: str
 
 
 def _hierarchy(where: str, name: str, column: ColumnTable, base: Path) -> Hierarchy:
-    """The column's declared hierarchy: exactly one of a file, values, intervals or dates."""
+    """Return the column's declared hierarchy: exactly one of a file, values, intervals or dates."""
     if name == "count":
         raise InputRefused("a released column can't be called count.", where=where, remedy="Rename it.")
     if column.fold_case and (column.interval is not None or column.dates is not None):
@@ -402,11 +382,6 @@ _STATA_STRING = re.compile(r"str[0-9L]+")
 
 def require_statistics_names(names: Sequence[str], *, formats: Sequence[AlsoFormat], where: str) -> None:
     """Refuse names of columns that such a file can't have, and an installation that can't write one.
-
-    Args:
-        names: of the released columns.
-        formats: in which the table is written too.
-        where: the specification's key.
 
     Raises:
         InputRefused: there is one.
@@ -457,11 +432,7 @@ def require_cells(path: Path, recoding: GeneralizationMap) -> None:
 
 
 def record_reading(spec: SpecTables) -> RecordReading:
-    """How the specification's records are read.
-
-    Args:
-        spec: its tables.
-    """
+    """Return how the specification's records are read."""
     table = spec.data
     return RecordReading(
         separator=table.separator,
@@ -475,11 +446,7 @@ def record_reading(spec: SpecTables) -> RecordReading:
 
 
 def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
-    """What is read of a database; None where the source is files.
-
-    Args:
-        path: the specification's file, for messages.
-        spec: its tables.
+    """Return what is read of a database; None where the source is files.
 
     Raises:
         InputRefused: the address, the table or the query is wrong, or one is given for files.
@@ -508,11 +475,7 @@ def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
 
 
 def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None:
-    """How many records of a person or household count, by a column that names it; None where none is named.
-
-    Args:
-        path: the specification's file, for messages.
-        spec: its tables.
+    """Return how many records of a person or household count, by a column that names it; None where none is named.
 
     Raises:
         InputRefused: two columns are named, or one that is released or decides the rates.
@@ -544,11 +507,6 @@ def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None
 
 def check_declared_values(path: Path, columns: Sequence[MappedColumn | LatticeColumn], reading: RecordReading) -> None:
     """Refuse declared values that no record can have, the way its texts are read.
-
-    Args:
-        path: the specification's file, for messages.
-        columns: the columns that the records have.
-        reading: how the records are read.
 
     Raises:
         InputRefused: there is such a value.

@@ -31,14 +31,9 @@ Cells = NDArray[np.int64]
 
 
 def declared_margins(path: Path, table: MarginsTable | None, finest: GeneralizationMap) -> tuple[Margin, ...]:
-    """Each column's margin, in their order, and those of the pairs; none without [margins].
+    """Return each column's margin, in their order, and those of the pairs; none without [margins].
 
     INVARIANT: which margins there are, and which cells, is public before the records are read.
-
-    Args:
-        path: the specification, for refusals.
-        table: [margins].
-        finest: the map of the first stage.
 
     Raises:
         InputRefused: a pair is none, or there are too many cells.
@@ -70,7 +65,7 @@ def declared_margins(path: Path, table: MarginsTable | None, finest: Generalizat
 
 
 def margin_names(finest: GeneralizationMap, margins: Sequence[Margin]) -> list[list[str]]:
-    """The columns of each margin."""
+    """Return the columns of each margin."""
     return [[finest.columns[place].name for place in margin] for margin in margins]
 
 
@@ -82,13 +77,10 @@ def raked_weights(
     margins: Sequence[Margin],
     noisy: Sequence[Cells],
 ) -> Raked:
-    """The weights that fit the margins by the labels of the last stage, the finest that all rows have.
+    """Return the weights that fit the margins by the labels of the last stage, the finest that all rows have.
 
     Args:
         weights: of each group's records, before; shape (groups of all stages,).
-        stages: what each stage publishes.
-        maps: of each stage, the finest first.
-        margins: the columns of each.
         noisy: each margin's cells, by the labels of the first stage.
     """
     last = maps[-1]
@@ -109,7 +101,7 @@ def raked_weights(
 
 
 def margin_table(finest: GeneralizationMap, margins: Sequence[Margin], noisy: Sequence[Cells]) -> PublishedTable:
-    """A row for each cell: its column and label, those of the second column of a pair, and the noisy count."""
+    """Return a row for each cell: its column and label, those of the second column of a pair, and the noisy count."""
     from ..tasks.stages.table import PublishedTable, figure_column, text_column
 
     texts: tuple[list[str], ...] = ([], [], [], [])
@@ -132,7 +124,7 @@ def _cell_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
 def margin_facts(
     finest: GeneralizationMap, margins: Sequence[Margin], mechanism: CalibratedDeletion, charged: Price
 ) -> dict[str, Any]:
-    """Which margins there are, how exact they are, and what each part of the release would cost alone.
+    """Return which margins there are, how exact they are, and what each part of the release would cost alone.
 
     The two prices are at the δ of the whole; composed, the parts cost less than their sum.
     """

@@ -28,10 +28,6 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
     PRIVACY: headers, Parquet footers and sizes alone are looked at, and nothing of a header is quoted. That there are
     no records is a warning and no refusal: if a table of one record were released and an empty one not, a release
     would tell that the one person is in the table. So a release of no records is charged and published as any other.
-
-    Args:
-        layout: the source's metadata.
-        request: what is asked for.
     """
     from ..tasks.readers.csv_header import CsvLayout  # what reads files is loaded where they are looked at
     from ..tasks.readers.parquet_footer import ParquetLayout
@@ -76,7 +72,7 @@ def _other_codes(labels: Mapping[str, StoredLabels], request: Request) -> Iterat
 
 
 def _has_places(type_: pa.DataType, hierarchy: Hierarchy, request: Request) -> bool:
-    """Whether values are decimals such as 30.0, where whole numbers are declared and aren't read of them."""
+    """Return whether values are decimals such as 30.0, where whole numbers are declared and aren't read of them."""
     import pyarrow as pa
 
     places = pa.types.is_decimal(type_) and type_.scale > 0
@@ -84,7 +80,7 @@ def _has_places(type_: pa.DataType, hierarchy: Hierarchy, request: Request) -> b
 
 
 def _unseen(type_: pa.DataType, hierarchy: Hierarchy) -> bool:
-    """Whether every value of a type has the bucket's code."""
+    """Return whether every value of a type has the bucket's code."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(type_):

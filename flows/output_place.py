@@ -21,9 +21,6 @@ def require_apart(request: Request) -> None:
     PRIVACY: a table that lies among the records is read as records by the next release, and a folder of a release that
     has private records in it gives them away. Nothing is opened: the names alone decide.
 
-    Args:
-        request: the release.
-
     Raises:
         InputRefused: they are not apart.
     """
@@ -55,7 +52,7 @@ def require_apart(request: Request) -> None:
 
 
 def _fixed(source: str) -> str:
-    """What comes before the first folder or name with a wildcard."""
+    """Return what comes before the first folder or name with a wildcard."""
     parts = source.split("/")
     wild = next((place for place, part in enumerate(parts) if any(mark in part for mark in MARKS)), len(parts))
     return "/".join(parts[:wild]) or "/"
@@ -115,5 +112,5 @@ def require_plain_name(output: Output) -> None:
 
 
 def output_name(output: Output) -> str:
-    """An output's one name, by which its place is held."""
+    """Return an output's one name, by which its place is held."""
     return output.url if isinstance(output, ObjectPrefix) else str(output.resolve())

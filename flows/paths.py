@@ -37,25 +37,17 @@ PATHS = frozenset({"home", "anchor"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettingsFile:
-    """A settings file that was found.
-
-    Args:
-        path: the file.
-        values: what it says, paths made absolute from its folder.
-    """
+    """A settings file that was found."""
 
     path: Path
     values: Mapping[str, str]
 
 
 def settings_file(folder: Path) -> SettingsFile | None:
-    """The nearest settings file: of a folder, or of the nearest folder above it; None where there is none.
+    """Return the nearest settings file: of a folder, or of the nearest folder above it; None where there is none.
 
     PRIVACY: it decides which ledger is charged and where keys lie, so it must belong to the account that runs this, or
     to root, and nobody else may be able to write it.
-
-    Args:
-        folder: where the search begins.
 
     Raises:
         InputRefused: it can't be read, somebody else can write it, it is no TOML, or it has a key or a value that it
@@ -81,10 +73,6 @@ LARGEST = 1 << 26  # bytes
 
 def read_toml(path: Path, *, what: str) -> dict[str, Any]:
     """Read a file of TOML; its numbers with a point or an exponent are exact.
-
-    Args:
-        path: the file.
-        what: what it is, for messages: "the settings".
 
     Raises:
         InputRefused: it can't be read, is no TOML in UTF-8, or has a number or a nesting that can't be held.
@@ -121,7 +109,7 @@ def _require_trusted(path: Path, state: os.stat_result) -> None:
 
 
 def _values(path: Path, tables: Mapping[str, Any]) -> dict[str, str]:
-    """The settings by name, each checked."""
+    """Return the settings by name, each checked."""
     if "release" in tables or "data" in tables:
         raise InputRefused(
             f"a file called {FILE_NAME} has settings, and this one seems to be a release's specification.",
@@ -156,7 +144,7 @@ def _require_known(path: Path, names: list[str], known: tuple[str, ...], *, tabl
 
 
 def _from_folder(name: str, value: str, folder: Path) -> str:
-    """A setting with its relative path made absolute, from the file's folder."""
+    """Return a setting with its relative path made absolute, from the file's folder."""
     if name in PATHS:
         return str(folder / Path(value).expanduser())
     scheme, mark, rest = value.partition(":///")
@@ -219,7 +207,7 @@ class Setting:
 
     @property
     def shown(self) -> str:
-        """The value without a password."""
+        """Return the value without a password."""
         return "" if self.value is None else PASSWORD.sub("…@", self.value)
 
     def __repr__(self) -> str:
@@ -240,7 +228,7 @@ class Settings:
     settings: tuple[Setting, ...]
 
     def __getitem__(self, name: str) -> Setting:
-        """The setting of this name.
+        """Return the setting of this name.
 
         Raises:
             KeyError: there is no such setting.
@@ -252,7 +240,7 @@ class Settings:
 
     @property
     def state_paths(self) -> StatePaths:
-        """The places where state is kept."""
+        """Return the places where state is kept."""
         ledger, home, anchor = (self[name].value for name in PLACES)
         return StatePaths(
             ledger_url=ledger or DEFAULT_LEDGER,
@@ -265,10 +253,6 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
     """All settings, each from the first that names it: an argument, the environment, `crowdblend.toml`, the default.
 
     An empty variable is as none.
-
-    Args:
-        ledger_url: SQLAlchemy URL of the ledger, as an option gives it.
-        home: the private store, as an argument gives it.
 
     Raises:
         InputRefused: there is a settings file that can't be used.
@@ -291,12 +275,7 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
 
 
 def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) -> StatePaths:
-    """The places where state is kept, as `resolved_settings` finds them.
-
-    Args:
-        ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, crowdblend.toml or an SQLite file in the
-            working folder.
-        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
+    """Return the places where state is kept, as `resolved_settings` finds them.
 
     Raises:
         InputRefused: there is a settings file that can't be used.

@@ -59,8 +59,6 @@ class PreparedRelease:
 
     Args:
         release_id: the release's id, given or made here; empty for a new release of a dry run, which has none.
-        request: what is asked for.
-        state_paths: where the ledger and the private store lie.
         reader: the ledger, open for looking until the block of `prepare` ends.
         held: the release's own folder in the private store, locked while that block lasts; None for a dry run, which
             holds nothing.
@@ -86,7 +84,7 @@ class PreparedRelease:
 
     @property
     def folder(self) -> ReleaseFolder:
-        """The release's own folder in the private store.
+        """Return the release's own folder in the private store.
 
         Raises:
             ReleaseFailed: it is not held, so that nothing may be charged.
@@ -97,12 +95,12 @@ class PreparedRelease:
 
     @property
     def charge(self) -> ChargedPrice | None:
-        """What would be charged now; None where it is paid already, by itself or by its series."""
+        """Return what would be charged now; None where it is paid already, by itself or by its series."""
         paid = self.state is not None or self.series is not None
         return None if paid else charged_price(self.request.price)
 
     def __repr__(self) -> str:
-        """What would be charged, in short."""
+        """Return what would be charged, in short."""
         amounts = (0, 0) if self.charge is None else (self.charge.epsilon, self.charge.delta)
         epsilon, delta = map(amount_shown, amounts)
         return f"PreparedRelease(dataset={self.dataset.name!r}, epsilon_charged={epsilon}, delta_charged={delta})"
@@ -137,15 +135,10 @@ def prepare(
     """Check a release up to the charge and hold its lock until the block ends.
 
     Args:
-        spec: the specification's file.
-        state_paths: where the ledger and the private store lie.
-        output: the release's place, instead of the specification's.
         release_id: id to run, resume or look up; None for a new release.
         series: the series whose next release this is, as NAME, or NAME:PART for a part of a series of different
             mechanisms; None for a release that pays for itself.
         new: whether a release may begin beside an unfinished one of the same specification.
-        scheduled: what a schedule says of the delivery; None where nothing is scheduled.
-        rehearse: whether it is the release's rehearsal; not of a series.
         dry: whether nothing is left behind: no lock, no folder, no entry, and a refusal isn't recorded either, since
             nobody tried to charge anything.
 
@@ -229,10 +222,6 @@ def _private_store(home: Path, *, dry: bool) -> PrivateStore | None:
 
 def destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:
     """Destroy keys and copies of records that a killed process has left of releases which need none any more.
-
-    Args:
-        reader: the ledger.
-        state_paths: where the ledger and the private store lie.
 
     Raises:
         InputRefused: the private store can't be used.
@@ -338,7 +327,7 @@ def _require_clock() -> None:
 
 
 def layout_of_source(request: Request) -> SourceLayout:
-    """The files of the records with their headers, or a database's columns; no record is read.
+    """Return the files of the records with their headers, or a database's columns; no record is read.
 
     Raises:
         InputRefused: there are none, or they are not what is asked for.
@@ -347,11 +336,7 @@ def layout_of_source(request: Request) -> SourceLayout:
 
 
 def layout_of_copy(request: Request, copy: Path) -> SourceLayout:
-    """The private copy of a database's records with its footer; no record is read.
-
-    Args:
-        request: what is asked for, of a database.
-        copy: the copy's file.
+    """Return the private copy of a database's records with its footer; no record is read.
 
     Raises:
         InputRefused: it is gone or damaged.
@@ -390,7 +375,7 @@ def release_violation(
 
 
 def _resume_violation(state: ReleaseState, request: Request, *, series: str | None) -> Refusal | None:
-    """What speaks against a known id: anything but exactly this release, still open or published."""
+    """Return what speaks against a known id: anything but exactly this release, still open or published."""
     if state.stage == "abandoned":
         return AccountantRefused(
             f"release id '{state.release_id}' was abandoned.",
@@ -458,7 +443,7 @@ def _layout_as_charged(
 def _other_names(
     layout: SourceLayout, folder: ReleaseFolder | None, *, dataset: str, reader: LedgerReader, home: Path
 ) -> tuple[str, ...]:
-    """The other names that a source goes by; a run notes that it goes by this one too."""
+    """Return the other names that a source goes by; a run notes that it goes by this one too."""
     from ..tasks.inputs.source import source_metadata_bytes  # what reads files is loaded where they are looked at
 
     metadata = source_metadata_bytes(layout)

@@ -39,10 +39,7 @@ def run_flow(
     PRIVACY: the flow is made around the release and has no parameters, so Prefect has none to record.
 
     Args:
-        prepared: what `prepare.prepare` gave, still locked.
-        executor: where the counting is done.
         randomness: source of the sampling keys, n to n bytes.
-        observer: shows the stages.
 
     Raises:
         InputRefused: a cluster's workers would have to read a database's records, or don't see the files that were
@@ -95,7 +92,7 @@ def _stages(
     randomness: Callable[[int], bytes],
     observer: Observer,
 ) -> StagedRelease:
-    """The stages in their order; each skips what an earlier attempt has made durable."""
+    """Return the stages in their order; each skips what an earlier attempt has made durable."""
     request = prepared.request
     sources = kernel_digest(request.mechanism)  # before the charge: where they can't be read nothing is spent
     description_of(request.mechanism)  # loads the words of the certificate, for the same reason

@@ -30,9 +30,6 @@ def kernel_digest(mechanism: Mechanism) -> str:
     """Return the digest of the kernel and of the kind of a mechanism, by which certificates name the software.
 
     PRIVACY: a function of the installed software alone.
-
-    Args:
-        mechanism: what was charged.
     """
     return _digest(kernel_files(mechanism))
 
@@ -113,11 +110,7 @@ def _version_of(library: str) -> str:
 
 
 def digest_of_sources(packages: Mapping[str, Path]) -> str:
-    """Return the SHA-256 (hex) over names and contents of the Python files of some packages, by package and path.
-
-    Args:
-        packages: name and folder of each.
-    """
+    """Return the SHA-256 (hex) over names and contents of the Python files of some packages, by package and path."""
     files = {
         f"{package}/{path.relative_to(root).as_posix()}": path
         for package, root in packages.items()

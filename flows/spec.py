@@ -47,10 +47,8 @@ def read_spec(
     """Read and check a specification and the hierarchies that it names; no record is touched.
 
     Args:
-        path: the TOML file; relative paths in it start from its folder.
         output: replaces [release].output; None keeps the specification's.
         releases: how many releases of it δ and the price are for; more than one fixes both k and rate.
-        rehearse: whether to ask for the rehearsal of the release instead.
         recorded: the mechanism of the release or series that is in the ledger already, whose draw of the map is meant
             where the specification doesn't say; None for a new one.
 
@@ -121,17 +119,13 @@ def parse_spec(path: Path) -> SpecTables:
 
 
 def spec_model(kinds: Iterable[str] = tuple(KINDS)) -> type[SpecTables]:
-    """The model of a specification that may have the tables of these kinds; of all, where none are named.
-
-    Args:
-        kinds: names of kinds, which are loaded.
-    """
+    """Return the model of a specification that may have the tables of these kinds; of all, where none are named."""
     models = {name: release_kind(name).model for name in kinds}
     return tables_model({name: model for name, model in models.items() if model is not None})
 
 
 def _kind_of(path: Path, tables: SpecTables) -> str:
-    """What a specification asks for.
+    """Return what a specification asks for.
 
     INVARIANT: a table that the kind doesn't know is never passed over, since somebody has written it for a protection.
 
@@ -174,7 +168,7 @@ def _check_data(path: Path, tables: SpecTables) -> None:
 
 
 def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: frozenset[str]) -> None:
-    """Whether [sampling] says one thing: one rate for all, a column of rates, or how a sample was drawn."""
+    """Check that [sampling] says one thing: one rate for all, a column of rates, or how a sample was drawn."""
     table = tables.sampling
     if table is None:
         return
@@ -202,7 +196,7 @@ def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: frozenset[
 
 
 def _check_unit(path: Path, tables: SpecTables, *, name: str, limits: bool) -> None:
-    """Whether a person's or household's records can be limited here."""
+    """Check that a person's or household's records can be limited here."""
     data = tables.data
     if data.person is None and data.household is None:
         return
@@ -224,7 +218,7 @@ def _check_unit(path: Path, tables: SpecTables, *, name: str, limits: bool) -> N
 
 
 def _unwritten(path: Path, tables: Mapping[str, Any], *around: str) -> Iterator[InputRefused]:
-    """What is marked as yet to be written, each key once."""
+    """Yield what is marked as yet to be written, each key once."""
     for key, value in tables.items():
         if isinstance(value, dict):
             yield from _unwritten(path, value, *around, key)
@@ -276,10 +270,9 @@ def _inner(value: Any, part: str | int) -> Any:  # noqa: ANN401 - whatever TOML 
 
 
 def _place(path: Path, location: Sequence[str | int], *, tables: Mapping[str, Any]) -> str:
-    """The file and the key: `survey.toml: [columns.age].level, number 2`.
+    """Return the file and the key: `survey.toml: [columns.age].level, number 2`.
 
     Args:
-        path: the specification's file.
         location: names of tables and keys, and places in lists. After these, a name of a type that was tried there is
             left out.
         tables: the specification; empty where the location is known to have no such name.
@@ -307,23 +300,23 @@ class _TomlSchema(GenerateJsonSchema):
     """What TOML can say: numbers are numbers and not texts, and what is missing is left out and not null."""
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
-        """An exact decimal is written as a number."""
+        """Return an exact decimal is written as a number."""
         limits = {name: _plain(value) for name, value in schema.items() if name in LIMITS}
         return {"type": "number"} | limits
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """A key without a value isn't written."""
+        """Return a key without a value isn't written."""
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """A default that a key may be written with."""
+        """Return a default that a key may be written with."""
         inner = self.generate_inner(schema["schema"])
         default = schema.get("default")
         return inner if default is None else inner | {"default": _plain(default)}
 
 
 def spec_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a specification: every key's type, limits and default.
+    """Return the JSON Schema (draft 2020-12) of a specification: every key's type, limits and default.
 
     What concerns several keys at once isn't in it: `crowdblend explain` checks that.
     """
@@ -364,9 +357,6 @@ class SpecKey:
 
     Args:
         table: path of its table, as `columns.NAME.interval`; empty for the tables themselves.
-        name: as it is written in TOML.
-        field: what the model says of it.
-        model: the table's model.
         subtables: models of the tables that are its value; none for a plain value.
     """
 
@@ -378,12 +368,7 @@ class SpecKey:
 
 
 def keys_of(model: type[BaseModel], *, table: str = "") -> Iterator[SpecKey]:
-    """All keys of a table and of the tables below it, in the order of their declaration.
-
-    Args:
-        model: the table's model.
-        table: its path.
-    """
+    """Yield all keys of a table and of the tables below it, in the order of their declaration."""
     for field_name, field in model.model_fields.items():
         name = field.alias or field_name
         below = tuple(_models(field.annotation))
@@ -394,12 +379,10 @@ def keys_of(model: type[BaseModel], *, table: str = "") -> Iterator[SpecKey]:
 
 
 def key_advice(place: Sequence[object], *, model: type[BaseModel], is_table: bool = False) -> str:
-    """What to do about a key that there isn't: where one of this name belongs, or the most similar one.
+    """Return what to do about a key that there isn't: where one of this name belongs, or the most similar one.
 
     Args:
         place: the names of the tables around it and its own, from the outermost.
-        model: of the whole specification.
-        is_table: whether its value is a table.
 
     Returns:
         Sentences; the last names the page of all keys.
@@ -423,7 +406,7 @@ def key_advice(place: Sequence[object], *, model: type[BaseModel], is_table: boo
 
 
 def _homes(keys: Sequence[SpecKey], *, own: str, column: str) -> str:
-    """Where keys belong, in words; of those of a column, the tables of the same column alone."""
+    """Return where keys belong, in words; of those of a column, the tables of the same column alone."""
     same = [one for one in keys if own.startswith(COLUMN) and one.table.startswith(COLUMN)]
     tables = [one.table.replace(COLUMN, f"columns.{column}", 1) for one in same] or [one.table for one in keys]
     named = [f"in [{table}]" if table else "at the top level" for table in tables[:MOST_TABLES]]
@@ -454,7 +437,7 @@ def _joined(table: str, name: str) -> str:
 
 
 def _models(annotation: object) -> Iterator[type[BaseModel]]:
-    """The models in a type, whatever they are wrapped in."""
+    """Yield the models in a type, whatever they are wrapped in."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -462,7 +445,7 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 
 
 def _is_mapping(annotation: object) -> bool:
-    """Whether a type is a mapping from chosen names, perhaps among others."""
+    """Return whether a type is a mapping from chosen names, perhaps among others."""
     return get_origin(annotation) is dict or any(
         _is_mapping(part) for part in get_args(annotation) if part is not type(None)
     )

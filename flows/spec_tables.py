@@ -106,7 +106,7 @@ class ClusterTable(BaseModel):
 
     @model_validator(mode="after")
     def one_way(self) -> Self:
-        """A cluster is named in one way, and only one that is started has arguments."""
+        """Return a cluster is named in one way, and only one that is started has arguments."""
         named = [self.address, self.scheduler_file, self.cls]
         if sum(way is not None for way in named) != 1:
             raise ValueError("name exactly one of address, scheduler_file and class")
@@ -150,11 +150,7 @@ FAULTS = MappingProxyType(
 
 
 def fault_in_words(finding: Mapping[str, Any]) -> str:
-    """Say what is wrong with a value as the other refusals do, not as a library for programmers does.
-
-    Args:
-        finding: one of the findings of a model, with its context.
-    """
+    """Say what is wrong with a value as the other refusals do, not as a library for programmers does."""
     context = {
         name: amount_exact(value) if isinstance(value, Decimal) else value
         for name, value in finding.get("ctx", {}).items()
@@ -164,9 +160,6 @@ def fault_in_words(finding: Mapping[str, Any]) -> str:
 
 def cluster_of_spec(path: Path) -> ExistingCluster | StartedCluster | None:
     """Read a specification's [cluster] table; None where it has none.
-
-    Args:
-        path: the specification's file.
 
     Raises:
         InputRefused: the file can't be read, or the table is wrong.
@@ -231,7 +224,7 @@ class SpecTable(BaseModel):
 
 
 def _one_line(text: str) -> str:
-    """A text for metadata.
+    """Return a text for metadata.
 
     Raises:
         ValueError: it has a line break or another character that isn't printed.
@@ -377,7 +370,7 @@ _LINE_BREAK_OR_NUL = re.compile("[\r\n\0]")
 
 
 def _named_in_one_line(columns: dict[str, ColumnTable]) -> dict[str, ColumnTable]:
-    """The released columns.
+    """Return the released columns.
 
     Raises:
         ValueError: one has a name that a published CSV would not give back to every reader.
@@ -403,11 +396,7 @@ class SpecTables(SpecTable):
 
 
 def tables_model(own: Mapping[str, type[BaseModel]]) -> type[SpecTables]:
-    """The model of a specification that may have the tables of some kinds of release besides.
-
-    Args:
-        own: name of each such table → its model.
-    """
+    """Return the model of a specification that may have the tables of some kinds of release besides."""
     fields: dict[str, Any] = {name: (field.annotation, field) for name, field in SpecTables.model_fields.items()}
     last = {name: fields.pop(name) for name in ("columns", "cluster")}
     fields |= {name: (model | None, None) for name, model in own.items()}
@@ -446,10 +435,6 @@ REFUSED = MappingProxyType(
 def refuse_unsafe(name: str, *, where: str = "") -> None:
     """Refuse a mechanism that gives no guarantee; does nothing for other names.
 
-    Args:
-        name: of the mechanism.
-        where: who asks for it, for the message.
-
     Raises:
         InputRefused: the mechanism is one of `REFUSED`.
     """
@@ -465,10 +450,6 @@ def refuse_unsafe(name: str, *, where: str = "") -> None:
 
 def refuse_unknown_noise(name: str, *, where: str) -> None:
     """Refuse noise that gives no guarantee, and noise that nobody knows.
-
-    Args:
-        name: of the noise.
-        where: who asks for it, for the message.
 
     Raises:
         InputRefused: it isn't the two-sided geometric.

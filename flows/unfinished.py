@@ -27,13 +27,9 @@ from .paths import StatePaths, resolve_paths
 
 
 def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | Literal["unknown"] | None, str]:
-    """How far the ledger has a release, None where it was never charged, and what that has cost, as a sentence.
+    """Return how far the ledger has a release, None where it was never charged, and what that has cost, as a sentence.
 
     It refuses nothing: of a ledger that can't be read the stage is "unknown", and the sentence says so.
-
-    Args:
-        release_id: the release.
-        state_paths: where the ledger lies.
     """
     try:
         with open_reader(state_paths.ledger_url) as reader:
@@ -64,12 +60,10 @@ def _cost_of(state: ReleaseState) -> str:
 def commands_for(
     release_id: str, stage: Stage | Literal["unknown"] | None, *, finish: str, ledger: str | None = None
 ) -> tuple[str, ...]:
-    """The commands that finish an open release or give it up, each with what it does; none for another release.
+    """Return the commands that finish an open release or give it up, each with what it does; none for another release.
 
     Args:
-        release_id: the release.
         stage: how far the ledger has it, "unknown" where it can't be read.
-        finish: the command that finishes it.
         ledger: the ledger's URL where it was given as an option.
     """
     if stage not in ("charged", "reading"):
@@ -89,18 +83,9 @@ def run_command(
     ledger: str | None = None,
     rehearse: bool = False,
 ) -> str:
-    """The command line that runs or resumes a release, as a shell takes it.
+    """Return the command line that runs or resumes a release, as a shell takes it.
 
     PRIVACY: a password in the ledger's URL is replaced by stars.
-
-    Args:
-        spec: the specification's file.
-        release_id: the release.
-        output: its place, where one was given as an option.
-        scheduler: the scheduler's address, where one was given.
-        series: the series that pays for it, if any.
-        ledger: the ledger's URL where it was given as an option.
-        rehearse: whether it is a rehearsal.
     """
     argv = ["crowdblend", "run", str(spec), *(["--rehearse"] if rehearse else []), "--release-id", release_id]
     for option, value in (("--series", series), ("--output", output), ("--scheduler", scheduler)):
@@ -130,11 +115,6 @@ def require_all_held(
 
     Args:
         releases: those of the same specification that are charged and neither published nor abandoned.
-        request: what is asked for.
-        spec: the specification's file.
-        output: the release's place, where one was given instead of the specification's.
-        reader: the ledger.
-        state_paths: where the ledger and the private store lie.
 
     Raises:
         InputRefused: one of them is held by no live process.
@@ -166,7 +146,7 @@ def _ways_of(
     reader: LedgerReader,
     state_paths: StatePaths,
 ) -> tuple[str, ...]:
-    """What finishes a release that was cut off, or gives it up."""
+    """Return what finishes a release that was cut off, or gives it up."""
     if not _folder_of(state.release_id, home=state_paths.home, ledger_id=reader.ledger_id).exists():
         return (
             "It was begun with another private store (CROWDBLEND_HOME): finish it with that one, at no new charge, by "
@@ -199,7 +179,7 @@ def _folder_of(release_id: str, *, home: Path, ledger_id: str) -> Path:
 
 
 def _is_held(release_id: str, *, home: Path, ledger_id: str) -> bool:
-    """Whether a live process holds a release of this private store; nothing is made or changed."""
+    """Return whether a live process holds a release of this private store; nothing is made or changed."""
     try:
         require_not_held(home, ledger_id=ledger_id, release_id=release_id)
     except AccountantRefused:
@@ -209,11 +189,6 @@ def _is_held(release_id: str, *, home: Path, ledger_id: str) -> bool:
 
 def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) -> bool:
     """Abandon a release that no live process holds, and destroy its key.
-
-    Args:
-        release_id: the release.
-        reason: why, in one line; recorded for ever.
-        state_paths: where the ledger and the private store lie.
 
     Returns:
         Whether its cost was given back: only where no record was read.

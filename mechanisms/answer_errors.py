@@ -30,7 +30,7 @@ def half_width(answer: Answer, *, confidence: float) -> Fraction:
 
 
 def standard_errors(answer: Answer, published: Sequence[int]) -> list[float]:
-    """The standard error of each of the `estimates` of counts and sums; of a mean, that of its noise.
+    """Return the standard error of each of the `estimates` of counts and sums; of a mean, that of its noise.
 
     From a sample at rate β a count's is √(σ² + c(1−β))/β with c the sample's noisy count (0 if negative). A sum's has
     M·|sum| for c, M the greatest absolute value: at least the truth on average, where all values have one sign.

@@ -48,7 +48,7 @@ class InclusionColumn:
 
     @property
     def declared(self) -> tuple[Decimal, ...]:
-        """The rates that are drawn with, ascending.
+        """Return the rates that are drawn with, ascending.
 
         Raises:
             ValueError: a survey's column, which nothing is drawn with.
@@ -59,30 +59,20 @@ class InclusionColumn:
 
     @property
     def layout(self) -> str:
-        """Names the rule of the second coins, in ledger and certificate."""
+        """Return names the rule of the second coins, in ledger and certificate."""
         return INCLUSION_LAYOUT
 
 
 def drawn_rates(name: str, rates: Sequence[Decimal]) -> InclusionColumn:
-    """A column whose rates the release draws with.
-
-    Args:
-        name: the column's name.
-        rates: the declared rates, ascending.
-    """
+    """Return a column whose rates the release draws with."""
     steps = NumberSteps(cuts=tuple(float(rate) for rate in rates[1:]))
     return InclusionColumn(column=MappedColumn(name=name, hierarchy=steps, level=0), rates=tuple(rates))
 
 
 def stated_rates(name: str, *, lowest: Decimal, highest: Decimal) -> InclusionColumn:
-    """A column of rates that a survey was drawn with, and the bounds within which a record counts.
+    """Return a column of rates that a survey was drawn with, and the bounds within which a record counts.
 
     PRIVACY: a record beyond the bounds is left out, as if its rate were 0; a refusal would tell of it.
-
-    Args:
-        name: the column's name.
-        lowest: the least rate with which a record counts.
-        highest: the greatest.
     """
     steps = NumberSteps(cuts=(float(lowest), nextafter(float(highest), inf)))
     return InclusionColumn(column=MappedColumn(name=name, hierarchy=steps, level=0), rates=None)

@@ -23,11 +23,6 @@ MOST_CODES = 1 << 26
 class MappedColumn:
     """One released column.
 
-    Args:
-        name: the column's name in the input and in the output.
-        hierarchy: its declared hierarchy.
-        level: the level at which it is published.
-
     Raises:
         ValueError: a level that the hierarchy does not have.
     """
@@ -42,7 +37,7 @@ class MappedColumn:
 
     @property
     def size(self) -> int:
-        """Number of codes that the column can take."""
+        """Return number of codes that the column can take."""
         return self.hierarchy.size(self.level)
 
 
@@ -71,12 +66,12 @@ class GeneralizationMap(KeyLayout):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
+        """Return names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
     def layout(self) -> KeyLayout:
-        """How its codes make keys, without the columns' names and labels."""
+        """Return how its codes make keys, without the columns' names and labels."""
         return KeyLayout(sizes=self.sizes)
 
     def tables_to(self, coarser: GeneralizationMap) -> tuple[CodeTable | None, ...]:
@@ -91,7 +86,7 @@ class GeneralizationMap(KeyLayout):
         )
 
     def digest(self) -> str:
-        """SHA-256 of the names, hierarchies and levels in canonical form, 64 hexadecimal digits."""
+        """Return SHA-256 of the names, hierarchies and levels in canonical form, 64 hexadecimal digits."""
         columns = [[column.name, column.hierarchy.digest(), column.level] for column in self.columns]
         text = json.dumps({"kind": "map/1", "columns": columns}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
@@ -135,7 +130,7 @@ class ColumnsTold:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a certificate and `run --json` say of whole records."""
+        """Return what a certificate and `run --json` say of whole records."""
         values = (round(self.informative), self.median, list(self.at_star))
         return dict(zip(TOLD_KEYS, values, strict=True))
 
@@ -177,9 +172,6 @@ def told_sentences(
     Args:
         published: what the certificate says of what is published; of one without `TOLD_KEYS` nothing is said.
         levels: of the columns, at the first stage.
-        hierarchies: of the columns; None where it isn't known.
-        drawn: whether the levels were drawn.
-        number: how a number of records is written.
     """
     if not published.keys() >= set(TOLD_KEYS) or not published["records"]:
         return ()
@@ -209,7 +201,7 @@ def told_sentences(
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Some names in words, not more than a few of them."""
+    """Return some names in words, not more than a few of them."""
     shown, more = list(names[:MOST_NAMED]), len(names) - MOST_NAMED
     if more > 0:
         return f"{', '.join(shown)} and {more} more"

@@ -25,7 +25,7 @@ _NEAR_ENOUGH = 1e-6
 
 
 def record_weights(published: Cells, *, release: DeletionRelease, stage: int) -> NDArray[np.float64]:
-    """For how many records each published record of a group stands.
+    """Return for how many records each published record of a group stands.
 
     1 before the last stage: what was deleted there went on. On the last (J + E[Z])/J, so that a group's weights add up
     to an unbiased estimate where `largest_deletion` + k records or more are left of the group; smaller groups that
@@ -33,7 +33,6 @@ def record_weights(published: Cells, *, release: DeletionRelease, stage: int) ->
 
     Args:
         published: J of each group, at least 1; shape (groups,).
-        release: the mechanism.
         stage: 1 for the finest … `release.stages`.
     """
     if stage < release.stages:
@@ -67,14 +66,7 @@ class Raked:
 def coarser_margins(
     noisy: Sequence[Cells], *, finer: GeneralizationMap, coarser: GeneralizationMap, margins: Sequence[Margin]
 ) -> list[Cells]:
-    """Noisy margins by the labels of a coarser map: the sums of the cells that become one.
-
-    Args:
-        noisy: the cells of each margin by the finer map.
-        finer: one map.
-        coarser: another of the same columns, none at a lower level.
-        margins: the columns of each margin.
-    """
+    """Noisy margins by the labels of a coarser map: the sums of the cells that become one."""
     becomes = [
         after.hierarchy.coarser(np.arange(before.size, dtype=np.int64), level=before.level, to=after.level)
         for before, after in zip(finer.columns, coarser.columns, strict=True)

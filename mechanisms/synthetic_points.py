@@ -25,7 +25,6 @@ class PointAxis:
     """A column that is scaled so that its bounds become 0 and 1.
 
     Args:
-        name: the column's name.
         lower: what becomes 0; smaller values count as this.
         upper: what becomes 1, above `lower`; larger values count as this.
         missing: what a value that is no number counts as; within the bounds.
@@ -48,17 +47,13 @@ class PointAxis:
             )
 
     def places(self, numerators: Sequence[int], denominator: int) -> tuple[float, ...]:
-        """The doubles nearest to lower + (upper − lower)·numerator/denominator."""
+        """Return the doubles nearest to lower + (upper − lower)·numerator/denominator."""
         lower, width = Fraction(self.lower), Fraction(self.upper) - Fraction(self.lower)
         return tuple(float(lower + width * numerator / denominator) for numerator in numerators)
 
 
 def axis_steps(axis: PointAxis, *, cells: int) -> NumberSteps:
-    """The equal cells of an axis, as steps; the first and the last hold what lies beyond the bounds too.
-
-    Args:
-        axis: the column.
-        cells: how many, at least 1.
+    """Return the equal cells of an axis, as steps; the first and the last hold what lies beyond the bounds too.
 
     Raises:
         ValueError: bounds so close that doubles don't part the cells.
@@ -75,12 +70,10 @@ def sides_of_codes(axis: PointAxis, *, cells: int) -> NDArray[np.int64]:
 
 
 def centres(axes: Sequence[PointAxis], numbers: NDArray[np.int64], *, cells: int) -> list[NDArray[np.float64]]:
-    """For each axis the centres of some cells, in the column's own units.
+    """Return for each axis the centres of some cells, in the column's own units.
 
     Args:
-        axes: the columns, the first the most significant.
         numbers: numbers of cells, shape (n,).
-        cells: cells a side.
     """
     sides = np.unravel_index(numbers, (cells,) * len(axes))
     middles = [np.array(axis.places(range(1, 2 * cells, 2), 2 * cells)) for axis in axes]
@@ -88,10 +81,9 @@ def centres(axes: Sequence[PointAxis], numbers: NDArray[np.int64], *, cells: int
 
 
 def cell_numbers(grid: SyntheticPoints, points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The cell of each point; total: what lies outside is moved to the nearest edge, what is not a number to 0.
+    """Return the cell of each point; total: what lies outside is moved to the nearest edge, what is not a number to 0.
 
     Args:
-        grid: the declared grid.
         points: shape (n, d).
 
     Returns:
@@ -109,10 +101,9 @@ def cell_numbers(grid: SyntheticPoints, points: NDArray[np.float64]) -> NDArray[
 
 
 def points_of_counts(grid: SyntheticPoints, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Every cell's centre, as often as its published count says; negative counts give none.
+    """Return every cell's centre, as often as its published count says; negative counts give none.
 
     Args:
-        grid: the declared grid.
         counts: published counts, shape (r^d,).
 
     Returns:
@@ -131,7 +122,7 @@ def error_bound(
     counts: NDArray[np.int64],
     published: NDArray[np.int64],
 ) -> float:
-    """A bound on |mean of f over the counted points − mean of f over the synthetic ones|, for every smooth f.
+    """Return a bound on |mean of f over the counted points − mean of f over the synthetic ones|, for every smooth f.
 
     ω(√d/(2r)) + osc(f)·½Σ_cells |share of the counts − share of the published ones|; where counts are only
     dropped the second term is osc(f) times the dropped share (docs/proofs/points.md).
@@ -139,7 +130,6 @@ def error_bound(
     PRIVACY: it needs the counts before suppression, so it is the steward's, or for public or synthetic data.
 
     Args:
-        grid: the declared grid.
         modulus: ω, an upper bound on |f(x) − f(y)| for each distance of x and y.
         oscillation: sup f − inf f.
         counts: exact counts of the points (of the sample, if one was drawn), shape (r^d,), not all 0.
@@ -164,9 +154,7 @@ def stated_moved_share(grid: SyntheticPoints, published: NDArray[np.int64], *, c
     counts are off by at most the sum of as many draws of the noise as there are cells.
 
     Args:
-        grid: the declared grid and how its counts are released.
         published: published counts, shape (r^d,).
-        confidence: of the bound for noisy counts, between 0 and 1.
 
     Raises:
         ValueError: a confidence outside (0, 1).
@@ -188,7 +176,7 @@ def stated_moved_share(grid: SyntheticPoints, published: NDArray[np.int64], *, c
 
 
 def _most_noise(noise: TwoSidedGeometricNoise, *, draws: int, confidence: float) -> float:
-    """What the sum of |x| over independent draws exceeds with a probability of at most 1 − confidence.
+    """Return what the sum of |x| over independent draws exceeds with a probability of at most 1 − confidence.
 
     Chernoff's bound with E[e^{s|x|}] = (1−α)/(1+α)·(1+αe^s)/(1−αe^s): it holds for every s in (0, −ln α), and the
     least of several is taken.

@@ -76,7 +76,6 @@ class AnswerRequest(Request):
     """One COUNT, SUM or MEAN, in all or in each group, from the specification alone.
 
     Args:
-        mechanism: what is asked.
         recoding: the columns that are read: those of `groups`, then the one that is added up.
         groups: the partition of the records, None where the answer is about all of them.
         missing: what a missing value, or one that is no whole number, counts as; within the bounds.
@@ -94,7 +93,7 @@ class AnswerRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The groups, what counts for a missing value, the confidence, and whether it is a rehearsal."""
+        """Return the groups, what counts for a missing value, the confidence, and whether it is a rehearsal."""
         return {
             "groups": None if self.groups is None else self.groups.digest(),
             "missing": self.missing,
@@ -110,7 +109,6 @@ def rehearsal_of(request: Request, *, output: Output | None) -> AnswerRequest:
     level or not: a COUNT in twice as many groups as there are columns, at a twentieth of the release's ε.
 
     Args:
-        request: the release.
         output: where the counts are published; None for a place beside the release's.
 
     Raises:
@@ -179,7 +177,7 @@ def _request(given: GivenSpec) -> AnswerRequest:
 
 
 def _groups(given: GivenSpec) -> GeneralizationMap | None:
-    """The declared groups, in the order of `by`; None where there are none."""
+    """Return the declared groups, in the order of `by`; None where there are none."""
     path, columns, by = given.path, given.tables.columns, given.own.by
     for name in by:
         if name not in columns or name in FIGURES or by.count(name) > 1:
@@ -201,7 +199,7 @@ def _groups(given: GivenSpec) -> GeneralizationMap | None:
 
 
 def _mechanism(given: GivenSpec, *, groups: int) -> Answer:
-    """What is asked; a key that its kind doesn't have is refused.
+    """Return what is asked; a key that its kind doesn't have is refused.
 
     Raises:
         ValueError: values that don't go together.
@@ -237,7 +235,7 @@ def _mechanism(given: GivenSpec, *, groups: int) -> Answer:
 
 
 def _read_columns(given: GivenSpec, mechanism: Answer, groups: GeneralizationMap | None) -> GeneralizationMap:
-    """The columns that are read: those of the groups, then the one that is added up.
+    """Return the columns that are read: those of the groups, then the one that is added up.
 
     A count of all records has no column of its own; one that is named is read as a single group.
     """
@@ -284,7 +282,7 @@ def _missing(given: GivenSpec, mechanism: Answer) -> int:
 
 
 def _protection(request: AnswerRequest, levels: Levels | None) -> AnswerProtection:
-    """The noisy numbers, in steps of the answer."""
+    """Return the noisy numbers, in steps of the answer."""
     del levels
     protection = RehearsalProtection if request.rehearsal else AnswerProtection
     return protection(
@@ -300,10 +298,6 @@ def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[st
 
     The interval has the noise of both counts and the choice of the records that were counted for the column, by the
     normal approximation; no share is told where the noise drowns the counts.
-
-    Args:
-        request: a rehearsal.
-        steps: its noisy counts, as `RehearsalProtection` orders them.
     """
     deviation, quantile = noise_of(request.mechanism).variance ** 0.5, NormalDist().inv_cdf(0.975)
     found = []
@@ -321,7 +315,7 @@ def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[st
 
 
 def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int, ...]) -> Publication:
-    """One row for each declared group, in the order of their codes.
+    """Return one row for each declared group, in the order of their codes.
 
     The interval holds the exact answer with the request's confidence: exactly for an answer about all records. A
     count or sum from a sample has a normal approximation, which the sampling is part of; a mean from a sample has an
@@ -366,13 +360,13 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
 
 
 def _shown(figure: float) -> str:
-    """A figure in CSV: whole numbers have no fraction."""
+    """Return a figure in CSV: whole numbers have no fraction."""
     whole = math.isfinite(figure) and figure.is_integer() and abs(figure) < 1 << 53
     return str(int(figure)) if whole else repr(figure)
 
 
 def _explained(request: AnswerRequest) -> dict[str, Any]:
-    """How accurate the answer will be; known beforehand, since the noise doesn't depend on the records."""
+    """Return how accurate the answer will be; known beforehand, since the noise doesn't depend on the records."""
     answer, confidence = request.mechanism, float(request.confidence)
     return {
         "maps": 1,

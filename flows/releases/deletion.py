@@ -97,7 +97,7 @@ class DeletionRequest(Request):
 
     @property
     def maps(self) -> tuple[GeneralizationMap, ...]:
-        """The map of each stage, the finest first.
+        """Return the map of each stage, the finest first.
 
         Raises:
             InputRefused: they are still to be drawn.
@@ -117,7 +117,7 @@ class DeletionRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The form; the levels of the later stages, or how all are drawn; the margins, where there are any."""
+        """Return the form; the levels of the later stages, or how all are drawn; the margins, where there are any."""
         if isinstance(self.recoding, MapChoice):
             return {"form": self.form, "selection": {"draw": self.recoding.draw, "steps": self.recoding.steps}}
         margins = {MARGINS: margin_names(self.recoding, self.margins)} if self.margins else {}
@@ -126,12 +126,12 @@ class DeletionRequest(Request):
 
     @property
     def free_terms(self) -> Mapping[str, object]:
-        """The form, and how all stages' levels are drawn."""
+        """Return the form, and how all stages' levels are drawn."""
         return {name: value for name, value in self.own_terms.items() if name in ("form", "selection")}
 
     @property
     def series_digest(self) -> str:
-        """SHA-256 (hex) of all that the releases of a series have in common."""
+        """Return SHA-256 (hex) of all that the releases of a series have in common."""
         return self.digest_of_series(b"crowdblend deletion series 1\n")
 
 
@@ -173,7 +173,7 @@ def _request(given: GivenSpec) -> DeletionRequest:
 
 
 def _check_selection(given: GivenSpec, selection: SelectionTable) -> None:
-    """Whether [selection] is a choice on all records, and leaves something of ε to the release itself."""
+    """Check that [selection] is a choice on all records, and leaves something of ε to the release itself."""
     if given.tables.margins is not None:
         raise InputRefused(
             "margins are counted by levels that are known beforehand, and [selection] draws them.",
@@ -191,7 +191,7 @@ def _check_selection(given: GivenSpec, selection: SelectionTable) -> None:
 
 
 def _cost_of_choice(given: GivenSpec) -> Decimal:
-    """What the choices of all releases cost in ε; 0 where the map is fixed."""
+    """Return what the choices of all releases cost in ε; 0 where the map is fixed."""
     selection = given.tables.selection
     if selection is None:
         return Decimal(0)
@@ -199,7 +199,7 @@ def _cost_of_choice(given: GivenSpec) -> Decimal:
 
 
 def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRelease, Price]:
-    """The mechanism and its price: with the noise that is given, or the one that (ε, δ) allows."""
+    """Return the mechanism and its price: with the noise that is given, or the one that (ε, δ) allows."""
     table, privacy, rows = given.own, given.privacy, given.tables.data.rows_per_person
     k = 1 if given.tables.suppression is None else given.tables.suppression.k
     if privacy.epsilon is None:
@@ -249,7 +249,7 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
 
 
 def _mechanism(given: GivenSpec, release: DeletionRelease) -> DeletionRelease:
-    """A release, or the choice of its map before it."""
+    """Return a release, or the choice of its map before it."""
     selection = given.tables.selection
     if selection is None:
         return release
@@ -266,7 +266,7 @@ def _mechanism(given: GivenSpec, release: DeletionRelease) -> DeletionRelease:
 
 
 def _given_noise(given: GivenSpec) -> DeletionNoise | None:
-    """The noise of [deletion]; None where its parameters follow from ε and δ."""
+    """Return the noise of [deletion]; None where its parameters follow from ε and δ."""
     table: DeletionTable = given.own
     where = f"{given.path}: [deletion]"
     named = {name for names in PARAMETERS.values() for name in names if getattr(table, name) is not None}
@@ -299,7 +299,7 @@ def _given_noise(given: GivenSpec) -> DeletionNoise | None:
 
 
 def _layout(request: DeletionRequest) -> SourceLayout:
-    """The files of records, which can't have more groups than there is memory for."""
+    """Return the files of records, which can't have more groups than there is memory for."""
     from ...tasks.counting.memory import require_room
 
     layout, choice = record_layout(request), request.recoding
@@ -309,7 +309,7 @@ def _layout(request: DeletionRequest) -> SourceLayout:
 
 
 def _maps_of(request: DeletionRequest, levels: Levels | None) -> tuple[GeneralizationMap, ...]:
-    """The map of each stage: the fixed ones, or those of levels that were drawn.
+    """Return the map of each stage: the fixed ones, or those of levels that were drawn.
 
     Raises:
         ValueError: no candidate has these levels.
@@ -386,7 +386,7 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
 
 
 def _below_one_another(parts: list[NDArray[Number]]) -> NDArray[Number]:
-    """The parts as one array; of one part no copy, since there may be millions of groups."""
+    """Return the parts as one array; of one part no copy, since there may be millions of groups."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
@@ -412,7 +412,7 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
 
 
 def _explained_choice(request: DeletionRequest, choice: MapChoice) -> dict[str, Any]:
-    """What `explain` says of a choice, as of one of microdata."""
+    """Return what `explain` says of a choice, as of one of microdata."""
     mechanism, charged = request.mechanism, request.price
     if not isinstance(mechanism, SelectedDeletion):
         raise TypeError("a choice that its mechanism doesn't have")

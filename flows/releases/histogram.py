@@ -150,7 +150,7 @@ def _mechanism(given: GivenSpec) -> Histogram:
 
 
 def _check_unequal_rates(given: GivenSpec) -> None:
-    """Whether rates or a design have a price for these records, and rates can be drawn with."""
+    """Check that rates or a design have a price for these records, and rates can be drawn with."""
     table, rows = given.tables.sampling, given.tables.data.rows_per_person
     if table is None:
         return
@@ -160,7 +160,7 @@ def _check_unequal_rates(given: GivenSpec) -> None:
 
 
 def _biased_counts(given: GivenSpec, *, k: int) -> BiasedSampleCounts | UnequalRatesHistogram | None:
-    """The mechanism of a suppressed histogram with unequal rates; None where all have one rate, or none.
+    """Return the mechanism of a suppressed histogram with unequal rates; None where all have one rate, or none.
 
     Raises:
         ValueError: rates that don't go together.
@@ -183,7 +183,7 @@ def _biased_counts(given: GivenSpec, *, k: int) -> BiasedSampleCounts | UnequalR
 
 
 def _inclusion_column(given: GivenSpec) -> InclusionColumn | None:
-    """The column of inclusion rates, None where there is none; it isn't a column of the cells too."""
+    """Return the column of inclusion rates, None where there is none; it isn't a column of the cells too."""
     table = given.tables.sampling
     if table is None or table.design is None or table.design.column is None:
         return given.drawn_rates()
@@ -198,7 +198,7 @@ def _inclusion_column(given: GivenSpec) -> InclusionColumn | None:
 def _protection(
     request: HistogramRequest, levels: Levels | None
 ) -> HistogramProtection | SurveyProtection | UnequalRatesProtection:
-    """The protection, which reads the column of rates after those of the partition.
+    """Return the protection, which reads the column of rates after those of the partition.
 
     Raises:
         ReleaseFailed: rates that the mechanism has no use for.

@@ -54,7 +54,7 @@ KINDS = {
 
 
 def release_kind(name: str) -> ReleaseKind:
-    """A kind of release by its name.
+    """Return a kind of release by its name.
 
     Raises:
         KeyError: there is no such kind.
@@ -70,18 +70,14 @@ _THREE_DIGITS = Context(prec=3, rounding=ROUND_FLOOR)
 
 
 def rehearsal_epsilon(request: Request) -> Decimal | None:
-    """The ε of a rehearsal, a twentieth of the release's; None where a release of this kind can't be rehearsed.
-
-    Args:
-        request: the release, or its rehearsal.
-    """
+    """The ε of a rehearsal, a twentieth of the release's; None where a release of this kind can't be rehearsed."""
     if request.rehearsal or request.kind not in REHEARSED or request.price.releases > 1:
         return None
     return _THREE_DIGITS.multiply(request.price.epsilon, _REHEARSAL_SHARE)
 
 
 def kind_of_mechanism(mechanism: Mechanism) -> ReleaseKind:
-    """The kind of release that charges a mechanism.
+    """Return the kind of release that charges a mechanism.
 
     Raises:
         LookupError: none does.
@@ -122,10 +118,7 @@ class GivenSpec:
     """A specification whose tables go together.
 
     Args:
-        path: its file, for messages.
-        tables: its tables.
         own: the table of its kind, by the kind's model; None for the kind that has none.
-        base: folder that relative paths start from.
         output: where the release will be published, instead of the place that the specification names.
         releases: how many releases of it δ and the price are for.
         recorded: the mechanism of the release or series that is in the ledger already; None for a new one.
@@ -175,7 +168,7 @@ class GivenSpec:
         return table.rates[-1]
 
     def drawn_rates(self) -> InclusionColumn | None:
-        """The column of rates that records are drawn with, None where they have one rate.
+        """Return the column of rates that records are drawn with, None where they have one rate.
 
         Raises:
             InputRefused: rates that can't be drawn with, or a column that is released too.
@@ -194,11 +187,7 @@ class GivenSpec:
         return found
 
     def require_apart(self, inclusion: InclusionColumn, *, key: str) -> None:
-        """Whether a column that says the rate isn't released too.
-
-        Args:
-            inclusion: the column.
-            key: of [sampling] that names it.
+        """Check that a column that says the rate isn't released too.
 
         Raises:
             InputRefused: it is.
@@ -212,7 +201,7 @@ class GivenSpec:
 
     @property
     def shared(self) -> _Shared:
-        """What every kind's request takes from the specification as it is.
+        """Return what every kind's request takes from the specification as it is.
 
         Raises:
             InputRefused: no output is named.
@@ -243,7 +232,7 @@ class GivenSpec:
         )
 
     def priced(self, mechanism: Mechanism) -> Price:
-        """The price of the releases at [privacy].delta.
+        """Return the price of the releases at [privacy].delta.
 
         Raises:
             InputRefused: there is none, or it is above the ε that was asked for.
@@ -281,16 +270,12 @@ class TableReading:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoDocument:
-    """Why there is no such document.
-
-    Args:
-        of: what there is none of.
-    """
+    """Why there is no such document."""
 
     of: tuple[str, ...]
 
     def named(self, word: str = "") -> str:
-        """What there is none of, in words.
+        """Return what there is none of, in words.
 
         Args:
             word: to be repeated before each but the first.
@@ -314,7 +299,7 @@ class Observer(Protocol):
     """What shows which stage runs and how far it is: the steward's terminal, nothing else."""
 
     def stage(self, name: str) -> AbstractContextManager[None]:
-        """A stage, from its beginning to its end."""
+        """Return a stage, from its beginning to its end."""
         ...
 
     def on_progress(self, done: int, total: int) -> None:
@@ -374,7 +359,7 @@ class ReleaseKind:
 
 
 def record_layout(request: Request) -> SourceLayout:
-    """The files of records with their headers, or a database's columns with their types; no record is read.
+    """Return the files of records with their headers, or a database's columns with their types; no record is read.
 
     Raises:
         InputRefused: there are none, or they lack a column.
@@ -405,7 +390,7 @@ def record_layout(request: Request) -> SourceLayout:
 
 
 def fixed_columns(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
-    """The map of a request that fixes it.
+    """Return the map of a request that fixes it.
 
     Raises:
         TypeError: it doesn't.
@@ -420,9 +405,7 @@ def require_left(epsilon: Decimal | None, *, choice: Decimal, path: Path) -> Non
     """Refuse a choice of the map that leaves nothing of the ε asked for.
 
     Args:
-        epsilon: of the release, None where none is asked for.
         choice: what the choices of all releases cost in ε.
-        path: the specification.
     """
     if epsilon is not None and choice >= epsilon:
         raise InputRefused(
@@ -457,7 +440,7 @@ def chosen_map(request: Request, work: ReleaseWork, observer: Observer) -> Gener
 
 
 def drawn_levels(request: Request, work: ReleaseWork) -> Levels | None:
-    """The levels that were drawn, of all stages, as they are stored; None where they are fixed.
+    """Return the levels that were drawn, of all stages, as they are stored; None where they are fixed.
 
     Raises:
         ReleaseFailed: they are not stored, or are damaged.

@@ -90,17 +90,17 @@ class ReportsRequest(Request):
 
     @property
     def source_columns(self) -> tuple[MappedColumn | LatticeColumn, ...]:
-        """None of the published columns: a report has columns of its own."""
+        """Return none of the published columns: a report has columns of its own."""
         return ()
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The design, and the confidence."""
+        """Return the design, and the confidence."""
         return {"design": design_record(self.design), "confidence": str(self.confidence)}
 
     @property
     def least_reports(self) -> int:
-        """How many reports there must be at least."""
+        """Return how many reports there must be at least."""
         return _protection(self, None).least_reports
 
 
@@ -132,7 +132,7 @@ def _request(given: GivenSpec) -> ReportsRequest:
 
 
 def _priced(given: GivenSpec, design: ReportDesign) -> tuple[LocalReports, Price]:
-    """What is charged: the reports themselves, or the counts of at least so many people's."""
+    """Return what is charged: the reports themselves, or the counts of at least so many people's."""
     path, least = given.path, given.own.least_people
     privacy, rows = given.tables.privacy, given.tables.data.rows_per_person
     if (privacy is None) is not (least is None):
@@ -166,7 +166,7 @@ def _priced(given: GivenSpec, design: ReportDesign) -> tuple[LocalReports, Price
 
 
 def _published_columns(design: ReportDesign) -> GeneralizationMap:
-    """The columns of the published table with their declared labels.
+    """Return the columns of the published table with their declared labels.
 
     Raises:
         ValueError: a label or a name that can't be published.
@@ -174,7 +174,7 @@ def _published_columns(design: ReportDesign) -> GeneralizationMap:
     if not isinstance(design, QuestionDesign):
         declared = ValueHierarchy.from_values(design.values)
         return GeneralizationMap(columns=(MappedColumn(name="value", hierarchy=declared, level=0),))
-    names = design.encoding.questions
+    names = design.questions
     for name in names:
         if name in FIGURES or not name or not name.isprintable():
             raise HierarchyError(f"a question can't be called {name!r}")
@@ -183,7 +183,7 @@ def _published_columns(design: ReportDesign) -> GeneralizationMap:
 
 
 def _reading(given: GivenSpec, reading: RecordReading) -> RecordReading:
-    """How reports are read: each line by itself, unless the specification says that they are quoted.
+    """Return how reports are read: each line by itself, unless the specification says that they are quoted.
 
     PRIVACY: whoever sends a report may send any bytes. A quote in one of them must not swallow the reports after it.
     """
@@ -192,7 +192,7 @@ def _reading(given: GivenSpec, reading: RecordReading) -> RecordReading:
 
 
 def _layout(request: ReportsRequest) -> SourceLayout:
-    """The files of the reports.
+    """Return the files of the reports.
 
     Raises:
         InputRefused: they aren't reports of this design, or are too few.
@@ -239,7 +239,7 @@ def _protection(request: ReportsRequest, levels: Levels | None) -> ReportsProtec
 
 
 def _publication(request: ReportsRequest, _: GeneralizationMap, totals: Totals) -> Publication:
-    """One row for each answer that was asked for, in order, with intervals by normal approximation."""
+    """Return one row for each answer that was asked for, in order, with intervals by normal approximation."""
     from ...tasks.readers.column_codes import texts_of
     from ...tasks.stages.table import Publication, PublishedTable, TableColumn, figure_columns
 
@@ -268,7 +268,7 @@ def _publication(request: ReportsRequest, _: GeneralizationMap, totals: Totals) 
 
 
 def _explained(request: ReportsRequest) -> dict[str, Any]:
-    """How many people's reports make a standard error of at most a hundredth of them."""
+    """Return how many people's reports make a standard error of at most a hundredth of them."""
     unit = largest_standard_error(request.design)
     return {
         "maps": 1,

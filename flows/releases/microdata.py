@@ -63,7 +63,7 @@ class MicrodataRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The form, and what beside mechanism and lattice decides the draw of a map."""
+        """Return the form, and what beside mechanism and lattice decides the draw of a map."""
         terms: dict[str, object] = {"form": self.form}
         if isinstance(self.recoding, MapChoice):
             terms["selection"] = {"draw": self.recoding.draw, "steps": self.recoding.steps}
@@ -71,7 +71,7 @@ class MicrodataRequest(Request):
 
     @property
     def series_digest(self) -> str:
-        """SHA-256 (hex) of all that the releases of a series have in common."""
+        """Return SHA-256 (hex) of all that the releases of a series have in common."""
         return self.digest_of_series(b"crowdblend series 1\n")
 
 
@@ -113,7 +113,7 @@ def _request(given: GivenSpec) -> MicrodataRequest:
 
 
 def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal | None, times: int) -> None:
-    """Whether [selection] holds together, and leaves something of the ε asked for to the release itself."""
+    """Check that [selection] holds together, and leaves something of the ε asked for to the release itself."""
     if (selection.on == "fresh-sample") is not (selection.rate is not None):
         fresh = selection.on == "fresh-sample"
         raise InputRefused(
@@ -128,7 +128,7 @@ def _check_selection(path: Path, selection: SelectionTable, *, epsilon: Decimal 
 
 
 def _mechanism(given: GivenSpec) -> Microdata:
-    """The mechanism with its k and rate; one of them may follow from ε and δ."""
+    """Return the mechanism with its k and rate; one of them may follow from ε and δ."""
     spec, rate = given.tables, given.sampling_rate
     epsilon, delta, chosen = given.privacy.epsilon, given.privacy.delta, spec.selection
     k = None if spec.suppression is None else spec.suppression.k
@@ -191,7 +191,7 @@ def _publication(request: MicrodataRequest, generalization: GeneralizationMap, s
 
 
 def _explained(request: MicrodataRequest) -> dict[str, Any]:
-    """How many maps there are, and what choosing one costs."""
+    """Return how many maps there are, and what choosing one costs."""
     choice, mechanism, charged = request.recoding, request.mechanism, request.price
     if isinstance(choice, GeneralizationMap):
         return {"maps": 1, "selection": None}

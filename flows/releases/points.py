@@ -56,7 +56,6 @@ class PointsRequest(Request):
     """Synthetic points of a declared grid, from the specification alone.
 
     Args:
-        mechanism: the grid and how its counts are released.
         recoding: the columns cut into the grid's cells.
         axes: the same columns, scaled by their bounds.
         confidence: of the stated bound on the error where counts are noisy, between 0 and 1.
@@ -72,7 +71,7 @@ class PointsRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """The axes' bounds, and the confidence."""
+        """Return the axes' bounds, and the confidence."""
         return {
             "axes": [[axis.name, str(axis.lower), str(axis.upper), str(axis.missing)] for axis in self.axes],
             "confidence": str(self.confidence),
@@ -170,7 +169,7 @@ def _protection(request: PointsRequest, levels: Levels | None) -> PointsProtecti
 
 
 def _publication(request: PointsRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
-    """Every cell's centre as often as its published count says; counts below 1 give none."""
+    """Return every cell's centre as often as its published count says; counts below 1 give none."""
     from ...tasks.readers.column_codes import arrow_of
     from ...tasks.stages.table import Publication, PublishedTable, TableColumn
 
@@ -191,7 +190,7 @@ def _publication(request: PointsRequest, _: GeneralizationMap, counts: tuple[int
 
 
 def _facts(request: PointsRequest, published: NDArray[np.int64]) -> dict[str, str | int]:
-    """What is said of the points' error, rounded up.
+    """Return what is said of the points' error, rounded up.
 
     PRIVACY: a function of the published counts and of what was declared.
     """

@@ -116,7 +116,7 @@ def _layout(request: SyntheticRequest) -> SourceLayout:
 
 
 def _protection(request: SyntheticRequest, levels: Levels | None) -> SyntheticProtection:
-    """The synthetic rows, drawn by the library in a process of its own."""
+    """Return the synthetic rows, drawn by the library in a process of its own."""
     from ...tasks.stages.synthesize import synthetic_rows
 
     del levels
@@ -126,7 +126,7 @@ def _protection(request: SyntheticRequest, levels: Levels | None) -> SyntheticPr
 
 
 def _publication(request: SyntheticRequest, _: GeneralizationMap, numbers: Numbers) -> Publication:
-    """Every synthetic row as often as it was drawn."""
+    """Return every synthetic row as often as it was drawn."""
     from ...tasks.stages.table import Publication, count_table
 
     (opendp, mbi), rows = _protection(request, None).rows(numbers)

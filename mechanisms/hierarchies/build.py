@@ -35,8 +35,6 @@ def interval_rows(lower: int, upper: int, cuts: Sequence[Sequence[int]]) -> Rows
     Unlike `IntervalHierarchy`, intervals of a level may differ in width; every number is a row.
 
     Args:
-        lower: the least number.
-        upper: the first number above.
         cuts: for each level, finest first, where an interval ends and the next begins.
 
     Raises:
@@ -83,10 +81,9 @@ def day_rows(days: Sequence[str], levels: Sequence[str]) -> Rows:
 
 
 def written_day(day: str, form: str) -> str:
-    """A day as records write it, whatever the machine's language is.
+    """Return a day as records write it, whatever the machine's language is.
 
     Args:
-        day: in the form 2026-03-31.
         form: a text with %Y, %y, %m, %-m, %b, %B, %d and %-d as of strftime, in English; %% is a percent sign.
 
     Raises:
@@ -164,7 +161,7 @@ class DateHierarchy(ValueHierarchy):
 
     @staticmethod
     def described(description: Mapping[str, Any]) -> DateHierarchy:
-        """The days that were described.
+        """Return the days that were described.
 
         Raises:
             KeyError, TypeError, ValueError: it describes none.
@@ -180,16 +177,16 @@ class DateHierarchy(ValueHierarchy):
         return ValueHierarchy.codes_of_texts(self, days, level)
 
     def description(self) -> dict[str, object]:
-        """The bounds and the levels between the day and `*`."""
+        """Return the bounds and the levels between the day and `*`."""
         return {"kind": "dates/1", "from": self.first, "to": self.last, "levels": list(self.merged)}
 
     def __repr__(self) -> str:
-        """A short form."""
+        """Return a short form."""
         return f"DateHierarchy(first={self.first!r}, last={self.last!r}, merged={self.merged!r})"
 
 
 def _ordinal(day: str) -> int:
-    """The number of a day from 0001-01-01 on, which is 1."""
+    """Return the number of a day from 0001-01-01 on, which is 1."""
     try:
         parsed = date.fromisoformat(day)
     except ValueError:
@@ -208,7 +205,6 @@ def prefix_rows(values: Sequence[str], lengths: Sequence[int], *, mark: str) -> 
     """Codes with shorter and shorter prefixes of themselves, then `*`: postal codes, codes of industries, of diseases.
 
     Args:
-        values: the codes, by a public list.
         lengths: characters kept at each level, descending; a code that is no longer than that stays whole.
         mark: stands for each character left out, so that the length still shows (`751**`); may be empty (`751`).
 
@@ -224,13 +220,10 @@ def prefix_rows(values: Sequence[str], lengths: Sequence[int], *, mark: str) -> 
 
 
 def outline_rows(lines: Sequence[str]) -> Rows:
-    """An outline: what is indented below a line belongs to it; lines without anything below are the values.
+    """Return an outline: what is indented below a line belongs to it; lines without anything below are the values.
 
     A value that lies less deep than others keeps its own name up to the level of its parent. Empty lines and lines
     that begin with # are passed over.
-
-    Args:
-        lines: without line breaks, indented by tabs or by spaces.
 
     Raises:
         HierarchyError: an indentation that belongs to no line above, tabs and spaces mixed, or no line at all; with
@@ -292,7 +285,7 @@ def parent_rows(parent_of: Mapping[str, str]) -> Rows:
 
 
 def _padded(paths: Sequence[tuple[str, ...]]) -> Rows:
-    """Paths from the root to the value as rows from the value to `*`, all of one length."""
+    """Return paths from the root to the value as rows from the value to `*`, all of one length."""
     depth = max(len(path) for path in paths)
     rows = [(path[-1],) * (depth - len(path)) + tuple(reversed(path)) for path in paths]
     return [row if row[-1] == BUCKET_LABEL else (*row, BUCKET_LABEL) for row in rows]
@@ -305,7 +298,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,20}")
 
 
 def described_hierarchy(description: Mapping[str, Any]) -> Hierarchy:
-    """The hierarchy that was described; its own description may differ where this one is not canonical.
+    """Return the hierarchy that was described; its own description may differ where this one is not canonical.
 
     Args:
         description: as `Hierarchy.description` gives it, or whatever somebody says is one.
@@ -336,13 +329,7 @@ def described_hierarchy(description: Mapping[str, Any]) -> Hierarchy:
 
 
 def labels_beyond(hierarchy: Hierarchy, labels: Iterable[str], *, level: int) -> frozenset[str]:
-    """Those of some labels that a hierarchy doesn't publish at a level; `*` is always published.
-
-    Args:
-        hierarchy: one of those that `described_hierarchy` makes.
-        labels: texts.
-        level: one of the hierarchy's own.
-    """
+    """Return those of some labels that a hierarchy doesn't publish at a level; `*` is always published."""
     asked = frozenset(labels) - {BUCKET_LABEL}
     if isinstance(hierarchy, DecimalIntervals):
         return frozenset(label for label in asked if not hierarchy.publishes(label, level))
@@ -352,7 +339,7 @@ def labels_beyond(hierarchy: Hierarchy, labels: Iterable[str], *, level: int) ->
 
 
 def _is_interval(hierarchy: IntervalHierarchy, label: str, level: int) -> bool:
-    """Whether the label is that of a number that lies in it."""
+    """Return whether the label is that of a number that lies in it."""
     number = _number_within(label)
     if number is None:
         return False
@@ -360,7 +347,7 @@ def _is_interval(hierarchy: IntervalHierarchy, label: str, level: int) -> bool:
 
 
 def _number_within(label: str) -> int | None:
-    """A whole number that an interval's label stands for; None where it is no interval's."""
+    """Return a whole number that an interval's label stands for; None where it is no interval's."""
     if (interval := _INTERVAL.fullmatch(label)) is not None:
         return int(interval[1])
     if (end := _END.fullmatch(label)) is not None:

@@ -30,11 +30,7 @@ class HierarchyFault:
 
 
 def hierarchy_faults(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
-    """All breaks of the rules of `ValueHierarchy.from_rows`, by row; none exactly where that succeeds.
-
-    Args:
-        rows: from the value to its most general label.
-    """
+    """Return all breaks of the rules of `ValueHierarchy.from_rows`, by row; none exactly where that succeeds."""
     if not rows:
         return [HierarchyFault(what="the hierarchy declares no value")]
     faults = [*_root_first(rows), *_shape(rows), *_twice(rows)]
@@ -44,11 +40,7 @@ def hierarchy_faults(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
 
 
 def hierarchy_remarks(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
-    """What breaks no rule but is seldom meant.
-
-    Args:
-        rows: without faults.
-    """
+    """Return what breaks no rule but is seldom meant."""
     found = [*_header_like(rows), *_stray_spaces(rows), *_same_but_for_spelling(rows), *_unread_integers(rows)]
     sizes = [len({row[level] for row in rows}) for level in range(len(rows[0]))]
     for level in range(1, len(sizes)):
@@ -66,12 +58,7 @@ def hierarchy_remarks(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
 
 
 def domain_faults(rows: Sequence[Sequence[str]], domain: Iterable[str]) -> list[HierarchyFault]:
-    """Declared values that the hierarchy doesn't have: each would be published as `*` at every level.
-
-    Args:
-        rows: without faults.
-        domain: the values that the column may have, by a public list.
-    """
+    """Declared values that the hierarchy doesn't have: each would be published as `*` at every level."""
     known = {row[0] for row in rows}
     missing = [value for value in dict.fromkeys(domain) if value not in known]
     if not missing:
@@ -162,7 +149,7 @@ def _same_but_for_spelling(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyF
 
 
 def _header_like(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
-    """A first row that does not end in `*` as all others do."""
+    """Yield a first row that does not end in `*` as all others do."""
     if len(rows) > 2 and {row[-1] for row in rows[1:]} == {BUCKET_LABEL} != {rows[0][-1]}:
         yield HierarchyFault(what="no other row ends as the first does: if it names the levels, it is a header", row=0)
 

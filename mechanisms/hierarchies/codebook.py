@@ -25,13 +25,7 @@ INTERVAL = re.compile(r"\[(?P<lower>[^,]+), (?P<upper>.+)\)|< (?P<below>.+)|>= (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodebookLabel:
-    """A label and what it stands for.
-
-    Args:
-        label: as it is published.
-        values: the first declared values that become it.
-        more: how many others do.
-    """
+    """A label and what it stands for."""
 
     label: str
     values: tuple[str, ...]
@@ -43,8 +37,6 @@ class ColumnCodebook:
     """The codebook of one column.
 
     Args:
-        name: the column's.
-        level: at which it is published.
         stages: that publish it at this level, where there are several.
         rule: how labels come of values, in words.
         labels: the first labels with their values; empty where the rule says all.
@@ -62,14 +54,10 @@ class ColumnCodebook:
 
 
 def codebook(certificate: Mapping[str, Any], *, names: Sequence[str]) -> tuple[ColumnCodebook, ...]:
-    """The codebook of a release's columns, at each level that a stage publishes them at.
+    """Return the codebook of a release's columns, at each level that a stage publishes them at.
 
     PRIVACY: from the hierarchies alone, which were declared before the records were read. The table has no part in
     it, so it doesn't tell which values anybody has.
-
-    Args:
-        certificate: the fields of one that verifies, of any format.
-        names: the columns to be described.
     """
     stated = {column["column"]: column for column in certificate["map"]["columns"]}
     return tuple(
@@ -175,9 +163,7 @@ class StageLabel:
     """A label of a stage, and what it becomes where the labels of all stages are made alike.
 
     Args:
-        column: the column's name.
         stage: 1 for the finest.
-        label: as it is published.
         coarser: the label of the last stage that it belongs to; None where the hierarchy isn't known.
         lower: the least number that the label holds; empty where there is none.
         upper: the number that it ends before; likewise.
@@ -199,7 +185,6 @@ def stage_labels(
     Of a level with very many labels, and of a hierarchy that isn't known, those that are published.
 
     Args:
-        certificate: the fields of one that verifies, of any format.
         published: column and stage → the labels that the table has.
     """
     stated = {column["column"]: column for column in certificate["map"]["columns"]}

@@ -45,8 +45,6 @@ class DecimalIntervals:
         """Declare intervals; the unit follows from the most places that a number has.
 
         Args:
-            lower: least number of the domain.
-            upper: first number above the domain.
             widths: ascending, each dividing the next; may be empty.
 
         Raises:
@@ -73,19 +71,19 @@ class DecimalIntervals:
 
     @property
     def levels(self) -> int:
-        """Number of levels: the unit, the widths, `*`."""
+        """Return number of levels: the unit, the widths, `*`."""
         return self.units.levels
 
     def size(self, level: int) -> int:
-        """Number of codes at a level, the bucket included."""
+        """Return number of codes at a level, the bucket included."""
         return self.units.size(level)
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Code of each text at a level; None and texts that write no number have the bucket's."""
+        """Return code of each text at a level; None and texts that write no number have the bucket's."""
         return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Code of each integer at a level; shape (n,)."""
+        """Return code of each integer at a level; shape (n,)."""
         return self.codes_of_numbers(values.astype(np.float64), level)
 
     def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
@@ -114,20 +112,20 @@ class DecimalIntervals:
         return self.units.coarser(codes, level=level, to=to)
 
     def label_sizes(self, level: int) -> dict[int, int]:
-        """How many labels of a level cover how many units: {units: labels}; no bottom or top."""
+        """Return how many labels of a level cover how many units: {units: labels}; no bottom or top."""
         return self.units.label_sizes(level)
 
     def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """How many units each code of a level may stand for; bucket, bottom and top: all; shape (n,)."""
+        """Return how many units each code of a level may stand for; bucket, bottom and top: all; shape (n,)."""
         return self.units.values_covered(codes, level)
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Published label of each code of a level, for example `[0.5, 1.0)`, `< 0.0` or `>= 2.5`."""
+        """Return published label of each code of a level, for example `[0.5, 1.0)`, `< 0.0` or `>= 2.5`."""
         width = None if level == self.levels - 1 else 1 if level == 0 else self.units.widths[level - 1]
         return [self._label(code, level, width) for code in codes.tolist()]
 
     def publishes(self, label: str, level: int) -> bool:
-        """Whether a text is the label of a number at a level; there may be too many labels to list."""
+        """Return whether a text is the label of a number at a level; there may be too many labels to list."""
         match = _LABEL.fullmatch(label)
         if match is None or _WRITTEN.fullmatch(written := match[1] or match[3]) is None:
             return False
@@ -135,13 +133,13 @@ class DecimalIntervals:
         return self.labels(self.codes_of_texts([f"{number:f}".encode()], level), level) == [label]
 
     def description(self) -> dict[str, object]:
-        """The bounds and widths as texts."""
+        """Return the bounds and widths as texts."""
         lower, upper, *widths = map(self.shown, (self.units.lower, self.units.upper, *self.units.widths))
         return {"kind": "decimal-interval/1", "lower": lower, "upper": upper, "widths": widths}
 
     @staticmethod
     def described(description: Mapping[str, object]) -> DecimalIntervals:
-        """The intervals that were described.
+        """Return the intervals that were described.
 
         Raises:
             KeyError, TypeError, ValueError: it describes none.
@@ -154,11 +152,11 @@ class DecimalIntervals:
         return DecimalIntervals.of(lower=lower, upper=upper, widths=others)
 
     def digest(self) -> str:
-        """SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
+        """Return SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def shown(self, units: int) -> str:
-        """A number of units in decimal, with all places."""
+        """Return a number of units in decimal, with all places."""
         return f"{Decimal(units).scaleb(-self.places):f}"
 
     def _label(self, code: int, level: int, width: int | None) -> str:
@@ -196,23 +194,23 @@ class NumberSteps:
 
     @property
     def levels(self) -> int:
-        """Number of levels: the step and `*`."""
+        """Return number of levels: the step and `*`."""
         return 2
 
     def size(self, level: int) -> int:
-        """Number of codes at a level, the bucket included."""
+        """Return number of codes at a level, the bucket included."""
         return 1 if self._merged(level) else len(self.cuts) + 2
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Code of each text at a level; None and texts that write no number have the bucket's."""
+        """Return code of each text at a level; None and texts that write no number have the bucket's."""
         return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Code of each integer at a level; shape (n,)."""
+        """Return code of each integer at a level; shape (n,)."""
         return self.codes_of_numbers(values.astype(np.float64), level)
 
     def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
-        """Code of each number at a level; infinities are beyond every cut; shape (n,)."""
+        """Return code of each number at a level; infinities are beyond every cut; shape (n,)."""
         if self._merged(level):
             return np.zeros(values.shape, dtype=np.int64)
         codes = np.searchsorted(np.array(self.cuts, dtype=np.float64), values, side="right").astype(np.int64) + 1
@@ -230,25 +228,25 @@ class NumberSteps:
         return np.zeros(codes.shape, dtype=np.int64) if self._merged(to) else codes.copy()
 
     def label_sizes(self, level: int) -> dict[int, int]:
-        """How many labels of a level cover how many steps: {steps: labels}."""
+        """Return how many labels of a level cover how many steps: {steps: labels}."""
         steps = len(self.cuts) + 1
         return {steps: 1} if self._merged(level) else {1: steps}
 
     def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """How many steps each code of a level may stand for, the bucket all of them; shape (n,)."""
+        """Return how many steps each code of a level may stand for, the bucket all of them; shape (n,)."""
         covered = np.where((codes == BUCKET_CODE) | self._merged(level), len(self.cuts) + 1, 1)
         return covered.astype(np.int64)
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Published label of each code of a level, for example `[0.25, 0.5)`, `< 0.25` or `>= 0.75`."""
+        """Return published label of each code of a level, for example `[0.25, 0.5)`, `< 0.25` or `>= 0.75`."""
         return [self._label(code, level) for code in codes.tolist()]
 
     def description(self) -> dict[str, object]:
-        """The cuts as hexadecimal floating-point numbers, which lose nothing."""
+        """Return the cuts as hexadecimal floating-point numbers, which lose nothing."""
         return {"kind": "number-steps/1", "cuts": [cut.hex() for cut in self.cuts]}
 
     def digest(self) -> str:
-        """SHA-256 of the cuts in canonical form, 64 hexadecimal digits."""
+        """Return SHA-256 of the cuts in canonical form, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def _merged(self, level: int) -> bool:

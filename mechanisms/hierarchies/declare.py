@@ -30,7 +30,7 @@ _DENSE_SLACK = 1 << 12
 
 
 def canonical_integer(text: bytes) -> int | None:
-    """The whole number that a text writes in canonical decimal (no sign +, no leading zeros, no -0), or None.
+    """Return the whole number that a text writes in canonical decimal (no sign +, no leading zeros, no -0), or None.
 
     Numbers of more than 40 characters are answered by ±10**40: far outside every domain here, and Python
     limits how long a text it converts.
@@ -78,7 +78,7 @@ class IntegerIndex:
         return IntegerIndex(numbers=numbers, codes=codes, dense=dense)
 
     def lookup(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The code of every value; shape as given."""
+        """Return the code of every value; shape as given."""
         if self.numbers.size == 0:
             return np.zeros(values.shape, dtype=np.int64)
         if self.dense.size:
@@ -104,19 +104,19 @@ class Hierarchy(Protocol):
 
     @property
     def levels(self) -> int:
-        """Number of levels."""
+        """Return number of levels."""
         ...
 
     def size(self, level: int) -> int:
-        """Number of codes at a level, the bucket included."""
+        """Return number of codes at a level, the bucket included."""
         ...
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Code of each UTF-8 text at a level; None (null) and unseen texts have the bucket's; shape (n,)."""
+        """Return code of each UTF-8 text at a level; None (null) and unseen texts have the bucket's; shape (n,)."""
         ...
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Code of each integer at a level; shape (n,)."""
+        """Return code of each integer at a level; shape (n,)."""
         ...
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
@@ -124,26 +124,26 @@ class Hierarchy(Protocol):
         ...
 
     def label_sizes(self, level: int) -> dict[int, int]:
-        """How many labels of a level cover how many declared values: {values: labels}; no unseen values."""
+        """Return how many labels of a level cover how many declared values: {values: labels}; no unseen values."""
         ...
 
     def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """How many declared values each code of a level may stand for; shape (n,).
+        """Return how many declared values each code of a level may stand for; shape (n,).
 
         The bucket, and labels of what lies outside the domain, count as the whole domain: they tell nothing of it.
         """
         ...
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Published label of each code of a level."""
+        """Return published label of each code of a level."""
         ...
 
     def description(self) -> dict[str, object]:
-        """All that was declared, in JSON's terms."""
+        """Return all that was declared, in JSON's terms."""
         ...
 
     def digest(self) -> str:
-        """SHA-256 of the description in canonical form, 64 hexadecimal digits."""
+        """Return SHA-256 of the description in canonical form, 64 hexadecimal digits."""
         ...
 
     def __hash__(self) -> int:
@@ -152,7 +152,7 @@ class Hierarchy(Protocol):
 
 
 def description_digest(description: Mapping[str, object]) -> str:
-    """SHA-256 (hex) of a description as JSON with sorted names, without spaces, in ASCII."""
+    """Return SHA-256 (hex) of a description as JSON with sorted names, without spaces, in ASCII."""
     text = json.dumps(description, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -233,7 +233,7 @@ class ValueHierarchy:
         return ValueHierarchy.from_rows([(value, BUCKET_LABEL) for value in values])
 
     def folded(self) -> ValueHierarchy:
-        """The same values, compared without regard to case; published as they are declared.
+        """Return the same values, compared without regard to case; published as they are declared.
 
         Raises:
             HierarchyError: two values differ in case alone.
@@ -248,22 +248,22 @@ class ValueHierarchy:
 
     @property
     def levels(self) -> int:
-        """Number of levels, level 0 (the value itself) included."""
+        """Return number of levels, level 0 (the value itself) included."""
         return len(self.level_labels)
 
     def size(self, level: int) -> int:
-        """Number of codes at a level, the bucket included."""
+        """Return number of codes at a level, the bucket included."""
         return len(self.level_labels[level])
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Code of each text at a level; None and unseen texts have the bucket's; shape (n,)."""
+        """Return code of each text at a level; None and unseen texts have the bucket's; shape (n,)."""
         leaf_of = self.leaf_of_text
         compared = [text and _folded(text) for text in texts] if self.fold_case else texts
         leaves = [0 if text is None else leaf_of.get(text, 0) for text in compared]
         return self.level_codes[level][np.array(leaves, dtype=np.int64)]
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Code of each integer at a level, by its canonical decimal text; shape (n,)."""
+        """Return code of each integer at a level, by its canonical decimal text; shape (n,)."""
         return self.level_codes[level][self.leaf_of_integer.lookup(values)]
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
@@ -279,46 +279,46 @@ class ValueHierarchy:
         return table[codes]
 
     def label_sizes(self, level: int) -> dict[int, int]:
-        """How many labels of a level cover how many declared values: {values: labels}."""
+        """Return how many labels of a level cover how many declared values: {values: labels}."""
         covered = np.bincount(self.level_codes[level][1:], minlength=self.size(level))
         sizes, labels = np.unique(covered[covered > 0], return_counts=True)
         return dict(zip(sizes.tolist(), labels.tolist(), strict=True))
 
     def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """How many declared values each code of a level may stand for, the bucket all of them; shape (n,)."""
+        """Return how many declared values each code of a level may stand for, the bucket all of them; shape (n,)."""
         covered = np.bincount(self.level_codes[level][1:], minlength=self.size(level))
         covered[BUCKET_CODE] = len(self.level_codes[level]) - 1
         counts: NDArray[np.int64] = covered[codes]
         return counts
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Published label of each code of a level."""
+        """Return published label of each code of a level."""
         names = self.level_labels[level]
         return [names[code] for code in codes.tolist()]
 
     def rows(self) -> list[list[str]]:
-        """The declared rows without the bucket's, ordered by the UTF-8 bytes of the value."""
+        """Return the declared rows without the bucket's, ordered by the UTF-8 bytes of the value."""
         return [
             [names[codes[leaf]] for names, codes in zip(self.level_labels, self.level_codes, strict=True)]
             for leaf in range(1, len(self.level_codes[0]))
         ]
 
     def description(self) -> dict[str, object]:
-        """The declared rows in canonical order, and whether case is folded."""
+        """Return the declared rows in canonical order, and whether case is folded."""
         description: dict[str, object] = {"kind": "values/1", "levels": self.levels, "rows": self.rows()}
         return description | {"fold_case": True} if self.fold_case else description
 
     def digest(self) -> str:
-        """SHA-256 of the declared rows in canonical order, 64 hexadecimal digits."""
+        """Return SHA-256 of the declared rows in canonical order, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def __repr__(self) -> str:
-        """A short form; a hierarchy may have a hundred thousand leaves."""
+        """Return a short form; a hierarchy may have a hundred thousand leaves."""
         return f"ValueHierarchy(values={len(self.leaf_of_text)}, levels={self.levels})"
 
 
 def _folded(text: bytes) -> bytes:
-    """A text without regard to case; what is not UTF-8 stays as it is."""
+    """Return a text without regard to case; what is not UTF-8 stays as it is."""
     try:
         return text.decode().casefold().encode()
     except UnicodeDecodeError:
@@ -410,16 +410,16 @@ class IntervalHierarchy:
 
     @property
     def levels(self) -> int:
-        """Number of levels: the value, the widths, `*`."""
+        """Return number of levels: the value, the widths, `*`."""
         return len(self.widths) + 2
 
     def size(self, level: int) -> int:
-        """Number of codes at a level, the bucket included."""
+        """Return number of codes at a level, the bucket included."""
         width = self._width(level)
         return 1 if width is None else _FIRST_CODE + -(-(self.upper - self.lower) // width) + 1
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Code of each text at a level; None and texts that are no canonical integer have the bucket's."""
+        """Return code of each text at a level; None and texts that are no canonical integer have the bucket's."""
         numbers = [None if text is None else canonical_integer(text) for text in texts]
         clipped = [self.lower if n is None else min(max(n, INT64_MIN), INT64_MAX) for n in numbers]
         codes = self.codes_of_integers(np.array(clipped, dtype=np.int64), level)
@@ -427,7 +427,7 @@ class IntervalHierarchy:
         return codes
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Code of each integer at a level; shape (n,)."""
+        """Return code of each integer at a level; shape (n,)."""
         width = self._width(level)
         if width is None:
             return np.zeros(values.shape, dtype=np.int64)
@@ -453,7 +453,7 @@ class IntervalHierarchy:
         return merged
 
     def label_sizes(self, level: int) -> dict[int, int]:
-        """How many labels of a level cover how many declared values: {values: labels}; no bottom or top."""
+        """Return how many labels of a level cover how many declared values: {values: labels}; no bottom or top."""
         domain = self.upper - self.lower
         width = min(self._width(level) or domain, domain)
         whole, rest = divmod(domain, width)
@@ -471,15 +471,15 @@ class IntervalHierarchy:
         return covered
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
+        """Return published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
         return [self._label(code, level) for code in codes.tolist()]
 
     def description(self) -> dict[str, object]:
-        """The bounds and widths."""
+        """Return the bounds and widths."""
         return {"kind": "interval/1", "lower": self.lower, "upper": self.upper, "widths": list(self.widths)}
 
     def digest(self) -> str:
-        """SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
+        """Return SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def _width(self, level: int) -> int | None:

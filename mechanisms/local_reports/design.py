@@ -27,122 +27,6 @@ from .estimates import (
     standard_errors,
 )
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OneHotEncoding:
-    """One bit for each declared value; any other text sets no bit. (Basic RAPPOR, arXiv:1407.6981v2, §2.1.)
-
-    Two values differ in at most two bits, but the price of K-randomization counts all L.
-
-    Args:
-        values: the declared domain, 1 … 24 distinct texts.
-
-    Raises:
-        ValueError: too few, too many or repeated values.
-    """
-
-    values: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not 1 <= len(self.values) <= MOST_BITS or len(set(self.values)) != len(self.values):
-            raise ValueError(f"a one-hot encoding has 1 to {MOST_BITS} distinct values")
-
-    @property
-    def bits(self) -> int:
-        """Number of bits L."""
-        return len(self.values)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.uint32]:
-        """The bits of each text as a number; bit i stands for the i-th value; shape (n,)."""
-        codes = {value: 1 << place for place, value in enumerate(self.values)}
-        return np.array([codes.get(text, 0) for text in texts], dtype=np.uint32)
-
-    def vector_of(self, text: str) -> int:
-        """The vector that a text becomes."""
-        return int(self.encode([text])[0])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BloomEncoding:
-    """A Bloom filter: h hash functions each set one of L bits; any text has a vector. (RAPPOR, arXiv:1407.6981v2, §2.)
-
-    Different texts may share a vector: estimates are of vectors, and a vector's estimate is that of all texts on it.
-
-    Args:
-        bits: L, 1 … 24.
-        hashes: h, 1 … L.
-        seed: public; names the hash functions. A cohort is a seed of its own.
-
-    Raises:
-        ValueError: a field outside its range.
-    """
-
-    bits: int
-    hashes: int
-    seed: bytes
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.bits <= MOST_BITS or not 1 <= self.hashes <= self.bits:
-            raise ValueError(f"a Bloom filter has 1 to {MOST_BITS} bits and 1 to as many hash functions")
-        if not 1 <= len(self.seed) <= 64:
-            raise ValueError(f"the seed has 1 to 64 bytes, not {len(self.seed)}")
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.uint32]:
-        """The bits of each text as a number, shape (n,)."""
-        known = {text: self.vector_of(text) for text in set(texts)}
-        return np.array([known[text] for text in texts], dtype=np.uint32)
-
-    def vector_of(self, text: str) -> int:
-        """The vector that a text becomes."""
-        vector = 0
-        for number in range(self.hashes):
-            digest = blake2b(
-                number.to_bytes(2, "big") + text.encode(), digest_size=8, key=self.seed, person=b"crowdblend-blm/1"
-            ).digest()
-            vector |= 1 << (int.from_bytes(digest, "big") % self.bits)
-        return vector
-
-    def shared_vectors(self, texts: Sequence[str]) -> dict[int, list[str]]:
-        """The vectors that several of these texts share, with the texts in their order."""
-        owners: dict[int, list[str]] = {}
-        for text in dict.fromkeys(texts):
-            owners.setdefault(self.vector_of(text), []).append(text)
-        return {vector: sharing for vector, sharing in owners.items() if len(sharing) > 1}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuestionEncoding:
-    """One bit for each of several questions that are answered by yes or no.
-
-    Args:
-        questions: their names, 1 … 24 distinct texts.
-
-    Raises:
-        ValueError: too few, too many or repeated names.
-    """
-
-    questions: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not 1 <= len(self.questions) <= MOST_BITS or len(set(self.questions)) != len(self.questions):
-            raise ValueError(f"there are 1 to {MOST_BITS} questions with distinct names")
-
-    @property
-    def bits(self) -> int:
-        """Number of bits L."""
-        return len(self.questions)
-
-    def vector_of(self, answers: Sequence[bool]) -> int:
-        """The vector that a person's answers become; bit i stands for the i-th question.
-
-        Raises:
-            ValueError: another number of answers.
-        """
-        if len(answers) != self.bits:
-            raise ValueError(f"there are {self.bits} questions, and {len(answers)} answers")
-        return sum(1 << place for place, answer in enumerate(answers) if answer)
-
-
 MOST_VALUES = 100_000
 MOST_SUMS = 1 << 24
 MOST_QUESTIONS = 16
@@ -155,7 +39,6 @@ class SketchDesign:
     """Any text, by a count mean sketch; the counts of some values are estimated.
 
     Args:
-        mechanism: what each device does.
         values: the texts that are asked for, distinct; others may be reported.
 
     Raises:
@@ -173,7 +56,7 @@ class SketchDesign:
 
     @property
     def answers(self) -> int:
-        """How many numbers are estimated."""
+        """Return how many numbers are estimated."""
         return len(self.values)
 
 
@@ -181,91 +64,117 @@ class SketchDesign:
 class ChoiceDesign:
     """One of a few declared values, one bit for each; the values' counts are estimated.
 
-    Args:
-        mechanism: what each device does.
-        encoding: the declared values.
+    Basic RAPPOR (arXiv:1407.6981v2, §2.1). Two values differ in at most two bits, but the price counts all L.
 
     Raises:
-        ValueError: another number of bits than of values.
+        ValueError: another number of bits than of values, or one twice.
     """
 
     mechanism: KRandomization
-    encoding: OneHotEncoding
+    values: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check_bits(self.mechanism, self.encoding.bits)
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        """The declared values, in the order of their bits."""
-        return self.encoding.values
+        _check_bits(self.mechanism, _one_bit_each(self.values))
 
     @property
     def answers(self) -> int:
-        """How many numbers are estimated."""
+        """Return how many numbers are estimated."""
         return len(self.values)
+
+    def vector_of(self, value: str) -> int:
+        """Return the vector that a value becomes: bit i for the i-th value, no bit for any other text."""
+        return sum(1 << place for place, own in enumerate(self.values) if own == value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BloomDesign:
     """Any text, by a Bloom filter whose bits are flipped; the counts of some values' vectors are estimated.
 
+    Each of h hash functions sets one of L bits (RAPPOR, arXiv:1407.6981v2, §2). Another text on the vector of a value
+    counts with it.
+
     Args:
-        mechanism: what each device does.
-        encoding: the Bloom filter.
-        values: the texts that are asked for, distinct, no two on one vector; another text on a vector counts with it.
+        hashes: h, 1 … L.
+        seed: public; names the hash functions. A cohort is a seed of its own.
+        values: the texts that are asked for, distinct, no two on one vector.
 
     Raises:
-        ValueError: another number of bits, no values, too many, one twice, or two on one vector.
+        ValueError: a field outside its range, no values, too many, one twice, or two on one vector.
     """
 
     mechanism: KRandomization
-    encoding: BloomEncoding
+    hashes: int
+    seed: bytes
     values: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check_bits(self.mechanism, self.encoding.bits)
+        if not 1 <= self.hashes <= self.mechanism.bits:
+            raise ValueError("a Bloom filter has 1 to as many hash functions as bits")
+        if not 1 <= len(self.seed) <= 64:
+            raise ValueError(f"the seed has 1 to 64 bytes, not {len(self.seed)}")
         _check_values(self.values)
-        for sharing in self.encoding.shared_vectors(self.values).values():
-            raise ValueError(f"{sharing[0]!r} and {sharing[1]!r} have the same vector and can't be told apart")
+        first: dict[int, str] = {}
+        for value in self.values:
+            other = first.setdefault(self.vector_of(value), value)
+            if other != value:
+                raise ValueError(f"{other!r} and {value!r} have the same vector and can't be told apart")
 
     @property
     def answers(self) -> int:
-        """How many numbers are estimated."""
+        """Return how many numbers are estimated."""
         return len(self.values)
+
+    def vector_of(self, value: str) -> int:
+        """Return the vector that a text becomes."""
+        vector = 0
+        for number in range(self.hashes):
+            digest = blake2b(
+                number.to_bytes(2, "big") + value.encode(), digest_size=8, key=self.seed, person=b"crowdblend-blm/1"
+            ).digest()
+            vector |= 1 << (int.from_bytes(digest, "big") % self.mechanism.bits)
+        return vector
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuestionDesign:
-    """Several questions answered by yes or no; the counts of all combinations of answers are estimated.
+    """Several questions answered by yes or no, one bit for each; the counts of all combinations are estimated.
 
     Args:
-        mechanism: what each device does.
-        encoding: the questions.
+        questions: their names, distinct.
 
     Raises:
-        ValueError: another number of bits, or more questions than have all their combinations published.
+        ValueError: another number of bits, a name twice, or more questions than have all combinations published.
     """
 
     mechanism: KRandomization
-    encoding: QuestionEncoding
+    questions: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check_bits(self.mechanism, self.encoding.bits)
-        if self.encoding.bits > MOST_QUESTIONS:
+        _check_bits(self.mechanism, _one_bit_each(self.questions))
+        if len(self.questions) > MOST_QUESTIONS:
             raise ValueError(f"all combinations are published of at most {MOST_QUESTIONS} questions")
 
     @property
     def answers(self) -> int:
-        """How many numbers are estimated."""
-        return 1 << self.encoding.bits
+        """Return how many numbers are estimated."""
+        return 1 << len(self.questions)
+
+    def vector_of(self, answers: Sequence[bool]) -> int:
+        """Return the vector that a person's answers become; bit i stands for the i-th question.
+
+        Raises:
+            ValueError: another number of answers.
+        """
+        if len(answers) != len(self.questions):
+            raise ValueError(f"there are {len(self.questions)} questions, and {len(answers)} answers")
+        return sum(1 << place for place, answer in enumerate(answers) if answer)
 
 
 ReportDesign = SketchDesign | ChoiceDesign | BloomDesign | QuestionDesign
 
 
 def design_of_table(table: Mapping[str, object]) -> ReportDesign:
-    """The design that a table of parameters describes: that of a specification, which devices can read too.
+    """Return the design that a table of parameters describes: that of a specification, which devices can read too.
 
     Count mean sketch: `kind = "count-mean-sketch"`, `epsilon`, `hashes`, `bits`, `seed`, `values`.
     K-randomization: `kind = "k-randomization"`, `flip_probability`, and `values` (one bit for each), `questions`, or
@@ -290,31 +199,31 @@ def design_of_table(table: Mapping[str, object]) -> ReportDesign:
     q = _exact(table, "flip_probability")
     if "questions" in table:
         _refuse_keys(table, ("values", "bloom"), kind=f"{kind} of questions")
-        questions = QuestionEncoding(questions=_texts(table, "questions"))
-        return QuestionDesign(mechanism=KRandomization(bits=questions.bits, flip_probability=q), encoding=questions)
+        questions = _texts(table, "questions")
+        randomizer = KRandomization(bits=_one_bit_each(questions), flip_probability=q)
+        return QuestionDesign(mechanism=randomizer, questions=questions)
+    values = _texts(table, "values")
     if "bloom" in table:
         inner = _taken(table, "bloom", Mapping)  # type: ignore[type-abstract]
-        bloom = BloomEncoding(
-            bits=_taken(inner, "bits", int),
+        return BloomDesign(
+            mechanism=KRandomization(bits=_taken(inner, "bits", int), flip_probability=q),
             hashes=_taken(inner, "hashes", int),
             seed=_taken(inner, "seed", str).encode(),
+            values=values,
         )
-        randomizer = KRandomization(bits=bloom.bits, flip_probability=q)
-        return BloomDesign(mechanism=randomizer, encoding=bloom, values=_texts(table, "values"))
-    choice = OneHotEncoding(values=_texts(table, "values"))
-    return ChoiceDesign(mechanism=KRandomization(bits=choice.bits, flip_probability=q), encoding=choice)
+    return ChoiceDesign(mechanism=KRandomization(bits=_one_bit_each(values), flip_probability=q), values=values)
 
 
 def design_record(design: ReportDesign) -> dict[str, object]:
-    """What a design has beside its mechanism, with names that never change: for digests."""
+    """Return what a design has beside its mechanism, with names that never change: for digests."""
     match design:
         case SketchDesign(values=values):
             return {"encoding": "count-mean-sketch", "values": list(values)}
         case ChoiceDesign(values=values):
             return {"encoding": "one-hot", "values": list(values)}
-        case BloomDesign(encoding=bloom, values=values):
-            return {"encoding": "bloom", "hashes": bloom.hashes, "seed": bloom.seed.hex(), "values": list(values)}
-        case QuestionDesign(encoding=QuestionEncoding(questions=questions)):
+        case BloomDesign(hashes=hashes, seed=seed, values=values):
+            return {"encoding": "bloom", "hashes": hashes, "seed": seed.hex(), "values": list(values)}
+        case QuestionDesign(questions=questions):
             return {"encoding": "questions", "questions": list(questions)}
         case _:
             assert_never(design)
@@ -325,9 +234,16 @@ def _check_values(values: Sequence[str]) -> None:
         raise ValueError(f"1 to {MOST_VALUES} distinct values can be asked for")
 
 
+def _one_bit_each(names: Sequence[str]) -> int:
+    """Return the number of bits of so many values or questions."""
+    if not 1 <= len(names) <= MOST_BITS or len(set(names)) != len(names):
+        raise ValueError(f"1 to {MOST_BITS} distinct values or questions have a bit each")
+    return len(names)
+
+
 def _check_bits(mechanism: KRandomization, bits: int) -> None:
     if mechanism.bits != bits:
-        raise ValueError(f"the randomizer has {mechanism.bits} bits, and the encoding {bits}")
+        raise ValueError(f"the randomizer has {mechanism.bits} bits, and {bits} are needed")
 
 
 def _taken(table: Mapping[str, object], key: str, kind: type[Kind]) -> Kind:
@@ -340,7 +256,7 @@ def _taken(table: Mapping[str, object], key: str, kind: type[Kind]) -> Kind:
 
 
 def _exact(table: Mapping[str, object], key: str) -> Decimal:
-    """A number as it is written; a float stands for the shortest text that gives it."""
+    """Return a number as it is written; a float stands for the shortest text that gives it."""
     value = table.get(key)
     if isinstance(value, float):
         return Decimal(repr(value))
@@ -378,18 +294,18 @@ class Estimates:
 
 
 def answer_labels(design: ReportDesign) -> tuple[tuple[str, ...], ...]:
-    """For each answer its labels, one a column: the value, or "0" or "1" for each question.
+    """Return for each answer its labels, one a column: the value, or "0" or "1" for each question.
 
     Combinations of answers are in the order of the binary numbers whose first digit is the first question's.
     """
     if not isinstance(design, QuestionDesign):
         return tuple((value,) for value in design.values)
-    bits = design.encoding.bits
+    bits = len(design.questions)
     return tuple(tuple(f"{number:0{bits}b}") for number in range(1 << bits))
 
 
 def estimated(design: ReportDesign, totals: Totals) -> Estimates:
-    """The estimates, in the order of `answer_labels`.
+    """Return the estimates, in the order of `answer_labels`.
 
     A sketch's standard error is the largest that its coins can give; collisions of hash functions come on top. That
     of a choice is exact. That of a vector is estimated from the outcome counts.
@@ -406,17 +322,17 @@ def estimated(design: ReportDesign, totals: Totals) -> Estimates:
             found = estimated_ones(randomizer, totals)
             error = standard_error_of_ones(randomizer, people=reports_added_up(totals))
             return Estimates(counts=found, standard_errors=np.full(found.size, error))
-        case BloomDesign(encoding=encoding, values=values):
-            return _of_vectors(design.mechanism, totals, [encoding.vector_of(value) for value in values])
-        case QuestionDesign(encoding=encoding):
+        case BloomDesign(values=values):
+            return _of_vectors(design.mechanism, totals, [design.vector_of(value) for value in values])
+        case QuestionDesign():
             answers = [[digit == "1" for digit in labels] for labels in answer_labels(design)]
-            return _of_vectors(design.mechanism, totals, [encoding.vector_of(one) for one in answers])
+            return _of_vectors(design.mechanism, totals, [design.vector_of(one) for one in answers])
         case _:
             assert_never(design)
 
 
 def largest_standard_error(design: ReportDesign) -> float:
-    """The largest standard error that an estimate can have by the coins of n people, divided by √n."""
+    """Return the largest standard error that an estimate can have by the coins of n people, divided by √n."""
     match design:
         case SketchDesign(mechanism=sketch):
             return standard_error(sketch, reports=1)

@@ -17,7 +17,7 @@ VECTOR_COLUMNS = ("vector",)
 
 
 def header(design: ReportDesign) -> str:
-    """The first line of a CSV file of such reports, without its line break."""
+    """Return the first line of a CSV file of such reports, without its line break."""
     match design:
         case SketchDesign():
             return ",".join(SKETCH_COLUMNS)
@@ -28,7 +28,7 @@ def header(design: ReportDesign) -> str:
 
 
 def report(design: SketchDesign | ChoiceDesign | BloomDesign, value: str, *, randomness: Randomness) -> str:
-    """A person's report: one line of a CSV file, without its line break.
+    """Return a person's report: one line of a CSV file, without its line break.
 
     A sketch's line has the number of the hash function and the flipped bits, two hexadecimal digits for eight of
     them, the first bit the highest; a K-randomized one the vector as a decimal number.
@@ -37,27 +37,25 @@ def report(design: SketchDesign | ChoiceDesign | BloomDesign, value: str, *, ran
     much again, whatever it is about.
 
     Args:
-        design: the public parameters.
         value: what the person has; a choice that was not declared sets no bit.
-        randomness: the operating system's, n to n bytes.
     """
     match design:
         case SketchDesign(mechanism=sketch):
             made = encode(sketch, [value], randomness=randomness)
             return f"{int(made.hash_numbers[0])},{made.packed_bits[0].tobytes().hex()}"
         case ChoiceDesign() | BloomDesign():
-            return _vector_line(design.mechanism, design.encoding.vector_of(value), randomness=randomness)
+            return _vector_line(design.mechanism, design.vector_of(value), randomness=randomness)
         case _:
             assert_never(design)
 
 
 def question_report(design: QuestionDesign, answers: Sequence[bool], *, randomness: Randomness) -> str:
-    """A person's report of their answers; as `report`.
+    """Return a person's report of their answers; as `report`.
 
     Raises:
         ValueError: another number of answers than of questions.
     """
-    return _vector_line(design.mechanism, design.encoding.vector_of(answers), randomness=randomness)
+    return _vector_line(design.mechanism, design.vector_of(answers), randomness=randomness)
 
 
 def _vector_line(mechanism: KRandomization, vector: int, *, randomness: Randomness) -> str:

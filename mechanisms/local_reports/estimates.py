@@ -48,7 +48,7 @@ def estimated_ones(mechanism: KRandomization, outcomes: Counts) -> Reals:
 
 
 def standard_error_of_ones(mechanism: KRandomization, *, people: int) -> float:
-    """The exact standard error of each bit's estimate of n people: √(n·q(1−q))/(1−2q), whatever they have."""
+    """Return the exact standard error of each bit's estimate of n people: √(n·q(1−q))/(1−2q), whatever they have."""
     q = float(mechanism.real_flip_probability)
     return math.sqrt(people * q * (1.0 - q)) / (1.0 - 2.0 * q)
 
@@ -73,7 +73,7 @@ def _each_bit(values: Reals, same: float, other: float) -> Reals:
 
 
 def estimated_counts(sketch: CountMeanSketch, sums: SketchSums, values: Sequence[str]) -> NDArray[np.float64]:
-    """How many people have each value: m/(m−1)·(Σ reports' unflipped bit at its place − n/m), shape (values,).
+    """Return how many people have each value: m/(m−1)·(Σ reports' unflipped bit at its place − n/m), shape (values,).
 
     Unbiased over the choice of hash functions: m/(m−1) and n/m take out the expected collisions.
     """
@@ -87,5 +87,5 @@ def estimated_counts(sketch: CountMeanSketch, sums: SketchSums, values: Sequence
 
 
 def standard_error(sketch: CountMeanSketch, *, reports: int) -> float:
-    """The largest standard error that the coins of n reports can give an estimate: m/(m−1)·c·√n/2."""
+    """Return the largest standard error that the coins of n reports can give an estimate: m/(m−1)·c·√n/2."""
     return sketch.bits / (sketch.bits - 1) * sketch.correction * math.sqrt(reports) / 2.0

@@ -61,12 +61,6 @@ def chain_scores(
 
     A stage's weight is that of its map (`MapWeights`); a chain of one map has the quality that `rollup.scores` gives.
 
-    Args:
-        counts: groups of the map `lattice.finest` and their sizes.
-        lattice: the candidates, listed.
-        threshold: k′, the size from which on a group's records count, at least 1.
-        on_progress: called with how many chains are done, and of how many.
-
     Returns:
         Shape (candidates,).
 

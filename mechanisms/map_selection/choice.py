@@ -36,8 +36,6 @@ class LatticeColumn:
     """One released column and the levels at which it may be published.
 
     Args:
-        name: the column's name in the input and in the output.
-        hierarchy: its declared hierarchy.
         min_level: finest level allowed.
         max_level: coarsest level allowed.
         weight: how much the column's detail matters against the others'; 0 … 1,000,000, at most 12 decimals.
@@ -65,7 +63,7 @@ class LatticeColumn:
 
     @property
     def span(self) -> int:
-        """Number of levels that the column may take."""
+        """Return number of levels that the column may take."""
         return self.max_level - self.min_level + 1
 
 
@@ -105,24 +103,24 @@ class Lattice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
+        """Return names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
     def size(self) -> int:
-        """Number of candidate maps (may exceed 64 bits)."""
+        """Return number of candidate maps (may exceed 64 bits)."""
         if self.candidates is not None:
             return len(self.candidates)
         return prod(column.span for column in self.columns)
 
     @property
     def enumerable(self) -> bool:
-        """Whether all candidates can be scored: at most LARGEST_ENUMERATED of them."""
+        """Return whether all candidates can be scored: at most LARGEST_ENUMERATED of them."""
         return self.size <= LARGEST_ENUMERATED
 
     @property
     def finest(self) -> Levels:
-        """Per column, the finest level that any candidate has; every candidate is a coarsening of this map."""
+        """Return per column, the finest level that any candidate has; every candidate is a coarsening of this map."""
         if self.candidates is None:
             return tuple(column.min_level for column in self.columns)
         # A chain's first map is its finest.
@@ -130,13 +128,13 @@ class Lattice:
 
     @property
     def coarsest(self) -> Levels:
-        """Per column, the coarsest level that any candidate has."""
+        """Return per column, the coarsest level that any candidate has."""
         if self.candidates is None:
             return tuple(column.max_level for column in self.columns)
         return tuple(max(levels) for levels in zip(*self.candidates, strict=True))[-len(self.columns) :]
 
     def levels_of(self, index: int) -> Levels:
-        """Levels of a candidate.
+        """Return levels of a candidate.
 
         Raises:
             IndexError: there is no candidate of that number.
@@ -152,7 +150,7 @@ class Lattice:
         return tuple(reversed(levels))
 
     def index_of(self, levels: Sequence[int]) -> int:
-        """Number of the candidate with these levels.
+        """Return number of the candidate with these levels.
 
         Raises:
             ValueError: no candidate has them.
@@ -173,7 +171,7 @@ class Lattice:
         return index
 
     def map_of(self, levels: Sequence[int]) -> GeneralizationMap:
-        """The generalization map of some levels; they need not be a candidate's.
+        """Return the generalization map of some levels; they need not be a candidate's.
 
         Raises:
             ValueError: levels that a hierarchy does not have, or not one per column.
@@ -186,12 +184,12 @@ class Lattice:
         )
 
     def by_stage(self, levels: Sequence[int]) -> tuple[Levels, ...]:
-        """A candidate's levels for each stage, the finest first."""
+        """Return a candidate's levels for each stage, the finest first."""
         width = len(self.columns)
         return tuple(tuple(levels[place : place + width]) for place in range(0, len(levels), width))
 
     def chain_of(self, levels: Sequence[int]) -> tuple[GeneralizationMap, ...]:
-        """The maps of a candidate, one for each stage, the finest first.
+        """Return the maps of a candidate, one for each stage, the finest first.
 
         Raises:
             ValueError: no candidate has these levels.
@@ -200,14 +198,14 @@ class Lattice:
         return tuple(self.map_of(one) for one in self.by_stage(levels))
 
     def named(self, levels: Sequence[int]) -> dict[str, int | list[int]]:
-        """A candidate's levels by column, as a specification lists them: of several stages a list a column."""
+        """Return a candidate's levels by column, as a specification lists them: of several stages a list a column."""
         by_column = zip(*self.by_stage(levels), strict=True)
         return {
             name: own[0] if self.stages == 1 else list(own) for name, own in zip(self.names, by_column, strict=True)
         }
 
     def description(self) -> dict[str, object]:
-        """All that decides the candidates and their weights, as JSON values; public."""
+        """Return all that decides the candidates and their weights, as JSON values; public."""
         listed: list[list[int]] | list[list[list[int]]] | None = None
         if self.candidates is not None:
             listed = [list(levels) for levels in self.candidates]
@@ -229,7 +227,7 @@ class Lattice:
         }
 
     def digest(self) -> str:
-        """SHA-256 of the description in canonical form, 64 hexadecimal digits."""
+        """Return SHA-256 of the description in canonical form, 64 hexadecimal digits."""
         text = json.dumps(self.description(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -250,7 +248,7 @@ def _check_candidates(candidates: Sequence[Levels], columns: tuple[LatticeColumn
 
 
 def _plain(weight: Decimal) -> str:
-    """One text per number: 1, 1.0 and 1E0 are the same weight."""
+    """Return one text per number: 1, 1.0 and 1E0 are the same weight."""
     text = format(weight, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -266,14 +264,9 @@ _EXACT = Context(prec=60)
 
 
 def group_threshold(k: int, sampling_rate: Decimal, selection_rate: Decimal | None) -> int:
-    """The size k′ from which a group's records count: about k of them will be sampled.
+    """Return the size k′ from which a group's records count: about k of them will be sampled.
 
     k′ = ⌈k/β⌉ where the map is chosen on the whole data, ⌈k·β_s/β⌉ on a fresh sample at rate β_s; exactly.
-
-    Args:
-        k: suppression threshold of the release.
-        sampling_rate: β, the release's rate.
-        selection_rate: β_s; None is the whole data.
 
     Raises:
         ValueError: k below 1, or a rate outside (0, 1).
@@ -288,7 +281,7 @@ def group_threshold(k: int, sampling_rate: Decimal, selection_rate: Decimal | No
 
 
 def information_kept(hierarchy: Hierarchy, level: int) -> Fraction:
-    """The share of a column's information that a level keeps, 0 … 1, rounded to a multiple of 2⁻⁴⁰.
+    """Return the share of a column's information that a level keeps, 0 … 1, rounded to a multiple of 2⁻⁴⁰.
 
     1 − (1/m) Σ_v ln(c_v)/ln(m) for a domain of m declared values, where v shares its label with c_v − 1 others:
     how well the label tells the value, if every declared value were as likely as every other. The value itself
@@ -319,9 +312,6 @@ class MapWeights:
     W(g)·Σ max(0, c − k′ + 1), c running over the sizes of its groups.
 
     INVARIANT: 0 ≤ W(g) ≤ WEIGHT_UNIT, and W is a function of the lattice alone (docs/proofs/map-quality.md).
-
-    Args:
-        lattice: the candidates.
     """
 
     lattice: Lattice
@@ -338,7 +328,7 @@ class MapWeights:
 
     @cached_property
     def _shares(self) -> tuple[tuple[int, ...], ...]:
-        """Per column and level from its finest, weight · information kept over a common denominator."""
+        """Return per column and level from its finest, weight · information kept over a common denominator."""
         columns = self.lattice.columns
         exact = [
             [
@@ -365,7 +355,7 @@ class MapWeights:
 
 
 def _common(fractions: Sequence[Fraction]) -> int:
-    """A common denominator."""
+    """Return a common denominator."""
     return lcm(*(fraction.denominator for fraction in fractions))
 
 
@@ -375,7 +365,7 @@ _SHARE_PLACES = 12
 
 
 def draw_scale(epsilon: Decimal) -> float:
-    """The scale s of the draw, WEIGHT_UNIT/ε₁ rounded up, so that a factor e^{u/s} is worth at most ε₁.
+    """Return the scale s of the draw, WEIGHT_UNIT/ε₁ rounded up, so that a factor e^{u/s} is worth at most ε₁.
 
     Qualities are monotone (adding a record lowers none), so s = Δ/ε₁ where others need 2Δ/ε₁.
 
@@ -404,8 +394,6 @@ def draw_map(scores: NDArray[np.int64], *, epsilon: Decimal, rule: Rule) -> int:
 
     Args:
         scores: qualities in units of 1/WEIGHT_UNIT, as `scores`; shape (candidates,).
-        epsilon: ε₁, of this draw.
-        rule: which of the two.
 
     Raises:
         ValueError: no scores, or ε₁ out of range.
@@ -443,7 +431,7 @@ def epsilon_shares(epsilon: Decimal, steps: int) -> list[Decimal]:
 
 
 def neighbours(lattice: Lattice, levels: Levels) -> tuple[Levels, ...]:
-    """The map itself and those that differ by one level in one column, ascending; all within the bounds."""
+    """Return the map itself and those that differ by one level in one column, ascending; all within the bounds."""
     found = {levels}
     for place, column in enumerate(lattice.columns):
         for level in (levels[place] - 1, levels[place] + 1):
@@ -470,9 +458,6 @@ def walk(
 
     Args:
         score_of: qualities of some maps, in units of 1/WEIGHT_UNIT, in their order; shape (maps,).
-        lattice: all combinations of levels; not a list of candidates.
-        epsilon: ε₁ of the whole walk.
-        steps: number of draws, public.
         taken: draws of an earlier, broken-off run of this same walk, in order; they are not drawn again.
         keep: given each draw before anything depends on it, to store it privately.
 
@@ -503,7 +488,6 @@ class MapChoice:
     """Candidates and draw, all public and fixed before the records are read.
 
     Args:
-        lattice: the candidates, with each column's bounds and weight.
         draw: how one of them is drawn by its quality; "walk" draws step by step, for a lattice too large to score.
         steps: steps of the walk, at least 1; None for the other draws, which score every candidate.
 
@@ -528,14 +512,14 @@ class MapChoice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns, in order."""
+        """Return names of the columns, in order."""
         return self.lattice.names
 
     @property
     def columns(self) -> tuple[LatticeColumn, ...]:
-        """The columns, with the bounds of their levels, in order."""
+        """Return the columns, with the bounds of their levels, in order."""
         return self.lattice.columns
 
     def digest(self) -> str:
-        """SHA-256 of the lattice in canonical form, 64 hexadecimal digits."""
+        """Return SHA-256 of the lattice in canonical form, 64 hexadecimal digits."""
         return self.lattice.digest()

@@ -42,7 +42,7 @@ class PrefixLayout:
     key_words: int
 
     def live(self, levels: Levels) -> tuple[int, ...]:
-        """Per word, the bits that keys of a map may have set."""
+        """Return per word, the bits that keys of a map may have set."""
         bits = [0] * self.key_words
         for masks, word, level, finest in zip(self.masks, self.word_of, levels, self.finest, strict=True):
             bits[word] |= masks[level - finest]
@@ -64,8 +64,6 @@ class PrefixKeys:
     INVARIANT: keys are distinct and ascend word by word.
 
     Args:
-        layout: where the digits stand.
-        levels: levels of the map.
         keys: shape (words, n).
         counts: shape (n,), int64.
     """
@@ -76,7 +74,7 @@ class PrefixKeys:
     counts: NDArray[np.int64]
 
     def coarsened(self, levels: Levels) -> PrefixKeys:
-        """The groups of a coarser map.
+        """Return the groups of a coarser map.
 
         Raises:
             ValueError: a level finer than this map's.
@@ -99,7 +97,6 @@ class PrefixKeys:
         Left out are those whose first columns agree in fewer records than that, whatever the other columns do.
 
         Args:
-            threshold: the size.
             columns: how many columns of the order stay at their levels.
         """
         counts = self.counts
@@ -133,7 +130,7 @@ def ordered_groups(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> tuple
 
 
 def group_ends(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Where each run of equal keys ends, in ascending keys of shape (words, n); n at least 1."""
+    """Return where each run of equal keys ends, in ascending keys of shape (words, n); n at least 1."""
     changes = keys[0, 1:] != keys[0, :-1]
     for word in keys[1:]:
         changes |= word[1:] != word[:-1]
@@ -141,12 +138,12 @@ def group_ends(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def group_sums(counts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sum of each run; by differences of running sums, since most runs are short."""
+    """Return the sum of each run; by differences of running sums, since most runs are short."""
     return np.diff(np.cumsum(counts).take(ends), prepend=0)
 
 
 def _keeps_order(before: Sequence[int], after: Sequence[int]) -> bool:
-    """Whether clearing bits leaves ascending keys ascending: no bit that is left stands below a cleared one."""
+    """Return whether clearing bits leaves ascending keys ascending: no bit that is left stands below a cleared one."""
     cleared = False
     for old, new in zip(before, after, strict=True):
         gone = old & ~new
@@ -213,15 +210,15 @@ class _Paths:
 
     @property
     def bits(self) -> int:
-        """Bits of a path."""
+        """Return bits of a path."""
         return sum(self.widths)
 
     def places(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where each code stands among the present ones."""
+        """Return where each code stands among the present ones."""
         return self.place.take(codes) if self.place.size else np.searchsorted(self.present, codes)
 
     def masks(self, shift: int) -> tuple[int, ...]:
-        """Per level from the finest, the bits that are left of a path that stands at a shift."""
+        """Return per level from the finest, the bits that are left of a path that stands at a shift."""
         everything = (1 << self.bits) - 1
         cleared = 0
         masks: list[int] = []
@@ -251,7 +248,7 @@ def _paths_of(column: LatticeColumn, present: NDArray[np.int64], *, levels: rang
 
 
 def _layout(paths: Sequence[_Paths], lattice: Lattice) -> tuple[PrefixLayout, list[int]]:
-    """The layout, and each column's shift; words are filled from the first column of the order on."""
+    """Return the layout, and each column's shift; words are filled from the first column of the order on."""
     spans = [high - low for low, high in zip(lattice.finest, lattice.coarsest, strict=True)]
     by_labels = sorted(range(len(paths)), key=lambda column: -paths[column].present.size)
     last = max(reversed(by_labels), key=lambda column: spans[column])
@@ -280,7 +277,7 @@ def _layout(paths: Sequence[_Paths], lattice: Lattice) -> tuple[PrefixLayout, li
 
 
 def _present(generalization: GeneralizationMap, keys: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Per column, the codes that occur, ascending."""
+    """Return per column, the codes that occur, ascending."""
     found: list[list[NDArray[np.int64]]] = [[] for _ in generalization.columns]
     for part in _parts(keys.shape[1]):
         for column, codes, seen in zip(
@@ -309,7 +306,7 @@ def _decoded(generalization: GeneralizationMap, keys: NDArray[np.int64]) -> Iter
 
 
 def _parts(size: int) -> list[slice]:
-    """Pieces that fit a processor's cache."""
+    """Return pieces that fit a processor's cache."""
     return [slice(start, start + _AT_ONCE) for start in range(0, size, _AT_ONCE)]
 
 
@@ -337,13 +334,6 @@ def rolled_up(
     The candidates are a tree: below the root a branch for each level of the first column of the layout's order, below
     each of those one for each level of the second, and so on. Every branch is rolled up from its finer neighbour, so
     that at any time a thread holds one array per column. Along the last column nothing need be sorted.
-
-    Args:
-        base: groups of the map `lattice.finest`.
-        lattice: the candidates.
-        threshold: k′.
-        on_progress: called with how many maps are done, and of how many.
-        threads: how many share the work, where the arrays are large enough for it; at least 1.
     """
     order = base.layout.order
     candidates = [lattice.levels_of(number) for number in range(lattice.size)]
@@ -386,7 +376,7 @@ class _Piece:
     threshold: int
 
     def branches(self) -> Iterator[_Piece]:
-        """The pieces of the next column's levels, finest first."""
+        """Yield the pieces of the next column's levels, finest first."""
         column = self.groups.layout.order[self.place]
         groups = self.groups
         for level, own in groupby(self.candidates, key=lambda candidate: candidate[0][self.place]):
@@ -398,7 +388,7 @@ class _Piece:
             yield replace(self, groups=matter, place=self.place + 1, candidates=tuple(own))
 
     def kept(self) -> Kept:
-        """What every candidate of the piece keeps."""
+        """Return what every candidate of the piece keeps."""
         columns = len(self.groups.layout.order)
         numbers: list[int] = []
         values: list[int] = []
@@ -414,7 +404,7 @@ class _Piece:
 
 
 def _along_last(piece: _Piece) -> Kept:
-    """The levels of the last column: neighbours whose keys differ in no bit that is left fall together."""
+    """Return the levels of the last column: neighbours whose keys differ in no bit that is left fall together."""
     groups = piece.groups
     column = groups.layout.order[-1]
     differing = groups.keys[0, 1:] ^ groups.keys[0, :-1]
@@ -435,7 +425,7 @@ def _along_last(piece: _Piece) -> Kept:
 
 
 def _depth(candidates: Sequence[Numbered], *, enough: int) -> int:
-    """How many columns to fix so that there are enough pieces; never the last one."""
+    """Return how many columns to fix so that there are enough pieces; never the last one."""
     columns = len(candidates[0][0])
     for depth in range(columns - 1):
         if len({levels[:depth] for levels, _ in candidates}) >= enough:
@@ -479,7 +469,7 @@ def scores(
     on_progress: Scored | None = None,
     threads: int = 1,
 ) -> NDArray[np.int64]:
-    """The quality of every candidate in units of 1/WEIGHT_UNIT, by number; shape (size,).
+    """Return the quality of every candidate in units of 1/WEIGHT_UNIT, by number; shape (size,).
 
     The quality of g is W(g)·Σ max(0, c − k′ + 1) over the sizes c of its groups, in exact integers. Where a column
     has so many and so uneven levels that its prefix keys don't fit a word, each map is counted on its own, which takes
@@ -489,10 +479,6 @@ def scores(
 
     Args:
         counts: groups of the map `lattice.finest` and their sizes.
-        lattice: the candidates, enumerable.
-        threshold: k′, as `group_threshold`.
-        on_progress: called with the progress; for the steward's terminal alone.
-        threads: how many share the work; they change nothing but the time.
 
     Raises:
         ValueError: a lattice too large to enumerate, a threshold or a number of threads below 1, more than 2**42
@@ -512,12 +498,7 @@ def scores(
 
 
 def scorer(counts: GroupCounts, *, lattice: Lattice, threshold: int) -> Callable[[Sequence[Levels]], NDArray[np.int64]]:
-    """A function that gives the qualities of a few maps, in their order, shape (maps,); for the walk.
-
-    Args:
-        counts: groups of the map `lattice.finest` and their sizes.
-        lattice: the candidates, of any number.
-        threshold: k′, as `group_threshold`.
+    """Return a function that gives the qualities of a few maps, in their order, shape (maps,); for the walk.
 
     Raises:
         ValueError: as `scores`.

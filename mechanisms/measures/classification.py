@@ -32,7 +32,7 @@ class LogisticModel:
     weights: NDArray[np.float64]
 
     def log_probabilities(self, codes: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
-        """Logarithms of each row's class probabilities; shape (rows, classes).
+        """Return logarithms of each row's class probabilities; shape (rows, classes).
 
         Args:
             codes: per column the label of every row, from 0 and below the column's size; each of shape (rows,).
@@ -81,7 +81,7 @@ def fitted_model(
 
 
 def _one_hot(codes: Sequence[NDArray[np.int64]], sizes: Sequence[int]) -> sparse.csr_array:
-    """One column a label; shape (rows, labels)."""
+    """Return one column a label; shape (rows, labels)."""
     rows = codes[0].size if codes else 0
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     places = np.array([column + start for column, start in zip(codes, starts[:-1], strict=True)], dtype=np.int64)
@@ -140,11 +140,7 @@ def default_target(released: CountedRecords) -> str | None:
 
 
 def every_nth(counts: NDArray[np.int64], step: int) -> NDArray[np.int64]:
-    """How many of each group are taken if every step-th record is, from the first, in the order of the groups.
-
-    Args:
-        counts: records of each group; shape (groups,).
-        step: 1 or more.
+    """Return how many of each group are taken if every step-th record is, from the first, in the order of the groups.
 
     Returns:
         Shape (groups,); its sum is the number of records divided by the step, rounded up.
@@ -160,11 +156,6 @@ def classification(before: CountedRecords, released: CountedRecords, *, target: 
     Two thirds of the records are trained on and one third is held out, by their place in the order of the rows; at
     most 60,000 are trained on, evenly spread. A column of more than 100 labels is used at its finest level of at
     most 100. The method is `logistic.fitted_model`; nothing is drawn.
-
-    Args:
-        before: all records, no column above its published level.
-        released: the published records.
-        target: name of the column that is predicted, at its published level.
 
     Raises:
         ValueError: the release has no such column.
@@ -196,7 +187,7 @@ def classification(before: CountedRecords, released: CountedRecords, *, target: 
 
 
 def _fine_map(finest: GeneralizationMap, released: GeneralizationMap, target: int) -> GeneralizationMap:
-    """The finest levels of at most MOST_LABELS labels; the target's is the published one."""
+    """Return the finest levels of at most MOST_LABELS labels; the target's is the published one."""
     columns = []
     for place, (fine, coarse) in enumerate(zip(finest.columns, released.columns, strict=True)):
         candidates = range(fine.level, coarse.level)

@@ -30,23 +30,20 @@ class CountedRecords:
 
     @property
     def records(self) -> int:
-        """Number of records."""
+        """Return number of records."""
         return int(self.groups.counts.sum())
 
     @property
     def class_sizes(self) -> NDArray[np.int64]:
-        """Sizes of the equivalence classes: records that agree in all columns; shape (classes,)."""
+        """Return sizes of the equivalence classes: records that agree in all columns; shape (classes,)."""
         return self.groups.counts
 
     def codes(self) -> list[NDArray[np.int64]]:
-        """Per column the code of every distinct row; each of shape (classes,)."""
+        """Return per column the code of every distinct row; each of shape (classes,)."""
         return self.map.decode(self.groups.keys)
 
     def recoded(self, coarser: GeneralizationMap) -> CountedRecords:
-        """The same records at levels that are nowhere below the present ones.
-
-        Args:
-            coarser: a map of the same columns in the same order.
+        """Return the same records at levels that are nowhere below the present ones.
 
         Raises:
             ValueError: other columns, or a level below the present one.
@@ -60,11 +57,7 @@ class CountedRecords:
         return CountedRecords(map=coarser, groups=sum_counts(coarser.keys(codes), self.groups.counts))
 
     def projected(self, places: Sequence[int]) -> CountedRecords:
-        """The records with some of their columns.
-
-        Args:
-            places: numbers of columns, from 0, at least one.
-        """
+        """Return the records with some of their columns."""
         part = GeneralizationMap(columns=tuple(self.map.columns[place] for place in places))
         codes = self.codes()
         keys = part.keys([codes[place] for place in places])
@@ -87,10 +80,6 @@ def aligned_counts(
     one: CountedRecords, other: CountedRecords
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Counts of two tables over the rows that either has.
-
-    Args:
-        one: a table.
-        other: another with the same columns at the same levels.
 
     Returns:
         The keys, shape (words, n), and the counts of the one and of the other, each of shape (n,).
@@ -118,12 +107,6 @@ def relative_errors(
 
     The floor keeps queries with hardly a record from deciding everything; Xiao, Wang, Gehrke, Differential Privacy
     via Wavelet Transforms, TKDE 23(8), 2011, Section 7 (arXiv:0909.5530), takes a thousandth of the records.
-
-    Args:
-        true: the answers on the records before; shape (queries,).
-        published: the counts on the release; shape (queries,).
-        sampling_rate: β, above 0.
-        floor: above 0.
     """
     estimates = published / sampling_rate
     errors: NDArray[np.float64] = np.abs(estimates - true) / np.maximum(true, floor)
@@ -183,10 +166,7 @@ def counting_query_errors(
     The set of queries is all of them, so nothing is drawn.
 
     Args:
-        before: all records, at the levels of the release.
         after: the published records; where they have weights, what these add up to.
-        sampling_rate: β of the release; None where nothing was sampled.
-        ways: 1 or more; more than there are columns is as many as there are.
 
     Raises:
         ValueError: ways below 1, or tables of different columns or levels.
@@ -230,7 +210,7 @@ def counting_query_errors(
 def _cells(
     before: CountedRecords, after: CountedRecords, ways: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Per set of columns the true and the published counts of the cells that hold a record."""
+    """Yield per set of columns the true and the published counts of the cells that hold a record."""
     for size in range(1, min(ways, len(before.map.columns)) + 1):
         for places in combinations(range(len(before.map.columns)), size):
             _, one, other = aligned_counts(before.projected(places), after.projected(places))

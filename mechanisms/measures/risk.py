@@ -26,9 +26,6 @@ def average_class_size(class_sizes: NDArray[np.int64]) -> float:
     """Average size of an equivalence class: records divided by classes; 0 where there are none.
 
     As ARX reports it; `normalised_class_size` is the measure of the source.
-
-    Args:
-        class_sizes: records of each class, each at least 1; shape (classes,).
     """
     return float(class_sizes.sum() / class_sizes.size) if class_sizes.size else 0.0
 
@@ -37,10 +34,6 @@ def normalised_class_size(class_sizes: NDArray[np.int64], *, k: int) -> float:
     """C_AVG: the average class size in units of k; 1 is the best that k-anonymity allows.
 
     LeFevre, DeWitt, Ramakrishnan, Mondrian Multidimensional K-Anonymity, ICDE 2006, Section 2.1.
-
-    Args:
-        class_sizes: records of each class; shape (classes,).
-        k: the least class size that is published, at least 1.
 
     Raises:
         ValueError: k below 1.
@@ -57,10 +50,6 @@ def discernibility(class_sizes: NDArray[np.int64], *, suppressed: int = 0) -> in
     those of the classes and the suppressed ones. Bayardo, Agrawal, Data Privacy through Optimal k-Anonymization,
     ICDE 2005, Section 4.
 
-    Args:
-        class_sizes: records of each published class; shape (classes,).
-        suppressed: records that were left out, at least 0.
-
     Raises:
         ValueError: a negative number of suppressed records.
     """
@@ -72,10 +61,9 @@ def discernibility(class_sizes: NDArray[np.int64], *, suppressed: int = 0) -> in
 
 
 def size_shares(class_sizes: NDArray[np.int64], *, edges: tuple[int, ...]) -> tuple[float, ...]:
-    """The share of all records whose class has a size in each interval.
+    """Return the share of all records whose class has a size in each interval.
 
     Args:
-        class_sizes: records of each class; shape (classes,).
         edges: first size of each interval, ascending from 1; the last interval has no end.
 
     Returns:
@@ -133,7 +121,6 @@ def reidentification_risk(
     Args:
         class_sizes: f, records of each class of the table, each at least 1; shape (classes,).
         population_sizes: F, records of the same class of the population, each at least f; shape (classes,).
-        threshold: risk above which a record counts as at risk, from 0 to 1.
 
     Raises:
         ValueError: shapes that differ, a class that is larger in the table than in the population, or a threshold
@@ -193,8 +180,6 @@ def sampling_losses(published: Counts, records: Counts, *, rate: float, k: int) 
     Args:
         published: J of each group, 0 or from k to n; shape (groups,).
         records: n of each group, at least 1; shape (groups,).
-        rate: the sampling rate, 0 < rate < 1.
-        k: the suppression threshold, at least 1.
 
     Returns:
         Shape (groups,), in nats; infinite where one of the two can't have been.
@@ -208,7 +193,7 @@ def sampling_losses(published: Counts, records: Counts, *, rate: float, k: int) 
 
 
 def deletion_losses(published: Counts, records: Counts, *, noise: DeletionNoise, k: int) -> Amounts:
-    """The same of a stage of a deletion release: J = n − Z, or 0 where that is below k.
+    """Return the same of a stage of a deletion release: J = n − Z, or 0 where that is below k.
 
     Of several stages it is the sum over them: what the first publishes of her group tells what is left of it, with and
     without her.
@@ -216,8 +201,6 @@ def deletion_losses(published: Counts, records: Counts, *, noise: DeletionNoise,
     Args:
         published: J of each group at the stage, 0 or from k to n; shape (groups,).
         records: n of each group, what the stages before left of it, she among them; at least 1; shape (groups,).
-        noise: the law of Z.
-        k: the smallest number that is published, at least 1.
 
     Returns:
         Shape (groups,), in nats; infinite where one of the two can't have been.
@@ -240,7 +223,7 @@ def _logarithms(noise: DeletionNoise) -> tuple[Amounts, Amounts]:
 
 
 def _at(logarithms: Amounts, places: Counts) -> Amounts:
-    """Those of some values of Z; −∞ of those that it never has."""
+    """Return those of some values of Z; −∞ of those that it never has."""
     inside = (places >= 0) & (places < logarithms.size)
     return np.where(inside, logarithms[np.where(inside, places, 0)], -math.inf)
 
@@ -269,7 +252,6 @@ class InferredColumn:
     """How often a column is guessed by all other columns: as the label that the release has most often beside them.
 
     Args:
-        name: of the column.
         guessed: share of the records, all of them, for which the guess is right; of several most frequent labels each
             has the same chance, and where nothing is published the most frequent label of the release is taken.
         without: the same where each record is taken out of the release, if it is in, before it is guessed. What is
@@ -311,9 +293,7 @@ def attacks_of(
 
     Args:
         before: all records at level 0 of the released columns, each another person's.
-        released: the published groups and counts of each stage, at its levels; one of a sampled release.
         told: what an attacker learns of one record (`sampling_losses`, `deletion_losses`).
-        on_progress: called with how many attacks are done, and of how many.
 
     Raises:
         ValueError: the release has groups that these records don't have.
@@ -341,7 +321,7 @@ def attacks_of(
 
 
 def known_person(before: CountedRecords, released: Sequence[CountedRecords], *, told: ToldLosses) -> KnownPerson:
-    """How sure one gets of each record, as `attacks_of`."""
+    """Return how sure one gets of each record, as `attacks_of`."""
     left = before.recoded(released[0].map)
     sizes, losses = left.class_sizes, np.zeros(left.class_sizes.size)
     at = np.arange(sizes.size)
@@ -367,13 +347,7 @@ def known_person(before: CountedRecords, released: Sequence[CountedRecords], *, 
 
 
 def inferred_column(records: CountedRecords, released: CountedRecords, place: int) -> InferredColumn:
-    """How often one column is guessed by the others.
-
-    Args:
-        records: all records at the levels of the release.
-        released: the published groups.
-        place: the column's number, from 0.
-    """
+    """Return how often one column is guessed by the others."""
     keys, true, shown = aligned_counts(records, released)
     group = np.zeros(true.size, dtype=np.int64)
     for number, column in enumerate(records.map.columns):

@@ -28,10 +28,6 @@ def total_variation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
 
     It is the largest difference of the shares that the two tables give to any set of rows. 0 where both are empty,
     1 where one of them is.
-
-    Args:
-        one: counts, at least 0; shape (n,).
-        other: counts of the same rows; shape (n,).
     """
     totals = float(one.sum()), float(other.sum())
     if not all(totals):
@@ -40,13 +36,7 @@ def total_variation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
 
 
 def marginal_distance(before: CountedRecords, after: CountedRecords, place: int) -> float:
-    """Total variation between the distributions of one column.
-
-    Args:
-        before: a table.
-        after: another with the same columns at the same levels.
-        place: number of the column, from 0.
-    """
+    """Total variation between the distributions of one column."""
     _, one, other = aligned_counts(before.projected([place]), after.projected([place]))
     return total_variation(one, other)
 
@@ -56,9 +46,6 @@ def association(records: CountedRecords) -> float:
 
     √(χ² / (n · (min(rows, columns) − 1))), Cramér, Mathematical Methods of Statistics, 1946, Section 21.9; 0 where a
     column has a single label.
-
-    Args:
-        records: a table of exactly two columns.
 
     Raises:
         ValueError: another number of columns.
@@ -85,7 +72,6 @@ class PairDistance:
     """Two columns together, before and after.
 
     Args:
-        columns: their names.
         distance: total variation between the joint distributions, 0 … 1.
         association_before: Cramér's V before, 0 … 1.
         association_after: Cramér's V after, 0 … 1.
@@ -98,12 +84,7 @@ class PairDistance:
 
 
 def pair_distances(before: CountedRecords, after: CountedRecords) -> tuple[PairDistance, ...]:
-    """Each pair of columns, in the order of the columns.
-
-    Args:
-        before: a table.
-        after: another with the same columns at the same levels.
-    """
+    """Return each pair of columns, in the order of the columns."""
     names = before.map.names
     found = []
     for pair in combinations(range(len(names)), 2):
@@ -126,10 +107,6 @@ def granularity_loss(records: CountedRecords, place: int) -> float:
     (1/n) Σ (c − 1)/(m − 1), where a record's label covers c of the m declared values.
     Iyengar, Transforming Data to Satisfy Privacy Constraints, KDD 2002, Section 2. ARX shows 1 minus this as its
     quality "granularity". 0 for a domain of one value, and where there are no records.
-
-    Args:
-        records: the table.
-        place: number of the column, from 0.
     """
     column = records.map.columns[place]
     codes, counts = records.marginal(place)
@@ -143,19 +120,14 @@ def granularity_loss(records: CountedRecords, place: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntropyLoss:
-    """What coarsening one column loses of the information that its values had.
-
-    Args:
-        lost: bits lost over all records.
-        had: bits that the values had over all records.
-    """
+    """What coarsening one column loses of the information that its values had."""
 
     lost: float
     had: float
 
     @property
     def share(self) -> float:
-        """Share lost, 0 … 1; 0 where the column told nothing before."""
+        """Return share lost, 0 … 1; 0 where the column told nothing before."""
         return self.lost / self.had if self.had else 0.0
 
 
@@ -166,11 +138,6 @@ def entropy_loss(before: CountedRecords, place: int, *, level: int) -> EntropyLo
     table before. De Waal, Willenborg, Information Loss through Global Recoding and Local Suppression, Netherlands
     Official Statistics 14, 1999; Gionis, Tassa, k-Anonymization with Minimal Loss of Information, TKDE 21(2), 2009,
     Section 4.
-
-    Args:
-        before: the table before coarsening.
-        place: number of the column, from 0.
-        level: the level that it is coarsened to.
 
     Raises:
         ValueError: a level below the table's.
@@ -195,9 +162,6 @@ def ambiguity_log10(records: CountedRecords) -> float:
     Anonymizations with Enhanced Utility, Transactions on Data Privacy 3(2), 2010, Section 2. The logarithm, since
     the product of many columns is large; 0 means that every record stands for one combination, and so does an
     empty table.
-
-    Args:
-        records: the table.
     """
     if not records.class_sizes.size:
         return 0.0
@@ -210,7 +174,7 @@ def ambiguity_log10(records: CountedRecords) -> float:
 
 
 def _domain(hierarchy: Hierarchy) -> int:
-    """Number of declared values."""
+    """Return number of declared values."""
     return sum(size * labels for size, labels in hierarchy.label_sizes(0).items())
 
 
@@ -228,9 +192,6 @@ class ClassMeasures:
     """The equivalence classes of one table.
 
     Args:
-        records: number of records.
-        classes: number of classes.
-        average: average class size.
         normalised: average class size in units of k.
         discernibility: pairs of records that can't be told apart; a suppressed record counts with all.
         ambiguity_log10: log₁₀ of the combinations of declared values that a record may stand for.
@@ -253,8 +214,6 @@ class ColumnUtility:
     """One column.
 
     Args:
-        name: of the column.
-        level: at which it is published.
         granularity: loss of granularity by coarsening, 0 … 1.
         entropy: bits lost by coarsening.
         distance: total variation between its distributions, coarsened and released.
@@ -299,14 +258,12 @@ class UtilityMeasures:
     PRIVACY: exact figures of the private records. Nothing of this may be published.
 
     Args:
-        k: suppression threshold.
         sampling_rate: β; None where all records were counted.
         suppressed: records of the sample that were left out, as the rate lets one expect: β · records − published, at
             least 0. The sample itself is never known. Of all records, and exactly, where all were counted.
         before: all records with their values, as declared.
         coarsened: all records at the levels of the release.
         after: the release.
-        columns: each released column.
         pairs: each pair of columns, coarsened against released.
         queries: errors of counting queries.
         classification: what classifiers learn; None where no column can be predicted.
@@ -343,13 +300,8 @@ def utility_of(
     """Measure a release against the records that it was made from.
 
     Args:
-        before: all records at level 0 of the released columns.
-        released: the published groups and counts.
-        k: suppression threshold of the release.
-        sampling_rate: β of the release, between 0 and 1; None where all records were counted.
         weighted: the published groups with what their records' weights add up to, which answers the counting queries;
             None takes the counts.
-        stages: of a deletion release.
         left_out: records that didn't count, since their person has more than may; None where nothing limits them.
         target: column that a classifier tells; None takes `default_target`.
         threshold: re-identification risk above which a record counts as at risk.

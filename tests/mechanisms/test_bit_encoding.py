@@ -1,4 +1,4 @@
-"""Values as bits, and the whole way from values through flipped bits to estimates."""
+"""Values and answers as bits that never change, and the whole way from values through flipped bits to estimates."""
 
 from __future__ import annotations
 
@@ -7,91 +7,90 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
-from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding, QuestionEncoding
+from crowdblend.mechanisms.kinds.krandomization import MOST_BITS, KRandomization, flipped, outcome_counts
+from crowdblend.mechanisms.local_reports.design import BloomDesign, ChoiceDesign, QuestionDesign, design_of_table
 from crowdblend.mechanisms.local_reports.estimates import estimated_distribution, standard_errors
 
-COLOURS = OneHotEncoding(values=("red", "green", "blue"))
+FLIPS = {"kind": "k-randomization", "flip_probability": Decimal("0.25")}
+LETTERS = "abcdefghijklmnopqrstuvwxy"
 
 
-def test_one_bit_for_each_value_and_none_for_others():
-    assert COLOURS.bits == 3
-    assert COLOURS.encode(["red", "blue", "pink", "green"]).tolist() == [1, 4, 0, 2]
-    assert COLOURS.vector_of("blue") == 4
+def choice(*values: str) -> ChoiceDesign:
+    return design_of_table({**FLIPS, "values": values})
 
 
-def test_a_bloom_filter_sets_up_to_h_bits_and_is_lasting():
-    bloom = BloomEncoding(bits=16, hashes=2, seed=b"cohort 1")
-    vectors = bloom.encode([f"v{i}" for i in range(500)])
-    ones = np.array([bin(vector).count("1") for vector in vectors.tolist()])
-    assert set(ones.tolist()) == {1, 2}
-    assert vectors.max() < 1 << 16
-    assert bloom.vector_of("v7") == vectors[7]
-    assert (BloomEncoding(bits=16, hashes=2, seed=b"cohort 2").encode(["v1", "v2", "v3"]) != vectors[1:4]).any()
+def bloom(*values: str, bits: int = 24, hashes: int = 4, seed: str = "cohort 1") -> BloomDesign:
+    return design_of_table({**FLIPS, "values": values, "bloom": {"bits": bits, "hashes": hashes, "seed": seed}})
+
+
+def asked(*questions: str) -> QuestionDesign:
+    return design_of_table({**FLIPS, "questions": questions})
+
+
+def test_each_declared_value_has_a_bit_and_no_other_text():
+    for letters in ("a", "abc", LETTERS[:MOST_BITS]):
+        design = choice(*letters)
+        assert [design.vector_of(letter) for letter in letters] == [1 << place for place in range(len(letters))]
+        assert design.vector_of("pink") == 0
+
+
+def test_each_answer_has_a_bit():
+    design = asked(*"abc")
+    assert [design.vector_of([bool(n & 1), bool(n & 2), bool(n & 4)]) for n in range(8)] == list(range(8))
+    for answers in (2, 4):
+        with pytest.raises(ValueError, match="answers"):
+            design.vector_of([True] * answers)
 
 
 def test_the_hash_functions_of_a_bloom_filter_never_change():
     """Devices that are out keep the vectors that they have."""
-    bloom = BloomEncoding(bits=24, hashes=4, seed=b"cohort 1")
-    assert [bloom.vector_of(text) for text in ("Lyon", "Nice", "é")] == [2621704, 1048837, 66178]
+    design = bloom("Lyon")
+    assert [design.vector_of(text) for text in ("Lyon", "Nice", "é")] == [2621704, 1048837, 66178]
     by_hand = 0
     for number in (b"\0\0", b"\0\1", b"\0\2", b"\0\3"):
         digest = hashlib.blake2b(number + b"Lyon", digest_size=8, key=b"cohort 1", person=b"crowdblend-blm/1")
         by_hand |= 1 << int(digest.hexdigest(), 16) % 24
-    assert by_hand == bloom.vector_of("Lyon")
-
-
-def test_values_that_share_a_vector_are_told():
-    bloom = BloomEncoding(bits=4, hashes=1, seed=b"x")
-    texts = [f"v{i}" for i in range(9)]
-    shared = bloom.shared_vectors([*texts, "v0"])
-    assert all(len(sharing) > 1 for sharing in shared.values())
-    assert all(bloom.vector_of(text) == vector for vector, sharing in shared.items() for text in sharing)
-    assert COLOURS.vector_of("pink") == COLOURS.vector_of("mauve")
-    alone = BloomEncoding(bits=1, hashes=1, seed=b"x")
-    assert (alone.shared_vectors(["b", "a", "b"]), alone.shared_vectors(["a", "a"])) == ({1: ["b", "a"]}, {})
+    assert by_hand == design.vector_of("Lyon")
+    assert bloom("Lyon", seed="cohort 2").vector_of("Lyon") != by_hand
+    ones = {bloom("x", bits=16, hashes=2).vector_of(f"v{number}").bit_count() for number in range(500)}
+    assert ones == {1, 2}
+    assert bloom("x", bits=1, hashes=1, seed="x" * 64).vector_of("any") == 1
 
 
 def test_from_values_to_estimates(seeded_bytes):
-    people = ["red"] * 6000 + ["green"] * 2500 + ["blue"] * 400 + ["pink"] * 1100
-    mechanism = KRandomization(bits=COLOURS.bits, flip_probability=Decimal("0.25"))
-    outcomes = outcome_counts(mechanism, flipped(mechanism, COLOURS.encode(people), randomness=seeded_bytes))
+    people = {"red": 6000, "green": 2500, "blue": 400, "pink": 1100}
+    design = choice("red", "green", "blue")
+    vectors = np.repeat([design.vector_of(text) for text in people], list(people.values())).astype(np.uint32)
+    mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
+    outcomes = outcome_counts(mechanism, flipped(mechanism, vectors, randomness=seeded_bytes))
     found, errors = estimated_distribution(mechanism, outcomes), standard_errors(mechanism, outcomes)
-    for text in ("red", "green", "blue", "pink"):
-        vector = COLOURS.vector_of(text)
-        assert abs(found[vector] - people.count(text)) < 6 * errors[vector]
+    for text, records in people.items():
+        vector = design.vector_of(text)
+        assert abs(found[vector] - records) < 6 * errors[vector]
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: OneHotEncoding(values=()),
-        lambda: OneHotEncoding(values=("a", "a")),
-        lambda: OneHotEncoding(values=tuple("abcdefghijklmnopqrstuvwxy")),
-        lambda: QuestionEncoding(questions=()),
-        lambda: QuestionEncoding(questions=("a", "a")),
-        lambda: QuestionEncoding(questions=tuple("abcdefghijklmnopqrstuvwxy")),
-        lambda: BloomEncoding(bits=25, hashes=1, seed=b"x"),
-        lambda: BloomEncoding(bits=4, hashes=0, seed=b"x"),
-        lambda: BloomEncoding(bits=4, hashes=4, seed=b"x" * 65),
-        lambda: BloomEncoding(bits=0, hashes=1, seed=b"x"),
-        lambda: BloomEncoding(bits=4, hashes=5, seed=b"x"),
-        lambda: BloomEncoding(bits=4, hashes=2, seed=b""),
+        choice,
+        lambda: choice("a", "a"),
+        lambda: choice(*LETTERS),
+        asked,
+        lambda: asked("a", "a"),
+        lambda: asked(*LETTERS[:17]),
+        lambda: asked(*LETTERS),
+        lambda: bloom("a", bits=25),
+        lambda: bloom("a", bits=0, hashes=1),
+        lambda: bloom("a", hashes=0),
+        lambda: bloom("a", bits=4, hashes=5),
+        lambda: bloom("a", seed="x" * 65),
+        lambda: bloom("a", seed=""),
+        bloom,
+        lambda: bloom("a", "a"),
+        lambda: bloom("a", "b", bits=1, hashes=1),
+        lambda: QuestionDesign(mechanism=KRandomization(bits=2, flip_probability=Decimal("0.1")), questions=("a",)),
     ],
 )
-def test_fields_out_of_range(make):
-    with pytest.raises(ValueError, match="1 to"):
+def test_what_has_no_such_bits_is_refused(make):
+    with pytest.raises(ValueError, match=r"bits|distinct|questions|hash functions|seed|vector"):
         make()
-
-
-def test_one_bit_is_enough_and_24_are_the_most():
-    for letters in ("a", "abcdefghijklmnopqrstuvwx"):
-        assert OneHotEncoding(values=tuple(letters)).vector_of(letters[-1]) == 1 << (len(letters) - 1)
-        asked = QuestionEncoding(questions=tuple(letters))
-        assert asked.vector_of([True] * asked.bits) == (1 << len(letters)) - 1
-        assert asked.vector_of([False] * (asked.bits - 1) + [True]) == 1 << (len(letters) - 1)
-        for answers in (asked.bits - 1, asked.bits + 1):
-            with pytest.raises(ValueError, match="answers"):
-                asked.vector_of([True] * answers)
-    assert BloomEncoding(bits=1, hashes=1, seed=b"x" * 64).vector_of("any") == 1
-    assert BloomEncoding(bits=24, hashes=24, seed=b"x").vector_of("any") < 1 << 24

@@ -9,8 +9,8 @@ import pytest
 
 CLIENT = """
 import os, sys
+import numpy as np
 from decimal import Decimal
-from crowdblend.mechanisms.local_reports.design import BloomEncoding, OneHotEncoding
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode
 from crowdblend.mechanisms.local_reports.device import header, report
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
@@ -19,7 +19,7 @@ sketch = CountMeanSketch(epsilon=Decimal(4), hashes=64, bits=1024, seed=b"public
 sketched = encode(sketch, ["a value"], randomness=os.urandom)
 assert sketched.packed_bits.shape == (1, 128)
 mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
-flipped(mechanism, OneHotEncoding(values=("a", "b", "c")).encode(["b"]), randomness=os.urandom)
+flipped(mechanism, np.array([2], dtype=np.uint32), randomness=os.urandom)
 public = {{"kind": "k-randomization", "flip_probability": 0.25, "values": ["a", "b"]}}
 design = design_of_table(public)
 assert header(design) == "vector" and int(report(design, "a", randomness=os.urandom)) < 4

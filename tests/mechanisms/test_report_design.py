@@ -14,7 +14,6 @@ from crowdblend.mechanisms.local_reports.design import (
     BloomDesign,
     ChoiceDesign,
     QuestionDesign,
-    QuestionEncoding,
     SketchDesign,
     answer_labels,
     design_of_table,
@@ -109,13 +108,6 @@ def test_as_many_values_sums_and_questions_as_are_bounded():
         design_of_table({**BLOOM, "bloom": {"bits": 1, "hashes": 1, "seed": "s"}})
 
 
-def test_another_number_of_bits_than_the_encodings_is_refused():
-    with pytest.raises(ValueError, match="has 2 bits"):
-        QuestionDesign(mechanism=FLIPS, encoding=QuestionEncoding(questions=("a",)))
-    with pytest.raises(ValueError, match="distinct names"):
-        QuestionEncoding(questions=("a", "a"))
-
-
 def test_a_devices_line_is_the_report_that_the_library_makes():
     design = design_of_table(SKETCH)
     line = report(design, "a", randomness=np.random.default_rng(1).bytes)
@@ -185,7 +177,7 @@ def test_combinations_of_answers_are_told_by_their_labels(seeded_bytes):
     answers = [(True, False, False)] * 400 + [(False, True, True)] * 250 + [(False, False, False)] * 50
     expected = {labels: answers.count(tuple(digit == "1" for digit in labels)) for labels in answer_labels(design)}
     assert list(expected)[:3] == [("0", "0", "0"), ("0", "0", "1"), ("0", "1", "0")]
-    vectors = np.array([design.encoding.vector_of(one) for one in answers], dtype=np.uint32)
+    vectors = np.array([design.vector_of(one) for one in answers], dtype=np.uint32)
     trials = 2_000
     found = np.array(
         [
@@ -196,7 +188,7 @@ def test_combinations_of_answers_are_told_by_their_labels(seeded_bytes):
         ]
     )
     exact = variances(design.mechanism, np.bincount(vectors, minlength=8).astype(float))
-    order = [design.encoding.vector_of([digit == "1" for digit in labels]) for labels in expected]
+    order = [design.vector_of([digit == "1" for digit in labels]) for labels in expected]
     assert (np.abs(found.mean(axis=0) - list(expected.values())) < 6 * np.sqrt(exact[order] / trials)).all()
     swapped = [labels[::-1] for labels in expected]
     wrong = [expected[labels] for labels in swapped]
@@ -212,7 +204,7 @@ def test_a_value_has_its_own_label_and_the_count_of_its_vector(table):
     people = {"x": 300.0, "y": 150.0, "z": 0.0}
     vector_of = {value: 1 << place for place, value in enumerate(design.values)}
     if isinstance(design, BloomDesign):
-        vector_of = {value: design.encoding.vector_of(value) for value in design.values}
+        vector_of = {value: design.vector_of(value) for value in design.values}
     numbers = np.arange(1 << bits)
     outcomes = np.zeros(1 << bits)
     for value, count in people.items():
