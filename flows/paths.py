@@ -277,6 +277,11 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
 def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) -> StatePaths:
     """Return the places where state is kept, as `resolved_settings` finds them.
 
+    Args:
+        ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, crowdblend.toml or an SQLite file in the
+            working folder.
+        home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
+
     Raises:
         InputRefused: there is a settings file that can't be used.
     """

@@ -59,6 +59,8 @@ class PreparedRelease:
 
     Args:
         release_id: the release's id, given or made here; empty for a new release of a dry run, which has none.
+        request: what is asked for.
+        state_paths: where the ledger and the private store lie.
         reader: the ledger, open for looking until the block of `prepare` ends.
         held: the release's own folder in the private store, locked while that block lasts; None for a dry run, which
             holds nothing.

@@ -23,6 +23,11 @@ MOST_CODES = 1 << 26
 class MappedColumn:
     """One released column.
 
+    Args:
+        name: the column's name in the input and in the output.
+        hierarchy: its declared hierarchy.
+        level: the level at which it is published.
+
     Raises:
         ValueError: a level that the hierarchy does not have.
     """

@@ -35,6 +35,8 @@ def interval_rows(lower: int, upper: int, cuts: Sequence[Sequence[int]]) -> Rows
     Unlike `IntervalHierarchy`, intervals of a level may differ in width; every number is a row.
 
     Args:
+        lower: the least number.
+        upper: the first number above.
         cuts: for each level, finest first, where an interval ends and the next begins.
 
     Raises:
@@ -84,6 +86,7 @@ def written_day(day: str, form: str) -> str:
     """Return a day as records write it, whatever the machine's language is.
 
     Args:
+        day: in the form 2026-03-31.
         form: a text with %Y, %y, %m, %-m, %b, %B, %d and %-d as of strftime, in English; %% is a percent sign.
 
     Raises:
@@ -205,6 +208,7 @@ def prefix_rows(values: Sequence[str], lengths: Sequence[int], *, mark: str) -> 
     """Codes with shorter and shorter prefixes of themselves, then `*`: postal codes, codes of industries, of diseases.
 
     Args:
+        values: the codes, by a public list.
         lengths: characters kept at each level, descending; a code that is no longer than that stays whole.
         mark: stands for each character left out, so that the length still shows (`751**`); may be empty (`751`).
 
@@ -224,6 +228,9 @@ def outline_rows(lines: Sequence[str]) -> Rows:
 
     A value that lies less deep than others keeps its own name up to the level of its parent. Empty lines and lines
     that begin with # are passed over.
+
+    Args:
+        lines: without line breaks, indented by tabs or by spaces.
 
     Raises:
         HierarchyError: an indentation that belongs to no line above, tabs and spaces mixed, or no line at all; with

@@ -26,6 +26,9 @@ def average_class_size(class_sizes: NDArray[np.int64]) -> float:
     """Average size of an equivalence class: records divided by classes; 0 where there are none.
 
     As ARX reports it; `normalised_class_size` is the measure of the source.
+
+    Args:
+        class_sizes: records of each class, each at least 1; shape (classes,).
     """
     return float(class_sizes.sum() / class_sizes.size) if class_sizes.size else 0.0
 
@@ -34,6 +37,10 @@ def normalised_class_size(class_sizes: NDArray[np.int64], *, k: int) -> float:
     """C_AVG: the average class size in units of k; 1 is the best that k-anonymity allows.
 
     LeFevre, DeWitt, Ramakrishnan, Mondrian Multidimensional K-Anonymity, ICDE 2006, Section 2.1.
+
+    Args:
+        class_sizes: records of each class; shape (classes,).
+        k: the least class size that is published, at least 1.
 
     Raises:
         ValueError: k below 1.
@@ -49,6 +56,10 @@ def discernibility(class_sizes: NDArray[np.int64], *, suppressed: int = 0) -> in
     Each record is charged with the records that it can't be told from; a suppressed one with all records, which are
     those of the classes and the suppressed ones. Bayardo, Agrawal, Data Privacy through Optimal k-Anonymization,
     ICDE 2005, Section 4.
+
+    Args:
+        class_sizes: records of each published class; shape (classes,).
+        suppressed: records that were left out, at least 0.
 
     Raises:
         ValueError: a negative number of suppressed records.
@@ -121,6 +132,7 @@ def reidentification_risk(
     Args:
         class_sizes: f, records of each class of the table, each at least 1; shape (classes,).
         population_sizes: F, records of the same class of the population, each at least f; shape (classes,).
+        threshold: risk above which a record counts as at risk, from 0 to 1.
 
     Raises:
         ValueError: shapes that differ, a class that is larger in the table than in the population, or a threshold

@@ -258,12 +258,14 @@ class UtilityMeasures:
     PRIVACY: exact figures of the private records. Nothing of this may be published.
 
     Args:
+        k: suppression threshold.
         sampling_rate: β; None where all records were counted.
         suppressed: records of the sample that were left out, as the rate lets one expect: β · records − published, at
             least 0. The sample itself is never known. Of all records, and exactly, where all were counted.
         before: all records with their values, as declared.
         coarsened: all records at the levels of the release.
         after: the release.
+        columns: each released column.
         pairs: each pair of columns, coarsened against released.
         queries: errors of counting queries.
         classification: what classifiers learn; None where no column can be predicted.
@@ -300,8 +302,13 @@ def utility_of(
     """Measure a release against the records that it was made from.
 
     Args:
+        before: all records at level 0 of the released columns.
+        released: the published groups and counts.
+        k: suppression threshold of the release.
+        sampling_rate: β of the release, between 0 and 1; None where all records were counted.
         weighted: the published groups with what their records' weights add up to, which answers the counting queries;
             None takes the counts.
+        stages: of a deletion release.
         left_out: records that didn't count, since their person has more than may; None where nothing limits them.
         target: column that a classifier tells; None takes `default_target`.
         threshold: re-identification risk above which a record counts as at risk.
