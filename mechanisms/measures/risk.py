@@ -264,6 +264,7 @@ class InferredColumn:
     """How often a column is guessed by all other columns: as the label that the release has most often beside them.
 
     Args:
+        name: of the column.
         guessed: share of the records, all of them, for which the guess is right; of several most frequent labels each
             has the same chance, and where nothing is published the most frequent label of the release is taken.
         without: the same where each record is taken out of the release, if it is in, before it is guessed. What is

@@ -72,6 +72,7 @@ class PairDistance:
     """Two columns together, before and after.
 
     Args:
+        columns: their names.
         distance: total variation between the joint distributions, 0 … 1.
         association_before: Cramér's V before, 0 … 1.
         association_after: Cramér's V after, 0 … 1.
@@ -120,7 +121,12 @@ def granularity_loss(records: CountedRecords, place: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EntropyLoss:
-    """What coarsening one column loses of the information that its values had."""
+    """What coarsening one column loses of the information that its values had.
+
+    Args:
+        lost: bits lost over all records.
+        had: bits that the values had over all records.
+    """
 
     lost: float
     had: float
@@ -192,6 +198,9 @@ class ClassMeasures:
     """The equivalence classes of one table.
 
     Args:
+        records: number of records.
+        classes: number of classes.
+        average: average class size.
         normalised: average class size in units of k.
         discernibility: pairs of records that can't be told apart; a suppressed record counts with all.
         ambiguity_log10: log₁₀ of the combinations of declared values that a record may stand for.
@@ -214,6 +223,8 @@ class ColumnUtility:
     """One column.
 
     Args:
+        name: of the column.
+        level: at which it is published.
         granularity: loss of granularity by coarsening, 0 … 1.
         entropy: bits lost by coarsening.
         distance: total variation between its distributions, coarsened and released.
