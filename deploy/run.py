@@ -18,7 +18,7 @@ from ..accounting.kernel.keys.private_files import read_given
 from ..accounting.kernel.prices.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepare
-from ..flows.spec_tables import CLASSES, ExistingCluster, StartedCluster
+from ..flows.spec_tables import CLASSES, ClusterTable
 from ..mechanisms.kernel.amounts import amount_shown, share_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.map_selection.choice import MapChoice
@@ -250,7 +250,7 @@ def _payment(prepared: PreparedRelease) -> Payment:
     return shown
 
 
-Choice = ExistingCluster | StartedCluster | None
+Choice = ClusterTable | None
 ANSWERED_WITHIN_SECONDS = 5
 CONNECTED_WITHIN_SECONDS = 10
 CANT_CONNECT = (OSError, ValueError, TypeError, RuntimeError)
@@ -266,12 +266,12 @@ def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
     import dask.config  # a refusal doesn't need Dask
 
     if scheduler is not None:
-        return ExistingCluster(address=scheduler)
+        return ClusterTable.model_construct(address=scheduler)
     if of_spec is not None:
         return of_spec
     address = dask.config.get("scheduler-address", None)  # DASK_SCHEDULER_ADDRESS, or Dask's files
     address = address or resolved_settings()["scheduler"].value
-    return None if address is None else ExistingCluster(address=str(address))
+    return None if address is None else ClusterTable.model_construct(address=str(address))
 
 
 def require_reachable(choice: Choice) -> None:
@@ -285,7 +285,7 @@ def require_reachable(choice: Choice) -> None:
     Raises:
         InputRefused: it can't be reached.
     """
-    if not isinstance(choice, ExistingCluster):
+    if choice is None or choice.cls is not None:
         return
     from distributed.core import connect
     from distributed.security import Security
@@ -322,19 +322,17 @@ def opened_executor(choice: Choice, *, tell: Callable[[str], None]) -> Iterator[
     match choice:
         case None:
             yield LocalThreads()
-        case ExistingCluster():
+        case ClusterTable(cls=None):
             address = _address(choice)
             with _connected(address, choice, shown=address, tell=tell) as executor:
                 yield executor
-        case StartedCluster():
-            with _started(choice) as cluster, _connected(cluster, choice, shown=choice.cls, tell=tell) as executor:
+        case ClusterTable(cls=str() as name):
+            with _started(name, choice) as cluster, _connected(cluster, choice, shown=name, tell=tell) as executor:
                 yield executor
 
 
 @contextmanager
-def _connected(
-    where: object, choice: ExistingCluster | StartedCluster, *, shown: str, tell: Callable[[str], None]
-) -> Iterator[Executor]:
+def _connected(where: object, choice: ClusterTable, *, shown: str, tell: Callable[[str], None]) -> Iterator[Executor]:
     from distributed import Client
 
     from ..tasks.counting.executors import DaskCluster
@@ -357,14 +355,14 @@ def _connected(
         yield DaskCluster(client=client, tell=tell)
 
 
-def _address(choice: ExistingCluster) -> str:
+def _address(choice: ClusterTable) -> str:
     if choice.scheduler_file is None:
         return str(choice.address)
     try:
-        return str(json.loads(read_given(choice.scheduler_file, most=LARGEST_SCHEDULER_FILE))["address"])
+        return str(json.loads(read_given(Path(choice.scheduler_file), most=LARGEST_SCHEDULER_FILE))["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputRefused(
-            f"the scheduler file can't be read ({type(error).__name__}).", where=str(choice.scheduler_file)
+            f"the scheduler file can't be read ({type(error).__name__}).", where=choice.scheduler_file
         ) from None
 
 
@@ -379,26 +377,26 @@ def _unreachable(where: str, error: Exception) -> InputRefused:
 
 
 @contextmanager
-def _started(choice: StartedCluster) -> Iterator[Any]:
-    module, _, name = choice.cls.rpartition(".")
+def _started(name: str, choice: ClusterTable) -> Iterator[Any]:
+    module, _, own_name = name.rpartition(".")
     try:
-        kind = getattr(importlib.import_module(module), name)
+        kind = getattr(importlib.import_module(module), own_name)
     except ImportError:
         raise InputRefused(
-            f"{choice.cls} is not installed.",
+            f"{name} is not installed.",
             where="[cluster].class",
-            remedy=f"Install {CLASSES[choice.cls]}.",
+            remedy=f"Install {CLASSES[name]}.",
         ) from None
-    settings = {"dashboard_address": "127.0.0.1:0"} if choice.cls == "distributed.LocalCluster" else {}
+    settings = {"dashboard_address": "127.0.0.1:0"} if name == "distributed.LocalCluster" else {}
     try:
         cluster = kind(**(settings | choice.kwargs))
     except Exception as error:  # noqa: BLE001 - other people's code: whatever it raises, nothing was charged yet
         raise InputRefused(
-            f"{choice.cls} can't be started ({type(error).__name__}: {error}).", where="[cluster].kwargs"
+            f"{name} can't be started ({type(error).__name__}: {error}).", where="[cluster].kwargs"
         ) from None
     with cluster:
         if choice.adapt is not None:
-            cluster.adapt(**choice.adapt)
+            cluster.adapt(**choice.adapt.model_dump())
         elif choice.scale is not None:
             cluster.scale(choice.scale)
         yield cluster

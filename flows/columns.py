@@ -73,9 +73,7 @@ def declared_chain(
             file and key.
     """
     chained: list[tuple[str, Hierarchy, list[int]]] = []
-    for where, name, column, hierarchy in _declared(path, columns, base):
-        if name in refused:
-            raise InputRefused(f"a released column can't be called {name}.", where=where, remedy="Rename it.")
+    for where, name, column, hierarchy in _declared(path, columns, base, refused=refused):
         _refuse_bounds(column, where=where)
         if (column.level is None) is (column.levels is None):
             both = column.level is not None
@@ -153,9 +151,7 @@ def declared_choice(
             than are enumerated and no number of steps; with file and key.
     """
     bounded = []
-    for where, name, column, hierarchy in _declared(path, columns, base):
-        if name in refused:
-            raise InputRefused(f"a released column can't be called {name}.", where=where, remedy="Rename it.")
+    for where, name, column, hierarchy in _declared(path, columns, base, refused=refused):
         if not chains:
             _refuse_stages(column, where=where)
         for key in ("level", "levels"):
@@ -300,7 +296,7 @@ def _require_level(hierarchy: Hierarchy, level: int, *, where: str) -> None:
 
 
 def _declared(
-    path: Path, columns: Mapping[str, ColumnTable], base: Path
+    path: Path, columns: Mapping[str, ColumnTable], base: Path, *, refused: Sequence[str] = ()
 ) -> Iterator[tuple[str, str, ColumnTable, Hierarchy]]:
     """Yield each column: where it stands, its name, its table, its hierarchy.
 
@@ -311,7 +307,7 @@ def _declared(
     for name, column in columns.items():
         where = f"{path}: [columns.{name}]"
         try:
-            hierarchy = _hierarchy(where, name, column, base)
+            hierarchy = _hierarchy(where, name, column, base, refused=refused)
             _require_codes(hierarchy, column.codes or {}, where=f"{where}.codes")
             declared.append((where, name, column, hierarchy))
         except InputRefused as fault:
@@ -336,10 +332,10 @@ def _require_codes(hierarchy: Hierarchy, codes: Mapping[str, int], *, where: str
         raise InputRefused("two labels have the same code.", where=where, remedy="Give each label its own.")
 
 
-def _hierarchy(where: str, name: str, column: ColumnTable, base: Path) -> Hierarchy:
+def _hierarchy(where: str, name: str, column: ColumnTable, base: Path, *, refused: Sequence[str]) -> Hierarchy:
     """Return the column's declared hierarchy: exactly one of a file, values, intervals or dates."""
-    if name == "count":
-        raise InputRefused("a released column can't be called count.", where=where, remedy="Rename it.")
+    if name in ("count", *refused):
+        raise InputRefused(f"a released column can't be called {name}.", where=where, remedy="Rename it.")
     if column.fold_case and (column.interval is not None or column.dates is not None):
         raise InputRefused("numbers and days have no case.", where=f"{where}.fold_case", remedy="Remove it.")
     try:

@@ -71,6 +71,7 @@ def read_spec(
     given = GivenSpec(
         path=path,
         tables=tables,
+        kind=name,
         own=own,
         base=path.resolve().parent,
         output=output,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -45,44 +44,6 @@ CLASSES = {
 MOST_WORKERS = 100_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExistingCluster:
-    """A cluster that somebody else runs.
-
-    Args:
-        address: of its scheduler; None where a scheduler file has it.
-        scheduler_file: as `dask scheduler --scheduler-file` writes it.
-        workers: how many must have joined before anything is charged.
-        wait_seconds: how long they are waited for.
-    """
-
-    address: str | None = None
-    scheduler_file: Path | None = None
-    workers: int = 1
-    wait_seconds: int = 120
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartedCluster:
-    """A cluster that is started for one release and ends with it.
-
-    Args:
-        cls: one of `CLASSES`.
-        kwargs: its arguments.
-        adapt: arguments of its `adapt`, None for a fixed size.
-        scale: argument of its `scale`, None to leave the size that the class gives.
-        workers: how many must have joined before anything is charged.
-        wait_seconds: how long they are waited for.
-    """
-
-    cls: str
-    kwargs: dict[str, Any] = field(repr=False)
-    adapt: dict[str, int] | None
-    scale: int | None
-    workers: int
-    wait_seconds: int
-
-
 class _Adapt(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -91,14 +52,18 @@ class _Adapt(BaseModel):
 
 
 class ClusterTable(BaseModel):
-    """[cluster] as it is written; nothing in it decides what is released."""
+    """[cluster]: one that somebody else runs, by address or scheduler file, or one that is started for the release.
+
+    Nothing in it decides what is released. `adapt` and `scale` are arguments of the started cluster's methods; so many
+    `workers` must have joined within `wait_seconds` before anything is charged.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     address: str | None = Field(default=None, min_length=1)
     scheduler_file: str | None = Field(default=None, min_length=1)
     cls: str | None = Field(default=None, alias="class")
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = Field(default={}, repr=False)  # may hold a password
     adapt: _Adapt | None = None
     scale: int | None = Field(default=None, ge=1, le=MOST_WORKERS)
     workers: int = Field(default=1, ge=1, le=MOST_WORKERS)
@@ -158,8 +123,8 @@ def fault_in_words(finding: Mapping[str, Any]) -> str:
     return FAULTS.get(finding["type"], "this is no value that the key can have").format(**context)
 
 
-def cluster_of_spec(path: Path) -> ExistingCluster | StartedCluster | None:
-    """Read a specification's [cluster] table; None where it has none.
+def cluster_of_spec(path: Path) -> ClusterTable | None:
+    """Read a specification's [cluster] table, its scheduler file from the specification's folder; None without one.
 
     Raises:
         InputRefused: the file can't be read, or the table is wrong.
@@ -175,25 +140,12 @@ def cluster_of_spec(path: Path) -> ExistingCluster | StartedCluster | None:
         raise InputRefused(
             f"{fault_in_words(finding)}.", where=f"{path}: [cluster]{f'.{key}' if key else ''}"
         ) from None
-    return _chosen(table, base=path.resolve().parent)
-
-
-def _chosen(table: ClusterTable, *, base: Path) -> ExistingCluster | StartedCluster:
-    if table.cls is None:
-        return ExistingCluster(
-            address=table.address,
-            scheduler_file=None if table.scheduler_file is None else base / table.scheduler_file,
-            workers=table.workers,
-            wait_seconds=table.wait_seconds,
-        )
-    return StartedCluster(
-        cls=table.cls,
-        kwargs={name: _plain(value) for name, value in table.kwargs.items()},
-        adapt=None if table.adapt is None else table.adapt.model_dump(),
-        scale=table.scale,
-        workers=table.workers,
-        wait_seconds=table.wait_seconds,
-    )
+    file = table.scheduler_file
+    changes = {
+        "kwargs": _plain(table.kwargs),
+        "scheduler_file": None if file is None else str(path.resolve().parent / file),
+    }
+    return table.model_copy(update=changes)
 
 
 def _plain(value: object) -> object:

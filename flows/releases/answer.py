@@ -39,7 +39,6 @@ from .kind import (
     ReleaseKind,
     TableReading,
     count_records,
-    fixed_columns,
     record_layout,
     rehearsal_epsilon,
 )
@@ -206,15 +205,12 @@ def _mechanism(given: GivenSpec, *, groups: int) -> Answer:
     """
     table: AnswerTable = given.own
     needed = {"count": (), "sum": ("lower", "upper"), "mean": ("lower", "upper", "least_records")}[table.kind]
-    for name in ("lower", "upper", "least_records"):
-        present = getattr(table, name) is not None
-        if present is not (name in needed):
-            what = f"is not a parameter of a {table.kind}" if present else "is required and missing"
-            raise InputRefused(
-                f"this {what}.",
-                where=f"{given.path}: [answer].{name}",
-                remedy="Remove it." if present else "Declare it; it may not come from the records.",
-            )
+    given.require_parameters(
+        needed,
+        of=("lower", "upper", "least_records"),
+        what=f"a {table.kind}",
+        remedy="Declare it; it may not come from the records.",
+    )
     rate = given.sampling_rate
     if table.kind == "count":
         return CountAnswer(epsilon=table.epsilon, relation=table.relation, groups=groups, sampling_rate=rate)
@@ -394,7 +390,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset(),
     request=_request,
     layout=record_layout,
-    count_columns=fixed_columns,
     count=count_records,
     protection=_protection,
     finish=_publication,

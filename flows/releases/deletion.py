@@ -20,7 +20,6 @@ from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
 from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
-from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, ExponentialDeletion, SelectedDeletion
@@ -46,8 +45,8 @@ from .kind import (
     GivenSpec,
     ReleaseKind,
     TableReading,
-    chosen_map,
     count_records,
+    explained_choice,
     record_layout,
     require_left,
 )
@@ -202,14 +201,12 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
     """Return the mechanism and its price: with the noise that is given, or the one that (ε, δ) allows."""
     table, privacy, rows = given.own, given.privacy, given.tables.data.rows_per_person
     k = 1 if given.tables.suppression is None else given.tables.suppression.k
-    if privacy.epsilon is None:
-        raise InputRefused("this is required and missing.", where=f"{given.path}: [privacy].epsilon")
-    noise = _given_noise(given)
+    epsilon, noise = given.epsilon, _given_noise(given)
     share = (given.tables.margins or MarginsTable()).share
     try:
         if noise is None:
             plan = plan_deletion(
-                epsilon=privacy.epsilon - _cost_of_choice(given),
+                epsilon=epsilon - _cost_of_choice(given),
                 delta=privacy.delta,
                 stages=stages,
                 releases=given.releases,
@@ -225,7 +222,7 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
         mechanism = _mechanism(given, DeletionRelease(stages=stages, k=k, noise=noise))
         if margins:
             beside = plan_margins(
-                epsilon=privacy.epsilon,
+                epsilon=epsilon,
                 delta=privacy.delta,
                 margins=margins,
                 releases=given.releases,
@@ -237,14 +234,11 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
     except InputRefused as refusal:
         where = f"{given.path}: {'[privacy].epsilon' if noise is None else '[deletion]'}"
         raise InputRefused(refusal.what, where=where, remedy=refusal.remedy) from None
-    if charged.epsilon > privacy.epsilon:
-        together = "" if given.releases == 1 else f" for {given.releases} releases"
-        raise InputRefused(
-            f"this noise costs ε = {amount_shown(charged.epsilon)}{together} at δ = {amount_exact(charged.delta)}, "
-            f"more than the ε = {amount_exact(privacy.epsilon)} asked for.",
-            where=f"{given.path}: [privacy].epsilon",
-            remedy="Widen the noise, or leave its parameters out: they follow from ε and δ.",
-        )
+    given.require_affordable(
+        charged,
+        costs="this noise costs",
+        remedy="Widen the noise, or leave its parameters out: they follow from ε and δ.",
+    )
     return mechanism, charged
 
 
@@ -412,28 +406,18 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
 
 
 def _explained_choice(request: DeletionRequest, choice: MapChoice) -> dict[str, Any]:
-    """Return what `explain` says of a choice, as of one of microdata."""
     mechanism, charged = request.mechanism, request.price
     if not isinstance(mechanism, SelectedDeletion):
         raise TypeError("a choice that its mechanism doesn't have")
-    alone = price(
-        mechanism.release,
-        delta=charged.delta,
-        releases=charged.releases,
-        rows_per_person=charged.rows_per_person,
+    rows = charged.rows_per_person
+    return explained_choice(
+        choice,
+        epsilon=mechanism.selection_epsilon,
+        rate=None,
+        costs=mechanism.selection_epsilon,
+        alone=price(mechanism.release, delta=charged.delta, releases=charged.releases, rows_per_person=rows),
+        threshold=mechanism.selection_threshold,
     )
-    listed = choice.lattice.candidates
-    return {
-        "draw": choice.draw,
-        "steps": choice.steps,
-        "on": "whole",
-        "rate": None,
-        "epsilon": float(mechanism.selection_epsilon),
-        "epsilon_of_choice": float(mechanism.selection_epsilon),
-        "epsilon_of_release": float(alone.epsilon),
-        "threshold": mechanism.selection_threshold,
-        "candidates": None if listed is None else [choice.lattice.named(levels) for levels in listed],
-    }
 
 
 def _table_reading(mechanism: DeletionRelease, form: str) -> TableReading:
@@ -452,7 +436,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset(),
     request=_request,
     layout=_layout,
-    count_columns=chosen_map,
     count=count_records,
     protection=_protection,
     finish=_publication,

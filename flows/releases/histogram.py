@@ -25,7 +25,7 @@ from ...mechanisms.map_selection.choice import Levels
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
-from ..spec_tables import Exact, SpecTable, refuse_unknown_noise, refuse_unsafe
+from ..spec_tables import Exact, SpecTable
 from .kind import (
     K_MEANS,
     NOISE_MEANS,
@@ -37,7 +37,6 @@ from .kind import (
     Suppressing,
     TableReading,
     count_records,
-    fixed_columns,
     record_layout,
 )
 
@@ -109,18 +108,8 @@ def _request(given: GivenSpec) -> HistogramRequest:
 def _mechanism(given: GivenSpec) -> Histogram:
     table: HistogramTable = given.own
     where = f"{given.path}: [histogram]"
-    refuse_unsafe(table.kind, where=f"{where}.kind")
-    if table.kind not in PARAMETERS:
-        raise InputRefused(
-            f"there is no kind {table.kind!r}.", where=f"{where}.kind", remedy=f"Name one of {', '.join(PARAMETERS)}."
-        )
-    refuse_unknown_noise(table.noise, where=f"{where}.noise")
-    needed = PARAMETERS[table.kind]
-    for name in ("k", "epsilon", "horizon", "margin"):
-        present = getattr(table, name) is not None
-        if present is not (name in needed):
-            what = "is not a parameter of this kind" if present else "is required and missing"
-            raise InputRefused(f"this {what}.", where=f"{where}.{name}", remedy="Remove it." if present else "")
+    given.require_kind(PARAMETERS)
+    given.require_parameters(PARAMETERS[table.kind], of=("k", "epsilon", "horizon", "margin"))
     rate, k, epsilon = given.sampling_rate, table.k or 0, table.epsilon or Decimal(0)
     try:
         if (biased := _biased_counts(given, k=k)) is not None:
@@ -282,7 +271,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda table: frozenset({"column", "design"}) if table.kind == "suppressed" else frozenset(),
     request=_request,
     layout=record_layout,
-    count_columns=fixed_columns,
     count=count_records,
     protection=_protection,
     finish=_publication,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -25,7 +25,7 @@ from ...tasks.destinations import Output, output_at
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import AlsoFormat, FileFormat, MetadataTexts, Request
 from ..columns import contribution_limit, read_query, record_reading, require_statistics_names
-from ..spec_tables import ColumnTable, PrivacyTable, SpecTables
+from ..spec_tables import ColumnTable, PrivacyTable, SpecTables, refuse_unknown_noise, refuse_unsafe
 
 if TYPE_CHECKING:
     from ...mechanisms.inclusion import InclusionColumn
@@ -118,6 +118,7 @@ class GivenSpec:
     """A specification whose tables go together.
 
     Args:
+        kind: its name.
         own: the table of its kind, by the kind's model; None for the kind that has none.
         output: where the release will be published, instead of the place that the specification names.
         releases: how many releases of it δ and the price are for.
@@ -126,6 +127,7 @@ class GivenSpec:
 
     path: Path
     tables: SpecTables
+    kind: str
     own: Any
     base: Path
     output: Output | None
@@ -231,22 +233,77 @@ class GivenSpec:
             limit=contribution_limit(self.path, self.tables),
         )
 
-    def priced(self, mechanism: Mechanism) -> Price:
-        """Return the price of the releases at [privacy].delta.
+    @property
+    def epsilon(self) -> Decimal:
+        """Return [privacy].epsilon of a kind that asks for it.
 
         Raises:
-            InputRefused: there is none, or it is above the ε that was asked for.
+            InputRefused: it is missing.
         """
-        rows, privacy = self.tables.data.rows_per_person, self.privacy
-        charged = price(mechanism, delta=privacy.delta, releases=self.releases, rows_per_person=rows)
-        if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
-            raise InputRefused(
-                f"this costs ε = {amount_shown(charged.epsilon)} at δ = {amount_exact(charged.delta)}, "
-                f"more than the ε = {amount_exact(privacy.epsilon)} asked for.",
-                where=f"{self.path}: [privacy].epsilon",
-                remedy="Lower the rate or the noise's ε, or raise k or the margin.",
-            )
+        if self.privacy.epsilon is None:
+            raise InputRefused("this is required and missing.", where=f"{self.path}: [privacy].epsilon")
+        return self.privacy.epsilon
+
+    def priced(self, mechanism: Mechanism) -> Price:
+        """Return the price of the releases at [privacy].delta, which is at most the ε asked for."""
+        rows = self.tables.data.rows_per_person
+        charged = price(mechanism, delta=self.privacy.delta, releases=self.releases, rows_per_person=rows)
+        self.require_affordable(
+            charged, costs="this costs", remedy="Lower the rate or the noise's ε, or raise k or the margin."
+        )
         return charged
+
+    def require_affordable(self, charged: Price, *, costs: str, remedy: str) -> None:
+        """Refuse a price above the ε that was asked for; `costs` says what costs it, as "this costs".
+
+        Raises:
+            InputRefused: it is above.
+        """
+        asked = self.privacy.epsilon
+        if asked is None or charged.epsilon <= asked:
+            return
+        together = "" if self.releases == 1 else f" for {self.releases} releases"
+        raise InputRefused(
+            f"{costs} ε = {amount_shown(charged.epsilon)}{together} at δ = {amount_exact(charged.delta)}, more than "
+            f"the ε = {amount_exact(asked)} asked for.",
+            where=f"{self.path}: [privacy].epsilon",
+            remedy=remedy,
+        )
+
+    def require_parameters(
+        self, needed: Sequence[str], *, of: Sequence[str], what: str = "this kind", remedy: str = ""
+    ) -> None:
+        """Refuse a parameter that the kind's table has and what it asks for hasn't, or the other way round.
+
+        Args:
+            needed: those that must be there.
+            of: all that there are.
+
+        Raises:
+            InputRefused: one is missing or of no use.
+        """
+        where = f"{self.path}: [{self.kind}]"
+        for name in of:
+            if (present := getattr(self.own, name) is not None) is not (name in needed):
+                raise InputRefused(
+                    f"this is not a parameter of {what}." if present else "this is required and missing.",
+                    where=f"{where}.{name}",
+                    remedy="Remove it." if present else remedy,
+                )
+
+    def require_kind(self, kinds: Collection[str]) -> None:
+        """Refuse a kind in the kind's table that gives no guarantee or that there isn't, and such noise.
+
+        Raises:
+            InputRefused: it is none of these, or the noise is unknown.
+        """
+        where, kind = f"{self.path}: [{self.kind}]", self.own.kind
+        refuse_unsafe(kind, where=f"{where}.kind")
+        if kind not in kinds:
+            raise InputRefused(
+                f"there is no kind {kind!r}.", where=f"{where}.kind", remedy=f"Name one of {', '.join(kinds)}."
+            )
+        refuse_unknown_noise(self.own.noise, where=f"{where}.noise")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -323,7 +380,6 @@ class ReleaseKind:
             own coins can draw each record at the rate that it names, "design" where the data were drawn so.
         request: what a specification asks for; refuses what is wrong with it.
         layout: the source's files by their metadata; refuses a source that isn't what is asked for.
-        count_columns: the map that the records are counted with, chosen first where it isn't fixed.
         count: counts exactly, on the workers.
         protection: makes of exact counts what may be published; of the levels that were drawn, None where they are
             fixed.
@@ -347,7 +403,6 @@ class ReleaseKind:
     unequal_rates: Callable[[Any], frozenset[str]]
     request: Callable[[GivenSpec], Request]
     layout: Callable[[Any], SourceLayout]
-    count_columns: Callable[[Any, ReleaseWork, Observer], GeneralizationMap]
     count: Callable[[Any, ReleaseWork, GeneralizationMap], ExactCounts]
     protection: Callable[[Any, Levels | None], Protection[Any, Any]]
     finish: Callable[[Any, GeneralizationMap, Any], Publication]
@@ -389,18 +444,6 @@ def record_layout(request: Request) -> SourceLayout:
     return with_person_column(source, columns=columns, reading=request.reading, limit=request.limit)
 
 
-def fixed_columns(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
-    """Return the map of a request that fixes it.
-
-    Raises:
-        TypeError: it doesn't.
-    """
-    del work, observer
-    if not isinstance(request.recoding, GeneralizationMap):
-        raise TypeError("the map is still to be chosen")
-    return request.recoding
-
-
 def require_left(epsilon: Decimal | None, *, choice: Decimal, path: Path) -> None:
     """Refuse a choice of the map that leaves nothing of the ε asked for.
 
@@ -414,6 +457,32 @@ def require_left(epsilon: Decimal | None, *, choice: Decimal, path: Path) -> Non
             where=f"{path}: [selection].epsilon",
             remedy="Lower it, or raise [privacy].epsilon.",
         )
+
+
+def explained_choice(
+    choice: MapChoice, *, epsilon: Decimal, rate: Decimal | None, costs: Decimal, alone: Price, threshold: int
+) -> dict[str, Any]:
+    """Return what `explain` says of a choice of the map.
+
+    Args:
+        epsilon: ε₁, as it was asked for.
+        rate: of the fresh sample that the map is chosen on; None for all records.
+        costs: ε of one choice.
+        alone: the price of the release without the choice.
+        threshold: from which size on a group's records count.
+    """
+    listed = choice.lattice.candidates
+    return {
+        "draw": choice.draw,
+        "steps": choice.steps,
+        "on": "whole" if rate is None else "fresh-sample",
+        "rate": None if rate is None else float(rate),
+        "epsilon": float(epsilon),
+        "epsilon_of_choice": float(costs),
+        "epsilon_of_release": float(alone.epsilon),
+        "threshold": threshold,
+        "candidates": None if listed is None else [choice.lattice.named(levels) for levels in listed],
+    }
 
 
 def chosen_map(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:

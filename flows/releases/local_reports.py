@@ -14,7 +14,6 @@ from pydantic import Field
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
-from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from ...mechanisms.kinds.local_reports import ReportsProtection, Totals, reports_added_up
@@ -34,7 +33,7 @@ from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import Request
 from ..spec_tables import Exact, SpecTable
-from .kind import NOISE_MEANS, WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind, fixed_columns
+from .kind import NOISE_MEANS, WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind
 
 if TYPE_CHECKING:
     from ...tasks.inputs.source import SourceLayout
@@ -154,14 +153,9 @@ def _priced(given: GivenSpec, design: ReportDesign) -> tuple[LocalReports, Price
         )
     counts = OutcomeCounts(randomizer=design.mechanism, least_people=least)
     charged = price(counts, delta=privacy.delta, rows_per_person=rows)
-    if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
-        raise InputRefused(
-            f"these counts cost ε = {amount_shown(charged.epsilon)} at δ = "
-            f"{amount_exact(charged.delta)}, more than the ε = {amount_exact(privacy.epsilon)} "
-            "asked for.",
-            where=f"{path}: [privacy].epsilon",
-            remedy="Ask more people, or have devices flip more bits.",
-        )
+    given.require_affordable(
+        charged, costs="these counts cost", remedy="Ask more people, or have devices flip more bits."
+    )
     return counts, charged
 
 
@@ -291,7 +285,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset(),
     request=_request,
     layout=_layout,
-    count_columns=fixed_columns,
     count=_totals,
     protection=_protection,
     finish=_publication,

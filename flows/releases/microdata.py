@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.composition.private_choice import selection_cost
 from ...accounting.theory.planning.inversion import Target, largest_sampling_rate, least_k
-from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kinds.microdata import (
@@ -30,8 +29,8 @@ from .kind import (
     GivenSpec,
     ReleaseKind,
     TableReading,
-    chosen_map,
     count_records,
+    explained_choice,
     record_layout,
     require_left,
 )
@@ -91,15 +90,11 @@ def _request(given: GivenSpec) -> MicrodataRequest:
     thinning = given.drawn_rates()
     mechanism = _mechanism(given)
     charged = price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person)
-    together = "" if releases == 1 else f" for {releases} releases"
-    if privacy.epsilon is not None and charged.epsilon > privacy.epsilon:
-        raise InputRefused(
-            f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost ε = "
-            f"{amount_shown(charged.epsilon)}{together} at "
-            f"δ = {amount_exact(charged.delta)}, more than the ε = {amount_exact(privacy.epsilon)} asked for.",
-            where=f"{path}: [privacy].epsilon",
-            remedy="Raise k, lower the rate, or leave one of them out: it follows from ε and δ.",
-        )
+    given.require_affordable(
+        charged,
+        costs=f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost",
+        remedy="Raise k, lower the rate, or leave one of them out: it follows from ε and δ.",
+    )
     return MicrodataRequest(
         **shared,
         thinning=thinning,
@@ -198,21 +193,14 @@ def _explained(request: MicrodataRequest) -> dict[str, Any]:
     if not isinstance(mechanism, EpsilonSafeRelease):
         return {"maps": choice.lattice.size, "selection": None}
     rate = mechanism.selection_rate
-    alone = price(mechanism.release, delta=charged.delta, releases=charged.releases)
-    cost = selection_cost(mechanism.selection_epsilon, selection_rate=rate)
-    selection = {
-        "draw": choice.draw,
-        "steps": choice.steps,
-        "on": "whole" if rate is None else "fresh-sample",
-        "rate": None if rate is None else float(rate),
-        "epsilon": float(mechanism.selection_epsilon),
-        "epsilon_of_choice": float(cost.epsilon),
-        "epsilon_of_release": float(alone.epsilon),
-        "threshold": group_threshold(mechanism.k, mechanism.sampling_rate, rate),
-        "candidates": None
-        if choice.lattice.candidates is None
-        else [dict(zip(choice.names, levels, strict=True)) for levels in choice.lattice.candidates],
-    }
+    selection = explained_choice(
+        choice,
+        epsilon=mechanism.selection_epsilon,
+        rate=rate,
+        costs=selection_cost(mechanism.selection_epsilon, selection_rate=rate).epsilon,
+        alone=price(mechanism.release, delta=charged.delta, releases=charged.releases),
+        threshold=group_threshold(mechanism.k, mechanism.sampling_rate, rate),
+    )
     return {"maps": choice.lattice.size, "selection": selection}
 
 
@@ -237,7 +225,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset({"column"}),
     request=_request,
     layout=record_layout,
-    count_columns=chosen_map,
     count=count_records,
     protection=_protection,
     finish=_publication,

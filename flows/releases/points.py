@@ -21,7 +21,7 @@ from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.synthetic_points import PointAxis, axis_steps, centres, sides_of_codes, stated_moved_share
 from ...tasks.request import Request
 from ..columns import require_cells
-from ..spec_tables import Exact, SpecTable, refuse_unknown_noise, refuse_unsafe
+from ..spec_tables import Exact, SpecTable
 from .kind import (
     K_MEANS,
     NOISE_MEANS,
@@ -30,7 +30,6 @@ from .kind import (
     GivenSpec,
     ReleaseKind,
     count_records,
-    fixed_columns,
     record_layout,
 )
 
@@ -135,16 +134,8 @@ def _recoding(given: GivenSpec, axes: tuple[PointAxis, ...]) -> GeneralizationMa
 def _mechanism(given: GivenSpec, *, dimensions: int) -> SyntheticPoints:
     table: PointsTable = given.own
     where = f"{given.path}: [points]"
-    refuse_unsafe(table.kind, where=f"{where}.kind")
-    if table.kind not in COUNTED:
-        raise InputRefused(
-            f"there is no kind {table.kind!r}.", where=f"{where}.kind", remedy=f"Name one of {', '.join(COUNTED)}."
-        )
-    refuse_unknown_noise(table.noise, where=f"{where}.noise")
-    if (table.epsilon is not None) is not (table.kind == "noisy"):
-        present = table.epsilon is not None
-        what = "is not a parameter of this kind" if present else "is required and missing"
-        raise InputRefused(f"this {what}.", where=f"{where}.epsilon", remedy="Remove it." if present else "")
+    given.require_kind(COUNTED)
+    given.require_parameters(("epsilon",) if table.kind == "noisy" else (), of=("epsilon",))
     rate = given.sampling_rate
     if rate is None:
         raise InputRefused(
@@ -230,7 +221,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset({"column"}),
     request=_request,
     layout=record_layout,
-    count_columns=fixed_columns,
     count=count_records,
     protection=_protection,
     finish=_publication,

@@ -16,7 +16,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
 from ..spec_tables import SpecTable
-from .kind import GivenSpec, NoDocument, ReleaseKind, TableReading, count_records, fixed_columns, record_layout
+from .kind import GivenSpec, NoDocument, ReleaseKind, TableReading, count_records, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.inputs.source import SourceLayout
@@ -62,11 +62,9 @@ def _request(given: GivenSpec) -> SyntheticRequest:
     shared, privacy, method = given.shared, given.privacy, given.own.method
     recoding = declared_map(given.path, given.columns, base=given.base)
     _check_columns(given, recoding)
-    if privacy.epsilon is None:
-        raise InputRefused("this is required and missing.", where=f"{given.path}: [privacy].epsilon")
     try:
         rho = largest_rho(
-            privacy.epsilon,
+            given.epsilon,
             delta=privacy.delta,
             records=given.tables.data.rows_per_person,
             releases=given.releases,
@@ -156,7 +154,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset(),
     request=_request,
     layout=_layout,
-    count_columns=fixed_columns,
     count=count_records,
     protection=_protection,
     finish=_publication,

@@ -35,12 +35,6 @@ def total_variation(one: NDArray[np.int64], other: NDArray[np.int64]) -> float:
     return float(np.abs(one / totals[0] - other / totals[1]).sum() / 2)
 
 
-def marginal_distance(before: CountedRecords, after: CountedRecords, place: int) -> float:
-    """Total variation between the distributions of one column."""
-    _, one, other = aligned_counts(before.projected([place]), after.projected([place]))
-    return total_variation(one, other)
-
-
 def association(records: CountedRecords) -> float:
     """Cramér's V of a table of two columns: from 0, independent, to 1, one decides the other.
 
@@ -382,7 +376,7 @@ def _column(before: CountedRecords, coarsened: CountedRecords, released: Counted
         level=column.level,
         granularity=granularity_loss(coarsened, place),
         entropy=entropy_loss(before, place, level=column.level),
-        distance=marginal_distance(coarsened, released, place),
+        distance=total_variation(one, other),
         labels=tuple(column.hierarchy.labels(keys[0], column.level)),
         before=tuple(one.tolist()),
         after=tuple(other.tolist()),

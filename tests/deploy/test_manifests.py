@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from crowdblend.flows.spec_tables import StartedCluster, cluster_of_spec
+from crowdblend.flows.spec_tables import cluster_of_spec
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -125,7 +125,7 @@ def test_the_compose_file_refers_to_what_it_declares() -> None:
 
 def test_the_slurm_examples_are_readable() -> None:
     choice = cluster_of_spec(DEPLOY / "slurm" / "census.toml")
-    assert isinstance(choice, StartedCluster)
+    assert choice is not None
     assert choice.cls == "dask_jobqueue.SLURMCluster"
     subprocess.run(["bash", "-n", str(DEPLOY / "slurm" / "release.sbatch")], check=True)
 

@@ -16,7 +16,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
 from ..spec_tables import SpecTable
-from .kind import GivenSpec, NoDocument, ReleaseKind, count_records, fixed_columns, record_layout
+from .kind import GivenSpec, NoDocument, ReleaseKind, count_records, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.stages.table import Publication
@@ -83,7 +83,6 @@ KIND = ReleaseKind(
     unequal_rates=lambda _: frozenset(),
     request=_request,
     layout=record_layout,
-    count_columns=fixed_columns,
     count=count_records,
     protection=lambda request, _: CoinFlips(mechanism=request.mechanism, layout=request.recoding.layout),
     finish=_publication,
