@@ -52,11 +52,7 @@ class _Adapt(BaseModel):
 
 
 class ClusterTable(BaseModel):
-    """[cluster]: one that somebody else runs, by address or scheduler file, or one that is started for the release.
-
-    Nothing in it decides what is released. `adapt` and `scale` are arguments of the started cluster's methods; so many
-    `workers` must have joined within `wait_seconds` before anything is charged.
-    """
+    """[cluster] as it is written; nothing in it decides what is released."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
