@@ -1,95 +1,41 @@
-"""The command line `crowdblend`: groups of commands, options that several have, exit codes, refusals as messages.
+"""The command line `crowdblend`: its registered commands, exit codes, refusals as messages.
 
 A group's `--help` loads no more than it shows."""
 
 from __future__ import annotations
 
 import gc
-import importlib
-import inspect
 import json
 import logging
 import os
 import sys
 import traceback
-from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
-from pathlib import Path
-from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from ..mechanisms.kernel.errors import InputRefused, Refusal
+from .commands.command_registry import COMMANDS, MAY_CHARGE, SECTIONS, load_command
+from .commands.options import CommandGroup
 from .terminal.printing import escaped_streams
 from .terminal.stages import add_verbosity
 
-__all__ = [
-    "AS_JSON",
-    "FILE",
-    "LEDGER",
-    "NEW",
-    "RELEASE_CERTIFICATE",
-    "RELEASE_FOLDER",
-    "CommandGroup",
-    "ExactNumber",
-    "TopLevel",
-    "begins_another",
-    "default_publisher",
-    "first_sentence",
-    "main",
-]
-
-WIDEST_NAME = 9
-"""Characters of the longest name of a command, so that the sections of one page have one margin."""
-
-
-def first_sentence(command: click.Command) -> str:
-    """The first sentence of a command's help, on one line."""
-    text = " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split())
-    sentence, stop, _ = text.partition(". ")
-    return sentence + "." if stop else sentence
-
-
-class CommandGroup(click.Group):
-    """A group whose help has whole sentences, where click's own cuts them at the width of the terminal."""
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands with their first sentences."""
-        self._write_section(ctx, formatter, "Commands", self.list_commands(ctx))
-
-    def _write_section(self, ctx: click.Context, formatter: click.HelpFormatter, title: str, names: list[str]) -> None:
-        commands = ((name, self.get_command(ctx, name)) for name in names)
-        rows = [(f"{name:{WIDEST_NAME}}", first_sentence(command)) for name, command in commands if command]
-        with formatter.section(title):
-            formatter.write_dl(rows)
+__all__ = ["TopLevel", "crowdblend", "main"]
 
 
 class TopLevel(CommandGroup):
-    """Commands in sections, each loaded from its module when it is asked for.
-
-    Args:
-        sections: title of a section → command's name, which is also its function's → module that has it.
-    """
-
-    def __init__(self, *, sections: Mapping[str, Mapping[str, str]], **settings: Any) -> None:  # noqa: ANN401 - click's
-        super().__init__(**settings)
-        self.sections = sections
+    """The registered commands in their sections, each loaded from its module when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order of the sections."""
+        """Return all names, in the order of the sections."""
         del ctx
-        return [name for section in self.sections.values() for name in section]
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load one command."""
         del ctx
-        for section in self.sections.values():
-            if cmd_name in section:
-                module = importlib.import_module(f".commands.{section[cmd_name]}", __package__)
-                command: click.Command = getattr(module, cmd_name)
-                return add_verbosity(command)
-        return None
+        command = load_command(cmd_name)
+        return None if command is None else add_verbosity(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -102,8 +48,8 @@ class TopLevel(CommandGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections."""
-        for title, section in self.sections.items():
-            self._write_section(ctx, formatter, title, list(section))
+        for title, section in SECTIONS.items():
+            self.write_section(ctx, formatter, title, list(section))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a command's name without loading any command."""
@@ -111,127 +57,12 @@ class TopLevel(CommandGroup):
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
 
-CERTIFICATE = "certificate.json"
-FILE = click.Path(path_type=Path)
-LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-NEW = click.option(
-    "--new", is_flag=True, help="Begin another release, at its own price, though one of the same SPEC was cut off."
-)
-
-
-def begins_another(*, new: bool, release_id: str | None) -> bool:
-    """Whether a release may begin beside an unfinished one of its specification: asked for, or named by an own id.
-
-    Args:
-        new: whether `--new` was given.
-        release_id: the id that was given; None for none.
-
-    Raises:
-        click.UsageError: both were given.
-    """
-    if new and release_id is not None:
-        raise click.UsageError("--new begins a release with a new id: leave out --new, or --release-id.")
-    return new or release_id is not None
-
-
-def default_publisher() -> str | None:
-    """The publisher's name in `crowdblend.toml`, None where it has none."""
-    from ..flows.paths import resolved_settings
-
-    return resolved_settings()["publisher"].value
-
-
-class ReleasePath(click.ParamType[Path]):
-    """A published release, named by its folder or by the certificate in it.
-
-    Args:
-        of_certificate: whether the command works on the certificate; else on the folder.
-    """
-
-    name = "release"
-
-    def __init__(self, *, of_certificate: bool) -> None:
-        self._of_certificate = of_certificate
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The certificate's path or the folder's, whichever was named; the command says what is missing."""
-        del param, ctx
-        path = Path(str(value))
-        if self._of_certificate:
-            return path / CERTIFICATE if path.is_dir() else path
-        return path if path.is_dir() or path.name != CERTIFICATE else path.parent
-
-
-RELEASE_CERTIFICATE = ReleasePath(of_certificate=True)
-RELEASE_FOLDER = ReleasePath(of_certificate=False)
-
-
-class ExactNumber(click.ParamType[Decimal]):
-    """A number taken exactly as it is written."""
-
-    name = "number"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Read the decimal, or fail with the option's name."""
-        try:
-            number = Decimal(str(value))
-        except InvalidOperation:
-            self.fail("this is not a number", param, ctx)
-        if not number.is_finite():
-            self.fail("this is not a finite number", param, ctx)
-        return number
-
-
-MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
-SECTIONS = {
-    "Begin": {
-        "demo": "release",
-        "doctor": "doctor",
-    },
-    "Plan a release": {
-        "spec": "spec",
-        "hierarchy": "hierarchy",
-        "plan": "plan",
-        "explain": "plan",
-        "preview": "documents",
-        "schema": "spec",
-    },
-    "Publish": {
-        "run": "release",
-        "submit": "jobs",
-        "status": "jobs",
-        "cancel": "jobs",
-        "release": "release",
-        "serve": "series",
-        "abandon": "release",
-    },
-    "Budgets and what was spent": {
-        "dataset": "ledger",
-        "series": "series",
-        "ledger": "ledger",
-    },
-    "Published releases": {
-        "verify": "release",
-        "sheet": "documents",
-        "registry": "documents",
-        "report": "documents",
-    },
-    "Keys and auditors": {
-        "key": "auditors",
-        "token": "auditors",
-        "dashboard": "auditors",
-        "witness": "auditors",
-    },
-}
-"""Title of a section of `--help` → command's name, which is also its function's → the module that has it."""
-COMMANDS = frozenset(name for section in SECTIONS.values() for name in section)
 OBJECTS_BETWEEN_COLLECTIONS = 300_000
 """What a command makes is mostly modules, which stay: the collector, at its usual 700, walks them again and again."""
-KINDS = {1: "failed", 2: "input", 3: "accountant"}
+ERROR_KINDS = {1: "failed", 2: "input", 3: "accountant"}
 
 
-@click.group(cls=TopLevel, sections=SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=TopLevel, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="crowdblend")
 def crowdblend() -> None:
     """Truthful microdata with a proved privacy guarantee, and an accountant that keeps its rules.
@@ -328,6 +159,6 @@ def _tell(command_line: list[str], message: str, *, where: str, exit_code: int) 
     """Say the refusal on standard error, and as the one JSON object on standard output if asked."""
     click.echo(f"crowdblend: {message}", err=True)
     if "--json" in command_line:
-        refusal = {"kind": KINDS[exit_code], "exit_code": exit_code, "where": where, "message": message}
+        refusal = {"kind": ERROR_KINDS[exit_code], "exit_code": exit_code, "where": where, "message": message}
         click.echo(json.dumps({"error": refusal}, ensure_ascii=False))
     return exit_code

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..accounting.descriptions.description_registry import has_sampled_rows
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
+from .release_paths import CERTIFICATE
 
 if TYPE_CHECKING:
     from ..accounting.kernel.ledger.ledger_state import Stage
@@ -33,7 +34,6 @@ __all__ = [
     "listed_release",
 ]
 
-CERTIFICATE = "certificate.json"
 TABLES = ("data.parquet", "data.csv")
 
 

@@ -15,7 +15,7 @@ import click
 
 from ...flows.paths import resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
-from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
+from .options import AS_JSON, FILE, LEDGER, CommandGroup
 
 if TYPE_CHECKING:
     from ...accounting.dashboard.server.access import Network

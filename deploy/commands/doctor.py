@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import Refusal
-from ..cli import AS_JSON, LEDGER
+from .options import AS_JSON, LEDGER
 
 __all__ = ["Check", "doctor"]
 

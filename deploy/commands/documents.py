@@ -13,7 +13,7 @@ import click
 
 from ...flows.paths import resolve_paths
 from ...mechanisms.kernel.errors import FILL_IN, InputRefused, ReleaseFailed
-from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
+from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
 __all__ = ["preview", "registry", "report", "sheet"]
 

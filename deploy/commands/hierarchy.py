@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...mechanisms.kernel.errors import InputRefused
-from ..cli import AS_JSON, FILE, CommandGroup
+from .options import AS_JSON, FILE, CommandGroup
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -175,7 +175,7 @@ def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None
     from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
     from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.hierarchy_files import hierarchy_text
-    from .output_guard import require_elsewhere, write_new
+    from ..release_paths import require_elsewhere, write_new
 
     require_elsewhere(output)
     try:
@@ -308,7 +308,7 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     from ...mechanisms.hierarchies.declare import ValueHierarchy
     from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.hierarchy_files import hierarchy_text, read_peer_rows
-    from .output_guard import require_elsewhere, write_new
+    from ..release_paths import require_elsewhere, write_new
 
     require_elsewhere(output)
     read = read_peer_rows(file, encoding=encoding, separator=separator, header=header)

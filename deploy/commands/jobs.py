@@ -26,8 +26,8 @@ import click
 from ...accounting.kernel.keys.private_files import private_folder, replace_private
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
-from ..cli import AS_JSON, FILE, LEDGER, NEW, begins_another
 from ..terminal.stages import Stages, process_begun
+from .options import AS_JSON, FILE, LEDGER, NEW, begins_another
 
 if TYPE_CHECKING:
     from ..schemas.outputs import JobState, JobStatus

@@ -16,7 +16,7 @@ import click
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, one_line
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT
-from ..cli import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
+from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ import click
 from ...accounting.kernel.keys.private_files import read_given
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
-from ..cli import AS_JSON, FILE, LEDGER, ExactNumber
+from .options import AS_JSON, FILE, LEDGER, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.planner import Plan

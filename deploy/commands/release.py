@@ -12,7 +12,7 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
-from ..cli import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGroup, begins_another
+from .options import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGroup, begins_another
 
 if TYPE_CHECKING:
     from ..schemas.outputs import ReleaseVerified, ShownRelease
@@ -254,7 +254,7 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
 
 def _write_page(path: Path) -> None:
     from ...accounting.certificate.write import VERIFY_PAGE
-    from .output_guard import write_new
+    from ..release_paths import write_new
 
     write_new(path, VERIFY_PAGE.read_text(encoding="utf-8"))
     click.echo(f"The page is in {path}: open it in a browser, and give it a release's folder and the publisher's key.")

@@ -16,9 +16,9 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused
-from ..cli import AS_JSON, FILE, LEDGER, CommandGroup
 from ..serving.cron import EXHAUSTED, Schedule, exhausted_sentence, require_five_fields, require_timezone, say
 from ..serving.failure_hook import FailureHook, hook_of
+from .options import AS_JSON, FILE, LEDGER, CommandGroup
 
 __all__ = ["series", "serve"]
 

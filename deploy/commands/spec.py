@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import click
 
 from ...mechanisms.kernel.errors import FILL_IN, InputRefused
-from ..cli import FILE, CommandGroup, ExactNumber
+from .options import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.deletion import ProposedDeletion
@@ -79,7 +79,7 @@ def new(
     from ...tasks.readers.source_files import is_url
     from ..documents.schema_file import is_schema_file, read_schema_file
     from ..python.hierarchies import named_hierarchies
-    from .output_guard import require_elsewhere, write_new
+    from ..release_paths import require_elsewhere, write_new
 
     stem = Path(source.rstrip("/")).name.split(".")[0].strip("*?[]") or "release"
     place = output or Path(f"{stem}.toml")
@@ -150,7 +150,7 @@ def _schema_beside(place: Path) -> str:
     Raises:
         InputRefused: it can't be written.
     """
-    from .output_guard import write_new
+    from ..release_paths import write_new
 
     text = schema_text("specification")
     version = json.loads(text)["$id"].rpartition(":")[2]

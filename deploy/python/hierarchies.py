@@ -19,7 +19,7 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...tasks.inputs.hierarchy_files import PeerRows, hierarchy_text, read_peer_rows
 from ...tasks.inputs.hierarchy_files import read_hierarchy as read_hierarchy_at
 from ...tasks.readers.source_files import is_url
-from ..commands.output_guard import require_elsewhere, write_new
+from ..release_paths import require_elsewhere, write_new
 
 __all__ = [
     "HierarchyCheck",

@@ -35,6 +35,7 @@ from ...tasks.destinations import output_at
 from ...tasks.readers.source_files import is_url
 from ..documents.utility_report.write import MadeReport, run_private_report
 from ..release_check import verify_release
+from ..release_paths import CERTIFICATE, release_certificate
 from ..terminal.explanation import explanation
 from ..terminal.tables import FactTable
 
@@ -49,8 +50,6 @@ __all__ = [
     "release",
     "verify",
 ]
-
-CERTIFICATE = "certificate.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,7 +270,7 @@ def verify(place: Path | str, *, public_key: Path | str | None = None) -> Certif
     """
     path = Path(place)
     trusted = None if public_key is None else read_public_keys(Path(public_key))
-    return verify_release(path / CERTIFICATE if path.is_dir() else path, trusted=trusted)
+    return verify_release(release_certificate(path), trusted=trusted)
 
 
 def dry_run(

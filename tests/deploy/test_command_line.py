@@ -11,7 +11,9 @@ from pathlib import Path
 
 import click
 import pytest
-from crowdblend.deploy.cli import COMMANDS, SECTIONS, crowdblend, first_sentence, main
+from crowdblend.deploy.cli import crowdblend, main
+from crowdblend.deploy.commands.command_registry import COMMANDS, SECTIONS
+from crowdblend.deploy.commands.options import first_sentence
 
 HEAVY = {"alembic", "cryptography", "dask", "distributed", "fastapi", "fsspec", "httpx", "jinja2", "numpy", "opendp"}
 HEAVY |= {"pandas", "prefect", "pyarrow", "pydantic", "scipy", "sqlalchemy"}

@@ -10,7 +10,7 @@ import tomllib
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.commands.output_guard import write_new
+from crowdblend.deploy.release_paths import write_new
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 PLANTED = "Zanzibar7"

@@ -52,10 +52,9 @@ HOUSEKEEPING = ("jemalloc_bg_thd", "polars-ooc-clea")  # of allocators, which be
 
 def load() -> None:
     """Import what commands import, and see that no thread runs: a fork would not have it."""
-    from crowdblend.deploy import cli
+    from crowdblend.deploy.commands.command_registry import COMMANDS
 
-    modules = {module for section in cli.SECTIONS.values() for module in section.values()}
-    for name in (*LOADED, *(f"crowdblend.deploy.commands.{module}" for module in modules)):
+    for name in (*LOADED, "crowdblend.deploy.cli", *{place.partition(":")[0] for place in COMMANDS.values()}):
         importlib.import_module(name)
     threads = {Path(f"/proc/self/task/{number}/comm").read_text().strip() for number in os.listdir("/proc/self/task")}
     if threading.active_count() != 1 or threads - {Path("/proc/self/comm").read_text().strip(), *HOUSEKEEPING}:

@@ -25,7 +25,7 @@ from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
-from ...commands.output_guard import require_elsewhere, write_new
+from ...release_paths import require_elsewhere, write_new
 from ...terminal.printing import console as own_console
 from ..rendering import page, percent
 from .changes import TellingRecords

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....accounting.keys.signing_upkeep import read_public_keys
-from ...cli import RELEASE_FOLDER
-from ...commands.output_guard import make_folder_elsewhere, require_elsewhere, write_new
+from ...release_paths import make_folder_elsewhere, release_folder, require_elsewhere, write_new
 from ..rendering import page, plain_text
 from .bounds import CountBounds, Language
 from .facts import SheetFacts, bibtex, citation, declared_sizes, sheet_facts
@@ -353,7 +352,7 @@ def write_sheet(
         ReleaseFailed: the release doesn't verify.
     """
     trusted = None if public_key is None else read_public_keys(public_key)
-    facts = sheet_facts(RELEASE_FOLDER.convert(release, None, None), trusted=trusted)
+    facts = sheet_facts(release_folder(Path(release)), trusted=trusted)
     stem = document_name(facts)
     html, markdown, labels = (
         Path(output) / name for name in (f"{stem}-sheet.html", f"{stem}-sheet.md", labels_file(facts))

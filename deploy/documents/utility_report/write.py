@@ -44,13 +44,13 @@ from ....tasks.counting.released_groups import read_released_table, released_gro
 from ....tasks.inputs.list import list_source
 from ....tasks.inputs.source import check_metadata
 from ....tasks.request import Request
+from ...release_paths import CERTIFICATE
 from . import pictures
 
 __all__ = ["MARK", "MadeReport", "PrivateReport", "report_page", "run_private_report"]
 
 MARK = "NOT FOR PUBLICATION"
 HERE = Path(__file__).parent
-CERTIFICATE = "certificate.json"
 NOT_REPORTED = "a private report is about a microdata or a deletion release, and about none with a column of rates."
 NOT_WRITTEN = "No report was written; the look stays recorded."
 NOT_WRITTEN_AT_ALL = "No report was written, and no look recorded."

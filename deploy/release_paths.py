@@ -1,4 +1,4 @@
-"""Where documents that are no release may be written: never where a release would be picked up."""
+"""Where a release lies, and where documents about it may be written: never where a release would be picked up."""
 
 from __future__ import annotations
 
@@ -6,15 +6,33 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...mechanisms.kernel.errors import InputRefused
+from ..mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
-    from ...tasks.destinations import Output
-    from ...tasks.request import Request
+    from ..tasks.destinations import Output
+    from ..tasks.request import Request
 
-__all__ = ["make_folder_elsewhere", "require_elsewhere", "write_new"]
+__all__ = [
+    "CERTIFICATE",
+    "make_folder_elsewhere",
+    "release_certificate",
+    "release_folder",
+    "require_elsewhere",
+    "write_new",
+]
 
-TAKEN_NAMES = frozenset({"certificate.json", "data.csv", "data.parquet", "margins.csv", "margins.parquet"})
+CERTIFICATE = "certificate.json"
+TAKEN_NAMES = frozenset({CERTIFICATE, "data.csv", "data.parquet", "margins.csv", "margins.parquet"})
+
+
+def release_certificate(path: Path) -> Path:
+    """Return the certificate's path of a release that is named by its folder or by the certificate in it."""
+    return path / CERTIFICATE if path.is_dir() else path
+
+
+def release_folder(path: Path) -> Path:
+    """Return the folder of a release that is named by it or by the certificate in it."""
+    return path if path.is_dir() or path.name != CERTIFICATE else path.parent
 
 
 def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
@@ -30,7 +48,7 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
     Raises:
         InputRefused: nothing may be written there.
     """
-    from ...tasks.readers.source_files import is_url
+    from ..tasks.readers.source_files import is_url
 
     remedy = "Name a file elsewhere."
     if is_url(str(path)):
@@ -40,7 +58,7 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
     if path.name in TAKEN_NAMES:
         raise InputRefused("this is the name of a release's file.", where=str(path), remedy=remedy)
     for folder in {*full.parents, *real.parents}:
-        if (folder / "certificate.json").exists():
+        if (folder / CERTIFICATE).exists():
             raise InputRefused(
                 f"this lies in the release {folder}, which holds its table and its certificate and nothing else.",
                 where=str(path),

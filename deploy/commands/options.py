@@ -1,0 +1,119 @@
+"""What several commands share: their options, kinds of arguments, and groups whose help has whole sentences."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+
+import click
+
+from ..release_paths import release_certificate, release_folder
+
+__all__ = [
+    "AS_JSON",
+    "FILE",
+    "LEDGER",
+    "NEW",
+    "RELEASE_CERTIFICATE",
+    "RELEASE_FOLDER",
+    "CommandGroup",
+    "ExactNumber",
+    "begins_another",
+    "default_publisher",
+    "first_sentence",
+]
+
+WIDEST_NAME = 9
+"""Characters of the longest name of a command, so that the sections of one page have one margin."""
+
+
+def first_sentence(command: click.Command) -> str:
+    """The first sentence of a command's help, on one line."""
+    text = " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split())
+    sentence, stop, _ = text.partition(". ")
+    return sentence + "." if stop else sentence
+
+
+class CommandGroup(click.Group):
+    """A group whose help has whole sentences, where click's own cuts them at the width of the terminal."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands with their first sentences."""
+        self.write_section(ctx, formatter, "Commands", self.list_commands(ctx))
+
+    def write_section(self, ctx: click.Context, formatter: click.HelpFormatter, title: str, names: list[str]) -> None:
+        """Write some of the commands below a title."""
+        commands = ((name, self.get_command(ctx, name)) for name in names)
+        rows = [(f"{name:{WIDEST_NAME}}", first_sentence(command)) for name, command in commands if command]
+        with formatter.section(title):
+            formatter.write_dl(rows)
+
+
+FILE = click.Path(path_type=Path)
+LEDGER = click.option("--ledger", "ledger_url", help="SQLAlchemy URL of the ledger (or CROWDBLEND_LEDGER).")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+NEW = click.option(
+    "--new", is_flag=True, help="Begin another release, at its own price, though one of the same SPEC was cut off."
+)
+
+
+def begins_another(*, new: bool, release_id: str | None) -> bool:
+    """Whether a release may begin beside an unfinished one of its specification: asked for, or named by an own id.
+
+    Args:
+        new: whether `--new` was given.
+        release_id: the id that was given; None for none.
+
+    Raises:
+        click.UsageError: both were given.
+    """
+    if new and release_id is not None:
+        raise click.UsageError("--new begins a release with a new id: leave out --new, or --release-id.")
+    return new or release_id is not None
+
+
+def default_publisher() -> str | None:
+    """The publisher's name in `crowdblend.toml`, None where it has none."""
+    from ...flows.paths import resolved_settings
+
+    return resolved_settings()["publisher"].value
+
+
+class ReleasePath(click.ParamType[Path]):
+    """A published release, named by its folder or by the certificate in it; the command says what is missing.
+
+    Args:
+        path_of: gives the path that the command works on, of either.
+    """
+
+    name = "release"
+
+    def __init__(self, path_of: Callable[[Path], Path]) -> None:
+        self._path_of = path_of
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the certificate's path or the folder's, whichever was named."""
+        del param, ctx
+        return self._path_of(Path(str(value)))
+
+
+RELEASE_CERTIFICATE = ReleasePath(release_certificate)
+RELEASE_FOLDER = ReleasePath(release_folder)
+
+
+class ExactNumber(click.ParamType[Decimal]):
+    """A number taken exactly as it is written."""
+
+    name = "number"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Read the decimal, or fail with the option's name."""
+        try:
+            number = Decimal(str(value))
+        except InvalidOperation:
+            self.fail("this is not a number", param, ctx)
+        if not number.is_finite():
+            self.fail("this is not a finite number", param, ctx)
+        return number
