@@ -20,8 +20,6 @@ from .commands.options import CommandGroup
 from .terminal.printing import escaped_streams
 from .terminal.stages import add_verbosity
 
-__all__ = ["TopLevel", "crowdblend", "main"]
-
 
 class TopLevel(CommandGroup):
     """The registered commands in their sections, each loaded from its module when it is asked for."""

@@ -28,8 +28,6 @@ from ..flows.paths import StatePaths
 from ..mechanisms.kernel.amounts import amount_shown
 from .terminal.tables import FactTable
 
-__all__ = ["lay_out", "open_demonstration_ledger", "tell"]
-
 DATASET = "census-2000"
 SPECS = ("census2000.toml", "census2000-deletion.toml")
 FILES = (*SPECS, "states.csv", "schooling.csv")

@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     from .schemas import outputs
     from .schemas.outputs import BudgetFacts, SourceFacts
 
-__all__ = [
-    "print_dry_run",
-    "readiness",
-    "readiness_lines",
-]
 
 FORMATS = {
     RecordFormat.CSV.value: "CSV",

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from ..accounting.kernel.keys.signing import PublicKey
 
-__all__ = ["verify_release"]
 
 STAGE = "stage"
 """The column that says which stage of a chain a row is of."""

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from .terminal.stages import Stages
     from .terminal.tables import FactTable
 
-__all__ = [
-    "LargestGroups",
-    "charge_boundary",
-    "facts_of_release",
-    "largest_groups",
-    "levels_text",
-    "listed_release",
-]
 
 TABLES = ("data.parquet", "data.csv")
 

@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from ..tasks.destinations import Output
     from ..tasks.request import Request
 
-__all__ = [
-    "CERTIFICATE",
-    "make_folder_elsewhere",
-    "release_certificate",
-    "release_folder",
-    "require_elsewhere",
-    "write_new",
-]
 
 CERTIFICATE = "certificate.json"
 TAKEN_NAMES = frozenset({CERTIFICATE, "data.csv", "data.parquet", "margins.csv", "margins.parquet"})

@@ -33,11 +33,6 @@ if TYPE_CHECKING:
     from ..tasks.counting.executors import Executor
     from .schemas.outputs import LookedUp, Payment, RunResult, SeriesPlace, Told
 
-__all__ = [
-    "Choice",
-    "result_text",
-    "run_release",
-]
 
 LARGEST_SCHEDULER_FILE = 1 << 20  # bytes
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ...accounting.ledger.checkpoint import NoteKey
     from ..schemas.outputs import KeysShown, TokenRow
 
-__all__ = ["dashboard", "key", "token", "witness"]
 
 FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 EXISTING_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)

@@ -26,8 +26,6 @@ from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import Refusal
 from .options import AS_JSON, LEDGER
 
-__all__ = ["Check", "doctor"]
-
 PATIENCE_SECONDS = 5.0
 MOST_SKEW = timedelta(minutes=2)
 SHOWN = ("prefect", "dask", "sqlalchemy", "pyarrow", "opendp")

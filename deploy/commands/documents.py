@@ -15,8 +15,6 @@ from ...flows.paths import resolve_paths
 from ...mechanisms.kernel.errors import FILL_IN, InputRefused, ReleaseFailed
 from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
-__all__ = ["preview", "registry", "report", "sheet"]
-
 
 @click.command()
 @click.argument("release", type=RELEASE_FOLDER)

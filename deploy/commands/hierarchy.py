@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
     from ...tasks.inputs.hierarchy_files import PeerRows
 
-__all__ = ["build", "hierarchy"]
 
 OUTPUT = click.option("--output", type=FILE, required=True, help="The hierarchy's file.")
 ENCODING = click.option("--encoding", default="utf-8-sig", help="Of the file, as cp1252 or latin-1; default: UTF-8.")

@@ -32,14 +32,6 @@ from .options import AS_JSON, FILE, LEDGER, NEW, begins_another
 if TYPE_CHECKING:
     from ..schemas.outputs import JobState, JobStatus
 
-__all__ = [
-    "Job",
-    "JobArguments",
-    "cancel",
-    "job_of",
-    "status",
-    "submit",
-]
 
 STARTED_WITHIN_SECONDS = 60.0
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ...accounting.ledger.witnessed import WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
 
-__all__ = ["dataset", "ledger", "migrate", "roles"]
 
 LARGEST_PROOF = 1 << 24  # bytes
 NO_ANCHOR = "truncation, an older copy put back, and a chain written anew as a whole: that takes --anchor FILE."

@@ -11,20 +11,6 @@ import click
 
 from ..release_paths import release_certificate, release_folder
 
-__all__ = [
-    "AS_JSON",
-    "FILE",
-    "LEDGER",
-    "NEW",
-    "RELEASE_CERTIFICATE",
-    "RELEASE_FOLDER",
-    "CommandGroup",
-    "ExactNumber",
-    "begins_another",
-    "default_publisher",
-    "first_sentence",
-]
-
 WIDEST_NAME = 9
 """Characters of the longest name of a command, so that the sections of one page have one margin."""
 

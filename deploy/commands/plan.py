@@ -19,8 +19,6 @@ from .options import AS_JSON, FILE, LEDGER, ExactNumber
 if TYPE_CHECKING:
     from ...accounting.theory.planning.planner import Plan
 
-__all__ = ["explain", "plan"]
-
 
 @click.command()
 @click.argument("spec", type=FILE)

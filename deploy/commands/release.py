@@ -17,8 +17,6 @@ from .options import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGro
 if TYPE_CHECKING:
     from ..schemas.outputs import ReleaseVerified, ShownRelease
 
-__all__ = ["abandon", "demo", "print_result", "release", "run", "verify"]
-
 
 @click.command()
 @click.argument("spec", type=FILE)

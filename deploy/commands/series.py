@@ -20,8 +20,6 @@ from ..serving.cron import EXHAUSTED, Schedule, exhausted_sentence, require_five
 from ..serving.failure_hook import FailureHook, hook_of
 from .options import AS_JSON, FILE, LEDGER, CommandGroup
 
-__all__ = ["series", "serve"]
-
 
 @click.group(cls=CommandGroup)
 def series() -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
 
-__all__ = ["schema", "schema_text", "sketched_spec", "spec", "text_of_schema"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
 OUTPUTS = json.loads((FOLDER / "outputs.json").read_text(encoding="utf-8"))

@@ -39,21 +39,6 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-__all__ = [
-    "NO_HEARTBEATS",
-    "QUIET",
-    "SCHEDULING",
-    "EmbeddedServer",
-    "InProcessServer",
-    "changed_settings",
-    "configure_lasting_prefect",
-    "configure_prefect",
-    "configure_prefect_home",
-    "configured_api",
-    "lay_out_database",
-    "start_server",
-    "template_in",
-]
 
 DATABASE = "prefect.db"
 API_URL = "http://prefect-in-process.invalid/api"

@@ -31,8 +31,6 @@ from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..run import run_release
 from ..terminal.stages import Stages
 
-__all__ = ["ScheduledPlace", "release_id_at", "released", "scheduled_release"]
-
 SpecPath = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"\.toml$", description="The specification.")]
 SeriesName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="The series that has paid for it.")

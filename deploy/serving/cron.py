@@ -16,15 +16,6 @@ from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 if TYPE_CHECKING:
     from ...accounting.ledger.lookup import SeriesState
 
-__all__ = [
-    "EXHAUSTED",
-    "Schedule",
-    "exhausted_sentence",
-    "next_times",
-    "require_five_fields",
-    "require_timezone",
-    "say",
-]
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, field
 
 from ...mechanisms.kernel.errors import InputRefused
 
-__all__ = ["FailureFacts", "FailureHook", "hook_of"]
-
 _WITHIN_SECONDS = 30
 _OPERATORS = frozenset("();<>|&")
 

@@ -53,7 +53,6 @@ from .failure_hook import FailureFacts, FailureHook
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse
 
-__all__ = ["PrefectRuns", "ScheduleLoop", "deployed"]
 
 _LOOKED_EVERY_SECONDS = 5.0
 _STOPPED_WITHIN_SECONDS = 60.0

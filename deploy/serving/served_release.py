@@ -21,8 +21,6 @@ from ...accounting.ledger.opening import LEDGER_AWAY
 from ...mechanisms.kernel.errors import Refusal
 from ..terminal.stages import Stages
 
-__all__: list[str] = []
-
 TRIED_AGAIN = ("source-missing", "source-unchanged", "scheduler-unreachable", "anchor-missing", *LEDGER_AWAY, "failed")
 """Causes that time may mend; every attempt is the same release, and a second one costs nothing."""
 HELD_SECONDS = 30.0

@@ -40,8 +40,6 @@ from ...accounting.ledger.checkpoint import (
 from ...accounting.listening import listening, serve_on, url_of
 from ...mechanisms.kernel.errors import InputRefused
 
-__all__ = ["Answer", "Witness", "serve", "witness_key"]
-
 PLAIN_TEXT = "text/plain; charset=utf-8"
 
 

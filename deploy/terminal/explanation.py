@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
     from ..schemas.outputs import ExplainedColumn, ExplainedLevel, Included, Limit
 
-__all__ = ["explanation", "inclusion_facts", "limit_facts", "limit_in_words", "print_explanation"]
 
 MOST_EXAMPLES = 3
 

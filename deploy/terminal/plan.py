@@ -26,8 +26,6 @@ from .printing import console as own_console
 if TYPE_CHECKING:
     from ...accounting.theory.planning.deletion import DeletionPlan
 
-__all__ = ["deletion_facts", "draw_plan", "plan_table", "print_deletion", "print_forecast", "print_plan"]
-
 
 def print_plan(plan: Plan, console: Console | None = None) -> None:
     """Write the plan's table to the console (standard output where none is given)."""

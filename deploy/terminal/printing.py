@@ -12,8 +12,6 @@ from ...mechanisms.kernel.errors import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "escaped_streams"]
-
 
 class EscapedStream:
     """A stream of text that writes control characters as their codes, as JSON does; all else is the stream's own.

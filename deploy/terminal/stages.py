@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["Stages", "add_verbosity", "pace", "process_begun"]
 
 READING = ("select", "count")
 _QUIET = "crowdblend.quiet"

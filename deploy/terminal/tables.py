@@ -30,20 +30,6 @@ if TYPE_CHECKING:
         SeriesRow,
     )
 
-__all__ = [
-    "FactTable",
-    "dataset_rows",
-    "look_rows",
-    "print_datasets",
-    "print_looks",
-    "print_more",
-    "print_releases",
-    "print_series",
-    "print_uncut",
-    "release_rows",
-    "series_rows",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactTable:
