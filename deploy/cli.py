@@ -5,7 +5,6 @@ A group's `--help` loads no more than it shows."""
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import os
 import sys
@@ -16,9 +15,8 @@ from click.shell_completion import CompletionItem
 
 from ..mechanisms.kernel.errors import InputRefused, Refusal
 from .commands.command_registry import COMMANDS, MAY_CHARGE, SECTIONS, load_command
-from .commands.options import CommandGroup
-from .terminal.printing import escaped_streams
-from .terminal.stages import add_verbosity
+from .commands.options import CommandGroup, print_refusal
+from .terminal.stages import add_verbosity, escaped_streams
 
 
 class TopLevel(CommandGroup):
@@ -57,7 +55,6 @@ class TopLevel(CommandGroup):
 
 OBJECTS_BETWEEN_COLLECTIONS = 300_000
 """What a command makes is mostly modules, which stay: the collector, at its usual 700, walks them again and again."""
-ERROR_KINDS = {1: "failed", 2: "input", 3: "accountant"}
 
 
 @click.group(cls=TopLevel, context_settings={"help_option_names": ["-h", "--help"]})
@@ -104,6 +101,7 @@ def _leave_no_core_file() -> None:
 
 
 def _exit_code(command_line: list[str]) -> int:
+    as_json = "--json" in command_line
     try:
         _require_locks(command_line)
         _leave_no_core_file()
@@ -111,52 +109,36 @@ def _exit_code(command_line: list[str]) -> int:
     except Refusal as refusal:
         if isinstance(refusal.__context__, Exception) and not isinstance(refusal.__context__, Refusal):
             _show_frames(command_line, refusal.__context__)
-        return _tell(command_line, refusal.message, where=refusal.where, exit_code=refusal.exit_code)
+        return print_refusal(refusal.message, where=refusal.where, exit_code=refusal.exit_code, as_json=as_json)
     except click.exceptions.Exit as leave:
         return leave.exit_code
+    except click.exceptions.NoArgsIsHelpError as help_page:  # a group without a command
+        click.echo(help_page.format_message(), err=True)
+        return 2
     except click.ClickException as error:
-        return _print_usage(command_line, error)
+        hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
+        return print_refusal(f"{error.format_message()}{hint}", where="command line", exit_code=2, as_json=as_json)
     except (KeyboardInterrupt, click.Abort):
-        return _tell(command_line, f"Interrupted. {_left(command_line)}", where="", exit_code=1)
+        fault = "Interrupted."
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
         # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
         _show_frames(command_line, error)
-        trace = error.__traceback__
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        place = f"{trace.tb_frame.f_code.co_name}, line {trace.tb_lineno}" if trace else "an unknown place"
-        message = f"Internal fault ({type(error).__name__} in {place}). {_left(command_line)}"
-        return _tell(command_line, message, where="", exit_code=1)
-    return result if isinstance(result, int) else 0
-
-
-def _print_usage(command_line: list[str], error: click.ClickException) -> int:
-    """What is wrong with the command line; a group without a command shows its help alone."""
-    if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message(), err=True)
-        return 2
-    hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
-    return _tell(command_line, f"{error.format_message()}{hint}", where="command line", exit_code=2)
+        last_frame = traceback.extract_tb(error.__traceback__)[-1]
+        fault = f"Internal fault ({type(error).__name__} in {last_frame.name}, line {last_frame.lineno})."
+    else:
+        return result if isinstance(result, int) else 0
+    return print_refusal(f"{fault} {_charge_notice(command_line)}", where="", exit_code=1, as_json=as_json)
 
 
 def _show_frames(command_line: list[str], error: Exception) -> None:
-    """Where in the code a fault was, if asked: file, line and function of each frame, no source line and no value."""
+    """Print where in the code a fault was, if asked: file, line and function of each frame, no source and no value."""
     if not {"-v", "--verbose"} & set(command_line):
         return
     for frame, line in traceback.walk_tb(error.__traceback__):
         click.echo(f"crowdblend: {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}", err=True)
 
 
-def _left(command_line: list[str]) -> str:
-    """What a command that broke off may have left behind."""
+def _charge_notice(command_line: list[str]) -> str:
+    """Return what a command that broke off may have left behind, as a sentence."""
     named = next((word for word in command_line if word in COMMANDS), "run")
     return "What was charged stays charged." if named in MAY_CHARGE else "Nothing was charged."
-
-
-def _tell(command_line: list[str], message: str, *, where: str, exit_code: int) -> int:
-    """Say the refusal on standard error, and as the one JSON object on standard output if asked."""
-    click.echo(f"crowdblend: {message}", err=True)
-    if "--json" in command_line:
-        refusal = {"kind": ERROR_KINDS[exit_code], "exit_code": exit_code, "where": where, "message": message}
-        click.echo(json.dumps({"error": refusal}, ensure_ascii=False))
-    return exit_code

@@ -281,7 +281,7 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
 def show(file: Path, depth: int | None, most: int, as_json: bool) -> None:
     """Show a hierarchy as a tree, the most general label first."""
     from ...tasks.inputs.hierarchy_files import read_hierarchy
-    from ..terminal.printing import console
+    from ..terminal.stages import console
 
     declared = read_hierarchy(str(file.absolute()))
     if as_json:

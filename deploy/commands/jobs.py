@@ -13,9 +13,10 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -23,83 +24,117 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...accounting.kernel.keys.private_files import private_folder, replace_private
+from ...accounting.kernel.keys.private_files import (
+    open_handle,
+    private_folder,
+    read_private_record,
+    replace_private,
+    try_lock,
+)
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..terminal.stages import Stages, process_begun
-from .options import AS_JSON, FILE, LEDGER, NEW, begins_another
+from .options import AS_JSON, FILE, LEDGER, NEW, begins_another, environment_of, print_refusal
 
 if TYPE_CHECKING:
     from ..schemas.outputs import JobState, JobStatus
 
 
 STARTED_WITHIN_SECONDS = 60.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobArguments:
-    """What a job is asked to do, all of it free of secrets.
-
-    Args:
-        spec: the specification's file.
-        output: the release's folder or URL, instead of the specification's.
-        scheduler: address of a Dask scheduler.
-        series: the series whose next release this is.
-        new: whether it may begin beside an unfinished release of the same specification.
-    """
-
-    spec: str
-    output: str | None
-    scheduler: str | None
-    series: str | None
-    new: bool
+RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """A job's folder in the private store.
+    """A job's folder in the private store: what its process and its submitter know of each other.
 
     PRIVACY: how far a count has come follows the number of records, so what is reported of it stays in this folder
     (0700) and on the steward's terminal.
-
-    Args:
-        release_id: the release that the job runs.
-        folder: what its process and its submitter know of each other.
     """
 
     release_id: str
     folder: Path
 
-    @property
-    def log(self) -> Path:
-        """What the process prints."""
-        return self.folder / "log"
+    @classmethod
+    def of(cls, release_id: str, places: StatePaths) -> Job:
+        """Return the job of a release, whether or not one was submitted from this private store."""
+        if not RELEASE_ID.fullmatch(release_id):
+            raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where=release_id)
+        return cls(release_id=release_id, folder=places.home / "jobs" / release_id)
 
-    def arguments(self) -> JobArguments:
-        """What it was asked to do."""
-        return JobArguments(**json.loads((self.folder / "job.json").read_bytes()))
+    def start(self, asked: Mapping[str, Any], places: StatePaths) -> None:
+        """Start the job's process, in a session of its own, and see that it lives.
+
+        Args:
+            asked: arguments of `run_release`, all of them free of secrets; the process finds them in the folder.
+            places: where the ledger and the private store lie; the process finds them in its environment.
+
+        Raises:
+            AccountantRefused: a live process runs the release.
+            InputRefused: the process can't be started.
+        """
+        if self.process() is not None:
+            raise AccountantRefused(
+                "this release is held by a live process.",
+                where=f"release '{self.release_id}'",
+                remedy=f"Follow it with `crowdblend status {self.release_id}`.",
+            )
+        try:
+            private_folder(self.folder)
+            for name in ("progress.json", "end.json"):
+                (self.folder / name).unlink(missing_ok=True)
+            self.write("job.json", asked)
+            with (self.folder / "log").open("wb") as log:
+                process = subprocess.Popen(  # noqa: S603 - the id has its form, and no shell is involved
+                    [sys.executable, "-m", "crowdblend.deploy.commands.jobs", self.release_id],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=os.environ | environment_of(places),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise InputRefused(f"the job can't be started ({error.strerror}).", where=str(self.folder)) from None
+        deadline = time.monotonic() + STARTED_WITHIN_SECONDS
+        while self.process() is None and self.end() is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise InputRefused("the job's process did not start.", where=str(self.folder / "log"))
+            time.sleep(0.02)
+
+    def exists(self) -> bool:
+        """Return whether the job was submitted from this private store."""
+        return (self.folder / "job.json").exists()
+
+    def require(self) -> None:
+        """Refuse a job that was not submitted from this private store."""
+        if not self.exists():
+            raise InputRefused(
+                f"no job '{self.release_id}' was submitted from here.",
+                where=str(self.folder.parents[1]),
+                remedy="Use the private store (CROWDBLEND_HOME) that it was submitted with.",
+            )
+
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Put a file of the folder in its place, whole and durable."""
+        replace_private(self.folder / name, json.dumps(content, ensure_ascii=False).encode())
 
     def write_progress(self, stage: str, done: int, total: int, note: str = "") -> None:
-        """Called by the job's process: so much of a stage is done; the note says what it waits for, if anything."""
+        """Report how much of a stage is done, and what it waits for, if anything; called by the job's process."""
         draft = self.folder / ".progress"
         progress = {"stage": stage, "done": done, "total": total, "note": note}
         draft.write_text(json.dumps(progress), encoding="utf-8")
         draft.replace(self.folder / "progress.json")
 
-    def write_end(self, end: dict[str, Any]) -> None:
-        """Called by the job's process as the last thing it does."""
-        self._write("end.json", end)
-
     def progress(self) -> dict[str, Any] | None:
-        """The running stage; None before the first."""
-        return self._read("progress.json")
+        """Return what `write_progress` reported last; None before the first stage."""
+        return read_private_record(self.folder / "progress.json")
 
     def end(self) -> dict[str, Any] | None:
-        """How it ended: exit_code, and result or error; None while it runs or where it was killed."""
-        return self._read("end.json")
+        """Return exit_code, and result or error; None while it runs or where it was killed."""
+        return read_private_record(self.folder / "end.json")
 
     def hold(self) -> int:
-        """Called by the job's process: alive from now until it dies, however it dies."""
+        """Lock the folder until the job's process dies, however it dies; called by that process."""
         handle = os.open(self.folder / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(handle, 0)
@@ -107,107 +142,12 @@ class Job:
         return handle
 
     def process(self) -> int | None:
-        """The process that runs the job; None where none is alive."""
+        """Return the id of the process that runs the job; None where none is alive."""
         try:
-            handle = os.open(self.folder / "alive", os.O_RDONLY | os.O_CLOEXEC)
+            with open_handle(self.folder / "alive", os.O_RDONLY | os.O_CLOEXEC) as handle:
+                return None if try_lock(handle) else int(os.read(handle, 20) or b"0") or None
         except FileNotFoundError:
             return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return int(os.read(handle, 20) or b"0") or None
-        finally:
-            os.close(handle)
-        return None
-
-    def ask_to_stop(self) -> None:
-        """Have the job cancel its work and end; nothing happens where it has ended."""
-        process = self.process()
-        if process is not None:
-            os.kill(process, signal.SIGINT)
-
-    def _write(self, name: str, content: dict[str, Any]) -> None:
-        replace_private(self.folder / name, json.dumps(content, ensure_ascii=False).encode())
-
-    def _read(self, name: str) -> dict[str, Any] | None:
-        try:
-            content: dict[str, Any] = json.loads((self.folder / name).read_bytes())
-        except FileNotFoundError:
-            return None
-        return content
-
-
-def submit_job(arguments: JobArguments, *, release_id: str, state_paths: StatePaths) -> Job:
-    """Start a job's process, in a session of its own, and see that it lives.
-
-    Args:
-        arguments: what is asked for.
-        release_id: the release; the job's id too.
-        state_paths: where the ledger and the private store lie; the process finds them in its environment.
-
-    Raises:
-        AccountantRefused: a live process runs the release.
-        InputRefused: the id has another form, or the process can't be started.
-    """
-    job = Job(release_id=release_id, folder=state_paths.home / "jobs" / release_id)
-    if job.process() is not None:
-        raise AccountantRefused(
-            "this release is held by a live process.",
-            where=f"release '{release_id}'",
-            remedy=f"Follow it with `crowdblend status {release_id}`.",
-        )
-    try:
-        private_folder(state_paths.home)
-        private_folder(job.folder.parent)
-        private_folder(job.folder)
-        for name in ("progress.json", "end.json"):
-            (job.folder / name).unlink(missing_ok=True)
-        job._write("job.json", {name: getattr(arguments, name) for name in JobArguments.__slots__})
-        environment = {
-            **os.environ,
-            "CROWDBLEND_LEDGER": state_paths.ledger_url,
-            "CROWDBLEND_HOME": str(state_paths.home),
-        }
-        if state_paths.anchor is not None:
-            environment["CROWDBLEND_ANCHOR"] = str(state_paths.anchor)
-        with job.log.open("wb") as log:
-            process = subprocess.Popen(  # noqa: S603 - the id has its form, and no shell is involved
-                [sys.executable, "-m", "crowdblend.deploy.commands.jobs", release_id],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise InputRefused(f"the job can't be started ({error.strerror}).", where=str(job.folder)) from None
-    deadline = time.monotonic() + STARTED_WITHIN_SECONDS
-    while job.process() is None and job.end() is None:
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise InputRefused("the job's process did not start.", where=str(job.log))
-        time.sleep(0.02)
-    return job
-
-
-def job_exists(release_id: str, *, state_paths: StatePaths) -> bool:
-    """Whether a job of this release was submitted from this private store."""
-    return (state_paths.home / "jobs" / release_id / "job.json").exists()
-
-
-def job_of(release_id: str, *, state_paths: StatePaths) -> Job:
-    """The job of a release.
-
-    Raises:
-        InputRefused: none was submitted from this private store.
-    """
-    job = Job(release_id=release_id, folder=state_paths.home / "jobs" / release_id)
-    if not job_exists(release_id, state_paths=state_paths):
-        raise InputRefused(
-            f"no job '{release_id}' was submitted from here.",
-            where=str(state_paths.home),
-            remedy="Use the private store (CROWDBLEND_HOME) that it was submitted with.",
-        )
-    return job
 
 
 REPORTED_EVERY_SECONDS = 0.2
@@ -243,22 +183,11 @@ class _ReportedStages(Stages):
         self._job.write_progress(self._name, 0, 0, text)
 
 
-class _Interruption:
-    """The one interruption of a job: it breaks off what runs, and is remembered whatever that makes of it."""
-
-    def __init__(self) -> None:
-        self.came = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        self.came = True
-        raise KeyboardInterrupt
-
-
 def _main(release_id: str) -> int:
     """Be the process of a job."""
     try:
-        job = job_of(release_id, state_paths=resolve_paths())
+        job = Job.of(release_id, resolve_paths())
+        job.require()
         held = job.hold()
     except (OSError, Refusal) as fault:
         # `submit` finds that it did not start, and names the log that has this.
@@ -268,7 +197,7 @@ def _main(release_id: str) -> int:
     end = _end_of(job)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        job.write_end(end)
+        job.write("end.json", end)
     except OSError as error:
         # `status` finds a job without an end and asks the ledger; its log has this.
         kept = f"How this job ended can't be kept ({error.strerror})."
@@ -279,33 +208,32 @@ def _main(release_id: str) -> int:
 
 def _end_of(job: Job) -> dict[str, Any]:
     """Run the release; every end is reported, and none with a traceback or a value of the records."""
-    interruption = _Interruption()
+    interrupted = threading.Event()
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        interrupted.set()
+        raise KeyboardInterrupt
+
     try:
-        signal.signal(signal.SIGINT, interruption)
-        asked = job.arguments()
+        signal.signal(signal.SIGINT, interrupt)
+        asked = json.loads((job.folder / "job.json").read_bytes())
         from ..run import run_release
 
         result = run_release(
-            Path(asked.spec),
+            Path(asked.pop("spec")),
             state_paths=resolve_paths(),
-            output=asked.output,
-            scheduler=asked.scheduler,
             release_id=job.release_id,
-            series=asked.series,
-            new=asked.new,
             randomness=secrets.token_bytes,
             stages=_ReportedStages(job),
+            **asked,
         )
-    except KeyboardInterrupt:
-        return CANCELLED
-    except Refusal as refusal:
-        # A stage that was broken off may say so as a failure of its own.
-        if interruption.came:
-            return CANCELLED
-        return {"exit_code": refusal.exit_code, "where": refusal.where, "message": refusal.message}
     except BaseException as fault:  # noqa: BLE001 - Prefect's signals too: an end that isn't reported would seem a kill
-        if interruption.came:
+        # A stage that was broken off may say so as a failure of its own.
+        if interrupted.is_set() or isinstance(fault, KeyboardInterrupt):
             return CANCELLED
+        if isinstance(fault, Refusal):
+            return {"exit_code": fault.exit_code, "where": fault.where, "message": fault.message}
         # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
         from ...flows.unfinished import cost_so_far
 
@@ -314,7 +242,6 @@ def _end_of(job: Job) -> dict[str, Any]:
     return {"exit_code": 0, "result": result}
 
 
-RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}")
 LOOKED_EVERY_SECONDS = 0.1
 CANCELLED_WITHIN_SECONDS = 120.0
 
@@ -345,14 +272,15 @@ def submit(
     Ctrl-C cancels it, and says what it cost.
     """
     places = resolve_paths(ledger_url=ledger_url)
-    arguments = JobArguments(
-        spec=str(spec.absolute()),
-        output=output if output is None or "://" in output else str(Path(output).absolute()),
-        scheduler=scheduler,
-        series=series,
-        new=begins_another(new=new, release_id=release_id),
-    )
-    job = submit_job(arguments, release_id=_new_id(spec) if release_id is None else _id(release_id), state_paths=places)
+    asked = {
+        "spec": str(spec.absolute()),
+        "output": output if output is None or "://" in output else str(Path(output).absolute()),
+        "scheduler": scheduler,
+        "series": series,
+        "new": begins_another(new=new, release_id=release_id),
+    }
+    job = Job.of(release_id or _new_id(spec), places)
+    job.start(asked, places)
     if detach:
         reported = {"release_id": job.release_id, "state": "running"}
         follow = f"Follow it: crowdblend status {job.release_id}\nCancel it: crowdblend cancel {job.release_id}"
@@ -373,9 +301,9 @@ def submit(
 def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     """Say how far a release is, or how it ended: a submitted job, or any release of the ledger."""
     places = resolve_paths(ledger_url=ledger_url)
-    if not job_exists(_id(release_id), state_paths=places):
+    job = Job.of(release_id, places)
+    if not job.exists():
         return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
-    job = job_of(release_id, state_paths=places)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
     state: JobState = "running" if alive and end is None else "killed" if end is None else _state_of(end)
     reported: JobStatus = {
@@ -402,9 +330,9 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
 def cancel(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     """Stop a submitted job and say what it cost."""
     places = resolve_paths(ledger_url=ledger_url)
-    job = job_of(_id(release_id), state_paths=places)
-    end = job.end()
-    if end is not None or job.process() is None:
+    job = Job.of(release_id, places)
+    job.require()
+    if job.end() is not None or job.process() is None:
         raise InputRefused("the job has ended.", where=f"job '{release_id}'", remedy="See `crowdblend status`.")
     return 0 if _cancelled(job, places, as_json=as_json) == 1 else 1
 
@@ -414,49 +342,31 @@ def _new_id(spec: Path) -> str:
     return f"{name}-{secrets.token_hex(6)}"
 
 
-def _id(release_id: str) -> str:
-    if not RELEASE_ID.fullmatch(release_id):
-        raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where=release_id)
-    return release_id
-
-
 def _followed(job: Job) -> dict[str, Any] | None:
-    """Show the job's progress until it ends; None where it was killed."""
-    from ..terminal.stages import Stages
-
-    stages = Stages()
-    while True:
-        end = job.end()
-        if end is not None:
-            return end
-        if job.process() is None:
-            return job.end()
-        progress = job.progress()
-        if progress is None:
+    """Show the job's progress until it ends, and return its end; None where it was killed."""
+    stages, stage, note = Stages(), None, ""
+    with ExitStack() as shown:
+        while job.end() is None and job.process() is not None:
+            progress = job.progress()
+            if progress is not None:
+                if progress["stage"] != stage:
+                    shown.close()
+                    stage = progress["stage"]
+                    shown.enter_context(stages.shown(stage))
+                if progress["note"] not in ("", note):
+                    note = progress["note"]
+                    stages.tell(note)
+                if progress["total"]:
+                    stages.on_progress(progress["done"], progress["total"])
             time.sleep(LOOKED_EVERY_SECONDS)
-            continue
-        with stages.shown(progress["stage"]):
-            _stage_followed(job, stages, progress["stage"])
-
-
-def _stage_followed(job: Job, stages: Any, stage: str) -> None:  # noqa: ANN401
-    reported = ""
-    while job.end() is None and job.process() is not None:
-        progress = job.progress()
-        if progress is not None and progress["stage"] != stage:
-            return
-        if progress is not None and progress["note"] not in ("", reported):
-            reported = progress["note"]
-            stages.tell(reported)
-        if progress is not None and progress["total"]:
-            stages.on_progress(progress["done"], progress["total"])
-        time.sleep(LOOKED_EVERY_SECONDS)
+    return job.end()
 
 
 def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:
     """Ask the job to stop, wait until it has, and say what became of it; 1 unless it had been done already."""
     click.echo("crowdblend: cancelling; what is charged stays charged", err=True)
-    job.ask_to_stop()
+    if (process := job.process()) is not None:
+        os.kill(process, signal.SIGINT)
     deadline = time.monotonic() + CANCELLED_WITHIN_SECONDS
     while job.process() is not None and time.monotonic() < deadline:
         time.sleep(LOOKED_EVERY_SECONDS)
@@ -484,16 +394,9 @@ def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | N
     state: JobState = stage if stage in ("published", "abandoned") else "running" if held else "interrupted"
     finish = f"crowdblend run SPEC.toml --release-id {release_id}"
     ways = commands_for(release_id, stage, finish=finish, ledger=ledger) if state == "interrupted" else ()
-    reported: JobStatus = {
-        "release_id": release_id,
-        "state": state,
-        "stage": None,
-        "exit_code": None,
-        "message": None,
-        "cost": cost,
-    }
     if as_json:
-        click.echo(json.dumps(reported, ensure_ascii=False))
+        none = dict.fromkeys(("stage", "exit_code", "message"))
+        click.echo(json.dumps({"release_id": release_id, "state": state, **none, "cost": cost}, ensure_ascii=False))
     else:
         click.echo("\n".join([f"Release {release_id}: {state}.", cost, *ways]))
     return 0
@@ -517,12 +420,8 @@ def _print_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_j
     message = str(reported["message"])
     if end is None or end.get("cancelled"):  # a failure says itself what it cost
         message = f"{message} {_cost(job.release_id, places)}"
-    print(f"crowdblend: {message}", file=sys.stderr)
-    if as_json:
-        kind = {1: "failed", 2: "input", 3: "accountant"}[code]
-        error = {"kind": kind, "exit_code": code, "where": reported["where"], "message": message}
-        click.echo(json.dumps({"error": error, "release_id": job.release_id}, ensure_ascii=False))
-    return code
+    where = reported["where"]
+    return print_refusal(message, where=where, exit_code=code, as_json=as_json, release_id=job.release_id)
 
 
 def _cost(release_id: str, places: StatePaths) -> str:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..release_paths import release_certificate, release_folder
+
+if TYPE_CHECKING:
+    from ...flows.paths import StatePaths
 
 WIDEST_NAME = 9
 """Characters of the longest name of a command, so that the sections of one page have one margin."""
@@ -87,6 +92,27 @@ class ReleasePath(click.ParamType[Path]):
 
 RELEASE_CERTIFICATE = ReleasePath(release_certificate)
 RELEASE_FOLDER = ReleasePath(release_folder)
+
+
+ERROR_KINDS = {1: "failed", 2: "input", 3: "accountant"}
+
+
+def print_refusal(*lines: str, where: str, exit_code: int, as_json: bool, release_id: str | None = None) -> int:
+    """Print a refusal on standard error, and as the one JSON object on standard output if asked; return its code."""
+    for line in lines:
+        click.echo(f"crowdblend: {line}", err=True)
+    if as_json:
+        kind = ERROR_KINDS[exit_code]
+        error = {"kind": kind, "exit_code": exit_code, "where": where, "message": " ".join(lines)}
+        named = {} if release_id is None else {"release_id": release_id}
+        click.echo(json.dumps({"error": error, **named}, ensure_ascii=False))
+    return exit_code
+
+
+def environment_of(places: StatePaths) -> dict[str, str]:
+    """Return the variables by which a process that is started finds the same ledger, private store and anchor."""
+    anchor = {} if places.anchor is None else {"CROWDBLEND_ANCHOR": str(places.anchor)}
+    return {"CROWDBLEND_LEDGER": places.ledger_url, "CROWDBLEND_HOME": str(places.home), **anchor}
 
 
 class ExactNumber(click.ParamType[Decimal]):

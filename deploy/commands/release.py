@@ -12,7 +12,7 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
-from .options import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGroup, begins_another
+from .options import AS_JSON, FILE, LEDGER, NEW, RELEASE_CERTIFICATE, CommandGroup, begins_another, print_refusal
 
 if TYPE_CHECKING:
     from ..schemas.outputs import ReleaseVerified, ShownRelease
@@ -104,14 +104,9 @@ def _print_interruption(release_id: str, places: StatePaths, *, finish: str, led
     from ...flows.unfinished import commands_for, cost_so_far
 
     stage, cost = cost_so_far(release_id, places)
-    message = f"Interrupted. {cost}"
-    lines = [message, *commands_for(release_id, stage, finish=finish, ledger=ledger)]
-    for line in lines:
-        click.echo(f"crowdblend: {line}", err=True)
-    if as_json:
-        error = {"kind": "failed", "exit_code": 1, "where": f"release '{release_id}'", "message": " ".join(lines)}
-        click.echo(json.dumps({"error": error, "release_id": release_id}, ensure_ascii=False))
-    return 1
+    lines = (f"Interrupted. {cost}", *commands_for(release_id, stage, finish=finish, ledger=ledger))
+    where = f"release '{release_id}'"
+    return print_refusal(*lines, where=where, exit_code=1, as_json=as_json, release_id=release_id)
 
 
 def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:

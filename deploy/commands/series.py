@@ -16,8 +16,16 @@ import click
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused
-from ..serving.cron import EXHAUSTED, Schedule, exhausted_sentence, require_five_fields, require_timezone, say
-from ..serving.failure_hook import FailureHook, hook_of
+from ..serving.serve_settings import (
+    EXHAUSTED,
+    FailureHook,
+    Schedule,
+    exhausted_sentence,
+    hook_of,
+    require_five_fields,
+    require_timezone,
+    say,
+)
 from .options import AS_JSON, FILE, LEDGER, CommandGroup
 
 

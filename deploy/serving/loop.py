@@ -47,8 +47,7 @@ from ...flows.prepare import destroy_what_is_left
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal, ReleaseFailed
 from ..prefect.scheduled import release_id_at, scheduled_release
-from .cron import EXHAUSTED, Schedule, exhausted_sentence, say
-from .failure_hook import FailureFacts, FailureHook
+from .serve_settings import EXHAUSTED, FailureFacts, FailureHook, Schedule, exhausted_sentence, say
 
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse

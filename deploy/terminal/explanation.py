@@ -17,7 +17,7 @@ from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.map_selection.choice import MapChoice, information_kept
 from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
-from .printing import console as own_console
+from .stages import console as own_console
 
 if TYPE_CHECKING:
     from ...mechanisms.inclusion import InclusionColumn

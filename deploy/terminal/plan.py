@@ -21,7 +21,7 @@ from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
 from ...mechanisms.kernel.errors import InputRefused
-from .printing import console as own_console
+from .stages import console as own_console
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.deletion import DeletionPlan

@@ -1,4 +1,4 @@
-"""What a person sees while a command works: stages, a progress bar, and how much is said."""
+"""The one way to a person's terminal: text that can't steer it, stages, a progress bar, and how much is said."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import click
 
-from .printing import console
+from ...mechanisms.kernel.errors import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,6 +24,61 @@ if TYPE_CHECKING:
 READING = ("select", "count")
 _QUIET = "crowdblend.quiet"
 _LOGGER = logging.getLogger("crowdblend")
+
+
+class EscapedStream:
+    """A stream of text that writes control characters as their codes, as JSON does; all else is the stream's own.
+
+    Args:
+        stream: where the text goes.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text; how many characters were given is returned, as of any stream."""
+        self.stream.write(visible(text))
+        return len(text)
+
+    def writelines(self, lines: Iterator[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def escaped_streams() -> Iterator[None]:
+    """While a command runs, let standard output and standard error be escaped, whoever writes to them."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", EscapedStream(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def console(*, stderr: bool = False, highlight: bool = True) -> Console:
+    """A console of rich's on a standard stream: its own colours reach the terminal, and no text's control characters.
+
+    Args:
+        stderr: whether it is standard error; else standard output.
+        highlight: whether numbers and the like are coloured.
+    """
+    from rich.console import Console, ConsoleOptions, RenderableType  # most commands print plain lines alone
+    from rich.segment import Segment
+
+    class EscapedConsole(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+    stream = sys.stderr if stderr else sys.stdout
+    own = stream.stream if isinstance(stream, EscapedStream) else stream
+    return EscapedConsole(file=own, highlight=highlight)
 
 
 def is_quiet() -> bool:

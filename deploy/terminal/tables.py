@@ -16,7 +16,7 @@ from ...accounting.ledger.lookup import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, double_left, share_shown
 from ...mechanisms.kernel.errors import one_line
-from .printing import console
+from .stages import console
 
 if TYPE_CHECKING:
     from ..schemas.outputs import (

@@ -227,7 +227,7 @@ def be_served(spec: str, series: str, release_id: str) -> None:
     """
     from crowdblend.deploy import cli
     from crowdblend.deploy.serving import loop
-    from crowdblend.deploy.serving.cron import EXHAUSTED
+    from crowdblend.deploy.serving.serve_settings import EXHAUSTED
 
     deployed, waits = loop.deployed, iter([loop.ScheduleLoop._await_due])
 

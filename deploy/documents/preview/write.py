@@ -26,7 +26,7 @@ from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from ...release_paths import require_elsewhere, write_new
-from ...terminal.printing import console as own_console
+from ...terminal.stages import console as own_console
 from ..rendering import page, percent
 from .changes import TellingRecords
 from .deletion import DeletionForecast, forecast_deletion

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 import pytest
 from crowdblend.deploy.prefect.scheduled import _day_of
 from crowdblend.deploy.run import run_release
-from crowdblend.deploy.serving.cron import next_times, require_timezone
+from crowdblend.deploy.serving.serve_settings import Schedule, require_timezone
 from crowdblend.flows.paths import resolve_paths
 from crowdblend.flows.prepare import Scheduled
 from crowdblend.flows.spec import read_spec
@@ -136,9 +136,9 @@ def test_a_release_of_a_dated_source_is_finished_with_the_file_of_its_charge(des
 
 def test_times_are_those_of_the_clock_that_is_named() -> None:
     after = datetime(2026, 3, 20, tzinfo=UTC)
-    times = next_times("0 3 28,30 * *", count=2, after=after, timezone="Europe/Paris")
+    times = Schedule(cron="0 3 28,30 * *", timezone="Europe/Paris").next_times(count=2, after=after)
     assert times == (datetime(2026, 3, 28, 2, tzinfo=UTC), datetime(2026, 3, 30, 1, tzinfo=UTC))
-    assert next_times("0 3 28 * *", count=1, after=after) == (datetime(2026, 3, 28, 3, tzinfo=UTC),)
+    assert Schedule(cron="0 3 28 * *").next_times(count=1, after=after) == (datetime(2026, 3, 28, 3, tzinfo=UTC),)
     assert _day_of("monthly@20251231T233000Z", "Europe/Paris") == date(2026, 1, 1)
     assert _day_of("monthly@20251231T233000Z", "UTC") == date(2025, 12, 31)
     assert require_timezone("Europe/Paris") == "Europe/Paris"

@@ -8,7 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from crowdblend.deploy.serving.failure_hook import FailureFacts, hook_of
+from crowdblend.deploy.serving.serve_settings import FailureFacts, hook_of
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 FACTS = FailureFacts(release_id="m@1", dataset="people", series="m", exit_code=2, cause="source-missing")
