@@ -93,13 +93,7 @@ def open_demonstration_ledger(state_paths: StatePaths) -> None:
 
 
 def tell(result: Mapping[str, Any], *, deletion: Mapping[str, Any], folder: Path) -> None:
-    """Say what was published, what it cost, where it lies and what to run next, on one screen of 80 columns.
-
-    Args:
-        result: of the sampled release, as `run --json` prints it.
-        deletion: the same of the deletion release.
-        folder: of the demonstration.
-    """
+    """Say what was published, what it cost, where it lies and what to run next, on one screen of 80 columns."""
     table = pq.read_table(Path(result["output"]) / "data.parquet")
     groups = Counter(zip(*(column.to_pylist() for column in table.columns), strict=True))
     largest = FactTable(

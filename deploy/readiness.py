@@ -41,13 +41,9 @@ FORMATS = {
 
 
 def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
-    """What the ledger and the source's metadata say of a release; what speaks against it is a sentence in `problem`.
+    """Return what the ledger and the source's metadata say of a release; what speaks against it is a `problem`.
 
     PRIVACY: of the source only names, CSV headers and Parquet footers are looked at; of the ledger its accounts.
-
-    Args:
-        request: what is asked for.
-        state_paths: where the ledger lies; there need be none.
     """
     return {
         "budget": _budget(request, state_paths),
@@ -62,7 +58,7 @@ def _rehearsal(request: Request) -> float | None:
 
 
 def _offer(epsilon: float | None) -> Iterator[str]:
-    """That a release can be rehearsed before its charge."""
+    """Yield that a release can be rehearsed before its charge."""
     if epsilon is not None:
         yield (
             f"A rehearsal tells beforehand, for ε = {amount_shown(epsilon)}, how many values of each column become *: "
@@ -71,13 +67,7 @@ def _offer(epsilon: float | None) -> Iterator[str]:
 
 
 def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: FilterCharge | None) -> BudgetFacts:
-    """A data set's account and what would be left of it after a charge.
-
-    Args:
-        state: the data set.
-        charge: what would be charged; None for nothing.
-        taken: what that takes of a filter budget; None for nothing, or of an additive one.
-    """
+    """Return a data set's account and what would be left after a charge, or after what is taken of a filter budget."""
     before, registered = state.account, state.filter_budget
     if registered is not None:
         after = before if taken is None else before.charged(epsilon=taken.divergence, delta=taken.tail)
@@ -116,7 +106,7 @@ def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: Fil
 
 
 def filter_charge_for(state: DatasetState, request: Request) -> FilterCharge | None:
-    """What a release would take of a filter budget; None of an additive one, or where it has no divergence."""
+    """Return what a release would take of a filter budget; None of an additive one, or without a divergence."""
     if state.filter_budget is None:
         return None
     from ..accounting.kernel.ledger.filter_budget import (  # numerics, for a filter budget alone
@@ -136,7 +126,7 @@ def filter_charge_for(state: DatasetState, request: Request) -> FilterCharge | N
 
 
 def filter_lines(budget: Mapping[str, Any]) -> Iterator[str]:
-    """What a release would take of a filter budget, in a line for people."""
+    """Yield what a release would take of a filter budget, in a line for people."""
     after = budget["spent_share_after"]
     yield (
         f"Filter budget of '{budget['dataset']}' for ε = {amount_shown(budget['epsilon_budget'])}, δ = "
@@ -147,12 +137,7 @@ def filter_lines(budget: Mapping[str, Any]) -> Iterator[str]:
 
 
 def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> SourceFacts:
-    """How many files the source has, and of which format; how many records is left out on purpose.
-
-    Args:
-        layout: its files with their headers or footers.
-        remarks: what seems wrong by them, in sentences.
-    """
+    """Return how many files the source has, and of which format; how many records is left out on purpose."""
     source = layout.source
     stored = (len(source.files), source.record_format.value) if source.query is None else (0, "postgresql")
     version = layout.source.version
@@ -160,7 +145,7 @@ def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> SourceFac
 
 
 def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    """What `readiness` found, in lines for people."""
+    """Yield what `readiness` found, in lines for people."""
     budget, source = facts["budget"], facts["source"]
     if budget.get("accounting") == "filter":
         yield from filter_lines(budget)
@@ -224,18 +209,13 @@ def _source(request: Request) -> SourceFacts:
 
 
 def _sentences(refusal: Refusal) -> str:
-    """A refusal without what was not done: nobody has tried."""
+    """Return a refusal without what was not done: nobody has tried."""
     head = f"{refusal.where}: {refusal.what}" if refusal.where else refusal.what
     return f"{head} {refusal.remedy}".strip()
 
 
 def print_dry_run(found: PreparedRelease, *, as_json: bool) -> None:
-    """Say what a run would begin with, on standard output.
-
-    Args:
-        found: what was found.
-        as_json: one JSON object instead of lines.
-    """
+    """Print what a run would begin with, on standard output."""
     from .run import two_names_warning, warn_of_metadata  # what an explanation does without
 
     if found.other_names:

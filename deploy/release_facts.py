@@ -48,11 +48,6 @@ def charge_boundary(
     PRIVACY: of an unknown fault the kind and the place in the code alone are told; its text could hold a value of the
     records.
 
-    Args:
-        release_id: the id that was asked for; None for a new release.
-        state_paths: where the ledger and the private store lie.
-        stages: the stages that have ended.
-
     Yields:
         What is called with the release once it is prepared, before it can be charged.
 
@@ -211,13 +206,7 @@ def _what_broke(fault: Exception) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LargestGroups:
-    """The largest published groups of a release.
-
-    Args:
-        columns: the released columns, then `count`.
-        rows: labels and number of records of each, the largest first.
-        groups: how many were published.
-    """
+    """The largest groups of a published table, as rows of its columns, and how many groups it has."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str | int, ...], ...]
@@ -225,14 +214,9 @@ class LargestGroups:
 
 
 def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> ListedRelease:
-    """A release as `release list --json` shows it: the ledger's row with its output, its levels and what it published.
+    """Return the ledger's row of a release with its output, its levels and what it published.
 
     PRIVACY: of the private store only the place of the output is read; levels and sizes are those of the certificate.
-
-    Args:
-        state: the release as the ledger knows it.
-        home: the private store, which knows where the release was published.
-        ledger_id: the ledger's id.
     """
     from ..accounting.certificate.verify import read_certificate
     from ..accounting.keys.store_upkeep import remembered_facts
@@ -269,14 +253,9 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
 
 
 def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) -> LargestGroups | None:
-    """The largest published groups; None where there is no table of groups here, or it is not what was published.
+    """Return the largest published groups; None where there is no table of groups, or it isn't what was published.
 
     PRIVACY: nothing is shown of a table whose digest is not the one in the ledger.
-
-    Args:
-        row: of `listed_release`.
-        state: the release as the ledger knows it.
-        most: how many groups to show.
 
     Raises:
         InputRefused: the table can't be read.
@@ -304,13 +283,7 @@ def levels_text(levels: dict[str, int], *, drawn: bool) -> str:
 
 
 def facts_of_release(row: Mapping[str, Any], *, stage: str, cost: str) -> FactTable:
-    """A release in a few lines.
-
-    Args:
-        row: of `listed_release`.
-        stage: how far it is, for people.
-        cost: what it has cost, as a sentence.
-    """
+    """Return a release, a row of `listed_release`, in a few lines."""
     from ..accounting.descriptions.description_registry import published_text
     from .terminal.tables import FactTable
 

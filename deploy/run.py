@@ -51,7 +51,7 @@ def run_release(
     randomness: Callable[[int], bytes],
     stages: Stages | None = None,
 ) -> RunResult:
-    """Run one release, or answer with the stored result of one that is published.
+    """Run one release, or answer with the stored result of one that is published, as `run --json` prints it.
 
     Args:
         spec: the specification's file.
@@ -66,14 +66,6 @@ def run_release(
         rehearse: whether to rehearse the release instead, at a price of its own.
         randomness: source of the sampling key, n to n bytes; the operating system's, but for tests.
         stages: who is shown the progress; None for the terminal.
-
-    Returns:
-        What `run --json` prints.
-
-    Raises:
-        InputRefused: the specification, the source's metadata or the output is wrong.
-        AccountantRefused: the accountant refuses.
-        ReleaseFailed: the work failed after the charge.
     """
     stages = Stages() if stages is None else stages
     place = None if output is None else output_at(output, base=Path.cwd())
@@ -133,22 +125,13 @@ def _run_on_prefect(
 
 
 def warn_of_metadata(remarks: tuple[str, ...]) -> None:
-    """Tell the steward, on standard error, what seems wrong by the source's metadata; it decides nothing.
-
-    Args:
-        remarks: whole sentences.
-    """
+    """Print, on standard error, sentences on what seems wrong by the source's metadata; they decide nothing."""
     for remark in remarks:
         click.echo(f"crowdblend: warning: {remark}", err=True)
 
 
 def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:
-    """The warning to the steward about a source that went by another name; it decides nothing.
-
-    Args:
-        other_names: the names that it went by.
-        dataset: the name that it goes by now.
-    """
+    """Return the warning about a source that went by other names before; it decides nothing."""
     return (
         f"crowdblend: warning: files of the same names, sizes and headers were released before as data set "
         f"{', '.join(other_names)}. If these are the same people, '{dataset}' gives them a "
@@ -203,7 +186,7 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
 
 
 def _rehearsed(column: Mapping[str, Any]) -> str:
-    """What a rehearsal tells of a column."""
+    """Return the sentence on what a rehearsal says of a column."""
     if column["share"] is None:
         return f"{column['column']}: nothing can be told, since there are too few records for this noise."
     return (
@@ -213,7 +196,7 @@ def _rehearsed(column: Mapping[str, Any]) -> str:
 
 
 def _in_place(published: StagedRelease) -> bool | None:
-    """Whether an earlier release lies where it was published, byte for byte; None where that can't be looked at."""
+    """Return whether an earlier release lies where it was published, byte for byte; None where nobody can look."""
     try:
         return published.in_view
     except (ReleaseFailed, OSError):
@@ -221,7 +204,7 @@ def _in_place(published: StagedRelease) -> bool | None:
 
 
 def _payment(prepared: PreparedRelease) -> Payment:
-    """The release's place in its series, if any, and what was taken of a filter budget, where the data set has one."""
+    """Return the release's place in its series, if any, and what was taken of a filter budget."""
     state = prepared.reader.release(prepared.release_id)
     paid = None if state is None else prepared.reader.dataset_context(state.receipt)
     shown: Payment = {"series": None}
@@ -252,12 +235,7 @@ CANT_CONNECT = (OSError, ValueError, TypeError, RuntimeError)
 
 
 def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
-    """The cluster: the command's, else the specification's, else Dask's own setting, else crowdblend.toml's, else none.
-
-    Args:
-        scheduler: address given on the command line.
-        of_spec: the specification's [cluster].
-    """
+    """Return the command's cluster, else the specification's, else that of Dask's settings, else crowdblend.toml's."""
     import dask.config  # a refusal doesn't need Dask
 
     if scheduler is not None:
@@ -270,15 +248,9 @@ def chosen_cluster(*, scheduler: str | None, of_spec: Choice) -> Choice:
 
 
 def require_reachable(choice: Choice) -> None:
-    """See that a scheduler that exists answers and trusts this process; the first thing to do with a cluster.
+    """Refuse a scheduler that doesn't answer or doesn't trust this process; the first thing to do with a cluster.
 
     It comes before a `Client` tries at length and noisily, and before a Prefect server is started in vain.
-
-    Args:
-        choice: as `chosen_cluster`; anything but an existing cluster passes.
-
-    Raises:
-        InputRefused: it can't be reached.
     """
     if choice is None or choice.cls is not None:
         return
@@ -301,16 +273,9 @@ def require_reachable(choice: Choice) -> None:
 
 @contextmanager
 def opened_executor(choice: Choice, *, tell: Callable[[str], None]) -> Iterator[Executor]:
-    """Connect to the cluster, or start it, and see that all its machines run this version.
+    """Connect to a reachable cluster, or start it, and see that all its machines run this version, or refuse.
 
     PRIVACY: this comes before the charge, so a cluster that can't be used costs nothing.
-
-    Args:
-        choice: as `chosen_cluster`, seen to be reachable.
-        tell: says to the steward that the work has no workers.
-
-    Raises:
-        InputRefused: it can't be started or reached, its workers don't come, or one runs another version.
     """
     from ..tasks.counting.executors import LocalThreads
 
@@ -406,7 +371,7 @@ PLACES: Mapping[bool | None, str] = {
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """What `crowdblend run` says of a result that it has as `--json` prints it."""
+    """Return what `crowdblend run` says of a result, which is given as `--json` prints it."""
     kind, paper, series = result["mechanism"]["kind"], result["epsilon_paper"], result["series"]
     what = published_text(kind, groups=result["published_groups"], records=result["published_records"])
     cost = f"ε = {amount_shown(result['epsilon'])}, δ = {amount_shown(result['delta'])}"

@@ -52,9 +52,6 @@ def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
     """Look at everything that a release needs; nothing is made, changed or charged.
 
     PRIVACY: no source is looked at, and a password in an address is never shown.
-
-    Args:
-        ledger_url: the ledger's SQLAlchemy URL, None for the one of the settings.
     """
     checks = [_installation()]
     try:

@@ -373,14 +373,7 @@ Nested = dict[str, Any]
 
 
 def hierarchy_tree(hierarchy: ValueHierarchy, *, name: str, depth: int | None, most: int) -> Tree:
-    """The tree from the most general labels down; beside each label how many values it covers.
-
-    Args:
-        hierarchy: what is shown.
-        name: at the tree's root.
-        depth: levels to show; None is all.
-        most: labels to show below one label.
-    """
+    """Return the tree from the most general labels down; beside each label how many values it covers."""
     from rich.text import Text
     from rich.tree import Tree
 

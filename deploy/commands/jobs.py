@@ -346,8 +346,9 @@ def _followed(job: Job) -> dict[str, Any] | None:
     """Show the job's progress until it ends, and return its end; None where it was killed."""
     stages, stage, note = Stages(), None, ""
     with ExitStack() as shown:
-        while job.end() is None and job.process() is not None:
-            progress = job.progress()
+        while True:
+            ended = job.end() is not None or job.process() is None
+            progress = job.progress()  # after the question whether it ended: the last stage is shown, however short
             if progress is not None:
                 if progress["stage"] != stage:
                     shown.close()
@@ -358,8 +359,9 @@ def _followed(job: Job) -> dict[str, Any] | None:
                     stages.tell(note)
                 if progress["total"]:
                     stages.on_progress(progress["done"], progress["total"])
+            if ended:
+                return job.end()
             time.sleep(LOOKED_EVERY_SECONDS)
-    return job.end()
 
 
 def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:

@@ -35,17 +35,7 @@ def explain(spec: Path, releases: int, ledger_url: str | None, as_json: bool) ->
 
 
 def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool) -> None:
-    """Say what a specification means and costs.
-
-    Args:
-        spec: the file.
-        releases: how many releases of it are priced together.
-        places: where the ledger lies; there need be none.
-        as_json: one JSON object instead of tables.
-
-    Raises:
-        InputRefused: the specification is wrong.
-    """
+    """Say what a specification means and costs, of so many releases of it together; there need be no ledger."""
     from ...flows.spec import read_spec
     from ..readiness import readiness, readiness_lines
     from ..terminal.explanation import explanation, print_explanation

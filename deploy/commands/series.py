@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import click
 
+from ...accounting.kernel.keys.private_files import lock_file
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused
 from ..serving.serve_settings import (
@@ -26,7 +24,7 @@ from ..serving.serve_settings import (
     require_timezone,
     say,
 )
-from .options import AS_JSON, FILE, LEDGER, CommandGroup
+from .options import AS_JSON, FILE, LEDGER, CommandGroup, environment_of
 
 
 @click.group(cls=CommandGroup)
@@ -124,11 +122,11 @@ def list_series(ledger_url: str | None, as_json: bool) -> None:
         print_series(rows)
 
 
-_DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+DURATION = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class _Duration(click.ParamType[float]):
+class Duration(click.ParamType[float]):
     """A time such as 30m or 6h, in seconds."""
 
     name = "duration"
@@ -137,10 +135,10 @@ class _Duration(click.ParamType[float]):
         """Seconds of a number with its unit."""
         if isinstance(value, float):
             return value
-        found = _DURATION.fullmatch(str(value))
+        found = DURATION.fullmatch(str(value))
         if found is None:
             self.fail(f"{value!r} is no duration; write a number with s, m, h or d, such as 30m or 6h.", param, ctx)
-        return float(int(found["number"]) * _SECONDS[found["unit"]])
+        return float(int(found["number"]) * SECONDS[found["unit"]])
 
 
 @click.command()
@@ -156,7 +154,7 @@ class _Duration(click.ParamType[float]):
 @click.option("--output", required=True, help="Folder or URL below which each release lies under its id.")
 @click.option(
     "--retry-for",
-    type=_Duration(),
+    type=Duration(),
     default="1h",
     show_default=True,
     help="How long a release is tried again whose file is not there yet or whose work failed; never longer than until "
@@ -195,7 +193,15 @@ def serve(
     schedule = Schedule(cron=require_five_fields(cron), timezone=require_timezone(timezone))
     hook = hook_of(on_failure)
     places = resolve_paths(ledger_url=ledger_url)
-    with _alone(places, series=series):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", series):
+        raise InputRefused("a series has no such name.", where=f"--series {series}")
+    held = AccountantRefused(
+        "a live process serves this series already.",
+        where=f"series '{series}'",
+        remedy="Leave it to that process, or stop it and serve again.",
+    )
+    # What runs for the series elsewhere, with this private store, would seem left by a kill.
+    with lock_file(places.home / "serve" / f"{series}.lock", held):
         return _serve(
             spec,
             series,
@@ -235,21 +241,15 @@ def _serve(
         say(exhausted_sentence(state))
         return EXHAUSTED
     own_server = "PREFECT_API_URL" not in os.environ
-    os.environ["CROWDBLEND_LEDGER"] = places.ledger_url
-    os.environ["CROWDBLEND_HOME"] = str(places.home)
-    if places.anchor is not None:
-        os.environ["CROWDBLEND_ANCHOR"] = str(places.anchor)
+    os.environ |= environment_of(places)
     from ..prefect.environment import configure_lasting_prefect
 
     wait = configure_lasting_prefect(places.home)
     taken, releases = state.taken, state.registered.price.releases
     say(f"crowdblend {version('crowdblend')} serves the series '{series}': {taken} of {releases} releases are taken.")
     coming = [when.astimezone(ZoneInfo(schedule.timezone)) for when in schedule.next_times(count=3)]
-    say(
-        f'The schedule "{schedule.cron}" ({schedule.timezone}) comes next at '
-        + ", ".join(f"{when:%Y-%m-%d %H:%M}" for when in coming)
-        + "."
-    )
+    times = ", ".join(f"{when:%Y-%m-%d %H:%M}" for when in coming)
+    say(f'The schedule "{schedule.cron}" ({schedule.timezone}) comes next at {times}.')
     wait()
     import httpx
 
@@ -283,31 +283,3 @@ def _serve(
         hook=hook,
     )
     return loop.run()
-
-
-@contextmanager
-def _alone(places: StatePaths, *, series: str) -> Iterator[None]:
-    """Be the only `serve` of a series with this private store: what runs for it elsewhere would seem left by a kill."""
-    from ...accounting.kernel.keys.private_files import private_folder
-
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", series):
-        raise InputRefused("a series has no such name.", where=f"--series {series}")
-    folder = places.home / "serve"
-    try:
-        private_folder(places.home)
-        private_folder(folder)
-        handle = os.open(folder / f"{series}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise InputRefused(f"the private store can't be used ({error.strerror}).", where=str(folder)) from None
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AccountantRefused(
-                "a live process serves this series already.",
-                where=f"series '{series}'",
-                remedy="Leave it to that process, or stop it and serve again.",
-            ) from None
-        yield
-    finally:
-        os.close(handle)

@@ -242,7 +242,7 @@ def sketched_spec(
     declared: SchemaFile | None = None,
     size: _Size | None = None,
 ) -> str:
-    """The text of a specification that is complete but for its columns.
+    """Return the text of a specification that is complete but for its columns.
 
     Args:
         names: of the source's columns.
@@ -254,9 +254,6 @@ def sketched_spec(
         hierarchies: those that there are already, by column.
         declared: what a schema file says of the records, where the specification is begun from one.
         size: what a deletion release is proposed for; None for a sampled release.
-
-    Raises:
-        InputRefused: there is nothing to propose.
     """
     labels = {
         column.name: _labels(column, (hierarchies or {}).get(column.name), (declared.domains if declared else {}))

@@ -50,12 +50,11 @@ NO_HEARTBEATS = {"heartbeat_frequency": None}
 class InProcessServer(httpx.BaseTransport):
     """A server that runs on an event loop in a thread of its own; for a client it is a transport.
 
+    Making one raises whatever kept Prefect's parts from being loaded, or its database from being made.
+
     Args:
         home: private folder (0700) of its database.
         template: file of an empty database, made there where there is none.
-
-    Raises:
-        Exception: whatever kept Prefect's parts from being loaded, or its database from being made.
     """
 
     def __init__(self, home: Path, *, template: Path) -> None:
@@ -126,11 +125,7 @@ class InProcessServer(httpx.BaseTransport):
 
 
 def changed_settings(**changes: Mapping[str, Any]) -> AbstractContextManager[object]:
-    """Prefect's present settings with some changed; to build all of them anew would take a fifth of a second.
-
-    Args:
-        changes: of each group of settings, values of its fields, or of a group's in it.
-    """
+    """Return Prefect's present settings with some changed; to build all anew would take a fifth of a second."""
     from prefect.context import SettingsContext, get_settings_context
 
     def changed(group: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any of Prefect's groups of settings
@@ -145,12 +140,7 @@ def changed_settings(**changes: Mapping[str, Any]) -> AbstractContextManager[obj
 
 
 def start_in_process(home: Path, *, template: Path) -> InProcessServer | None:
-    """Start one; None where this Prefect's parts are not those that it is made of.
-
-    Args:
-        home: private folder (0700) of its database.
-        template: file of an empty database, made there where there is none.
-    """
+    """Start one; None where this Prefect's parts are not those that it is made of."""
     try:
         return InProcessServer(home, template=template)
     except (ImportError, AttributeError, TypeError, ValueError, OSError):
@@ -199,9 +189,6 @@ def configure_prefect(private_home: Path) -> Callable[[], None]:
     process, with records in the private store that go when it ends; or, where PREFECT_HOME or a database says that
     they are kept, a complete one in a process that ends with this one.
 
-    Args:
-        private_home: the private store's folder (0700).
-
     Returns:
         Waits until the server answers, so that other work can be done until then.
 
@@ -245,11 +232,7 @@ def _start_complete(home: Path, private_home: Path) -> Callable[[], None]:
 def configure_lasting_prefect(private_home: Path) -> Callable[[], None]:
     """As `configure_prefect`, but a server of this process's own keeps its records and runs Prefect's schedules.
 
-    Args:
-        private_home: the private store's folder (0700); the records lie in it unless PREFECT_HOME says otherwise.
-
-    Raises:
-        InputRefused: no server can be started.
+    The records lie in the private store unless PREFECT_HOME says otherwise.
     """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
@@ -335,15 +318,9 @@ def configure_prefect_home(private_home: Path, *, whatever_is_there: bool = Fals
     """See to a folder for Prefect, before anything imports it; call it again as often as you like.
 
     A folder that PREFECT_HOME names is used, and so is the user's own one (~/.prefect) where it is there already: it
-    may say how a server is reached. Else Prefect has a folder in the private store, which goes with this process. So
-    a user without a home folder, or with one that can't be written, is no fault, and nothing is made in a home folder.
-
-    Args:
-        private_home: the private store's folder (0700).
-        whatever_is_there: whether the user's own folder is left aside, for a server of this process's own.
-
-    Raises:
-        InputRefused: the folder that PREFECT_HOME names, or the private store, can't be made.
+    may say how a server is reached; but not `whatever_is_there`, for a server of this process's own. Else Prefect has a
+    folder in the private store, which goes with this process. So a user without a home folder, or with one that can't
+    be written, is no fault, and nothing is made in a home folder. A folder that can't be made is refused.
     """
     if HOME in os.environ:
         _make(Path(os.environ[HOME]), where=HOME)
@@ -402,10 +379,6 @@ def lay_out_database(home: Path, template: Path) -> None:
     PRIVACY: the template is taken before a server has run on it, so it holds Prefect's tables and nothing of any
     release; each run writes to a copy of its own. The server still looks whether the copy has all migrations. Whatever
     goes wrong leaves no database, and then the server makes one.
-
-    Args:
-        home: Prefect's home; with a database in it already, it is left as it is.
-        template: the file of the template, in a private folder.
     """
     target = home / DATABASE
     if target.exists() or not _database_is(target):
@@ -482,22 +455,13 @@ SCHEDULING = {"PREFECT_UI_ENABLED": "0"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddedServer:
-    """A server that was started and may not answer yet.
-
-    Args:
-        process: the server's process.
-        api_url: where its API will answer.
-    """
+    """A server that was started, and its API's address, where it may not answer yet."""
 
     process: subprocess.Popen[bytes]
     api_url: str
 
     def wait(self) -> None:
-        """Wait until it answers.
-
-        Raises:
-            InputRefused: it does not; nothing was charged yet.
-        """
+        """Wait until it answers; refuse where it does not, and nothing was charged yet."""
         deadline = time.monotonic() + SECONDS_TO_START
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
@@ -522,15 +486,12 @@ class EmbeddedServer:
 
 
 def start_server(home: Path, *, role: Mapping[str, str] = ROLE, template: Path | None = None) -> EmbeddedServer:
-    """Start a server whose records lie in a folder; it starts up while the caller does other things.
+    """Start a server whose records lie in a folder, or refuse; it starts up while the caller does other things.
 
     Args:
         home: Prefect's home.
         role: settings of what it is for, `ROLE` or `SCHEDULING`.
         template: file of an empty database, for a home without one; None where the server migrates its own.
-
-    Raises:
-        InputRefused: it can't be started; nothing was charged.
     """
     process = subprocess.Popen(  # noqa: S603 - this interpreter and this module, and a path of the private store
         [sys.executable, "-m", "crowdblend.deploy.prefect.environment", *([] if template is None else [str(template)])],

@@ -49,14 +49,7 @@ LINES = ("dataset", "epsilon", "delta", "published_groups", "published_records",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScheduledPlace:
-    """One release of a series at its time.
-
-    Args:
-        spec: the specification's file.
-        series: the series that has paid for it.
-        output: folder or URL below which it lies under its id.
-        release_id: its id.
-    """
+    """One release of a series at its time: its id, and the folder or URL below which it lies under it."""
 
     spec: Path
     series: str
@@ -65,23 +58,12 @@ class ScheduledPlace:
 
     @classmethod
     def of_run(cls, *, spec: str, series: str, output: str, release_id: str | None) -> "ScheduledPlace":
-        """By the parameters and the scheduled time of the running flow run.
-
-        Args:
-            spec: the specification's file.
-            series: the series.
-            output: folder or URL.
-            release_id: the id that was named; None for that of the scheduled time.
-        """
+        """Return the place by the parameters of the running flow run; without an id, by its scheduled time."""
         name = release_id or release_id_at(series, runtime.flow_run.scheduled_start_time)
         return cls(spec=Path(spec), series=series, output=output, release_id=name)
 
     def output_of(self, places: StatePaths) -> str:
-        """Its folder or URL: where it was charged for, if it was charged, even by another schedule or by hand.
-
-        Args:
-            places: where the ledger and the private store lie.
-        """
+        """Return its folder or URL: where it was charged for, if it was, even by another schedule or by hand."""
         usual = f"{self.output.rstrip('/')}/{self.release_id}"
         with open_reader(places.ledger_url) as reader:
             if reader.release(self.release_id) is None:
@@ -96,7 +78,7 @@ ID_TIME = "%Y%m%dT%H%M%SZ"
 
 
 def release_id_at(series: str, scheduled: datetime) -> str:
-    """The id of a series' release at a scheduled time, so that a retry of it is the same release."""
+    """Return the id of a series' release at a scheduled time, so that a retry of it is the same release."""
     return f"{series}@{scheduled.astimezone(UTC):{ID_TIME}}"
 
 
@@ -141,7 +123,7 @@ def released(
     attempts: Callable[[Callable[[], Mapping[str, Any]]], Mapping[str, Any]] = lambda attempt: attempt(),
     tell: Callable[..., None] = lambda **_: None,
 ) -> State[Any]:
-    """Run a scheduled release within the flow run that is running.
+    """Run a scheduled release within the flow run that is running, and return that run's state.
 
     Args:
         place: the release.
@@ -150,9 +132,6 @@ def released(
         stages: who is shown the progress; None for the terminal.
         attempts: calls what it is given, perhaps more than once, and gives its result or the last refusal.
         tell: called with how it ended, as public facts.
-
-    Returns:
-        The state of the flow run: completed, or failed with the refusal as its message.
     """
     if PREFECT_API_URL.value():
         os.environ.setdefault("PREFECT_API_URL", str(PREFECT_API_URL.value()))

@@ -324,18 +324,13 @@ _BEGUN = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PrefectRuns:
-    """The flow runs of one series' deployment.
-
-    Args:
-        deployment_id: the deployment.
-        series: the series' name, which is the deployment's too.
-    """
+    """The flow runs of one series' deployment, which has the series' name."""
 
     deployment_id: UUID
     series: str
 
     def release_id(self, run: FlowRun) -> str:
-        """The release that a flow run is for."""
+        """Return the release that a flow run is for."""
         named = run.parameters.get("release_id")
         when = run.expected_start_time
         if named or when is None:
@@ -343,33 +338,28 @@ class PrefectRuns:
         return release_id_at(self.series, when)
 
     def due(self, *, at: datetime) -> FlowRun | None:
-        """The first flow run that is due; None where none is."""
+        """Return the first flow run that is due; None where none is."""
         until = {"next_scheduled_start_time": {"before_": at}, "state": {"type": {"any_": [StateType.SCHEDULED]}}}
         scheduled = FlowRunFilter.model_validate(until)
         return next(iter(self._found(scheduled)), None)
 
     def begun(self) -> list[FlowRun]:
-        """Flow runs that have begun and not ended, by their scheduled times."""
+        """Return flow runs that have begun and not ended, by their scheduled times."""
         return self._found(FlowRunFilter(state=_of_types(_BEGUN)))
 
     def paused(self) -> bool:
-        """Whether Prefect's schedule is paused, so that nothing will come due."""
+        """Return whether Prefect's schedule is paused, so that nothing will come due."""
         with get_client(sync_client=True) as client:
             deployment = client.read_deployment(self.deployment_id)
         return bool(deployment.paused) or not any(schedule.active for schedule in deployment.schedules)
 
     def create(self, release_id: str) -> FlowRun:
-        """A new flow run that finishes a release."""
+        """Return a new flow run that finishes a release."""
         with get_client(sync_client=True) as client:
             return client.create_flow_run_from_deployment(self.deployment_id, parameters={"release_id": release_id})
 
     def close_killed(self, run: FlowRun, *, stage: Stage | Literal["unknown"] | None) -> None:
-        """Give a flow run whose process is dead its end, and those of its subflows and tasks.
-
-        Args:
-            run: the flow run.
-            stage: how far the ledger has its release; None where it was not charged, "unknown" where it can't be read.
-        """
+        """End a flow run whose process is dead, by how far the ledger has its release; its subflows and tasks too."""
         name = self.release_id(run)
         ended: State[None]
         match stage:
@@ -409,13 +399,7 @@ class PrefectRuns:
 
 
 def deployed(*, series: str, schedule: Schedule, parameters: dict[str, str | bool]) -> PrefectRuns:
-    """The deployment of a series: as it is, where Prefect has it so, paused or not; else written anew.
-
-    Args:
-        series: the series' name.
-        schedule: when its releases come due.
-        parameters: of the flow.
-    """
+    """Return the deployment of a series: as it is, where Prefect has it so, paused or not; else written anew."""
     with get_client(sync_client=True) as client:
         try:
             known = client.read_deployment_by_name(f"{scheduled_release.name}/{series}")

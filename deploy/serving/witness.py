@@ -5,16 +5,13 @@ The protocol is tlog-witness of C2SP (c2sp.org/tlog-witness), of which `add-chec
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import ssl
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +19,7 @@ from typing import Any
 
 from anyio import to_thread
 
-from ...accounting.kernel.keys.private_files import private_folder, replace_private
+from ...accounting.kernel.keys.private_files import lock_file, private_folder, replace_private, require_usable
 from ...accounting.kernel.keys.signing import SigningKey, SigningKeys
 from ...accounting.keys.signing_upkeep import create_where_none
 from ...accounting.keys.store_upkeep import open_private_store
@@ -45,16 +42,7 @@ PLAIN_TEXT = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What is answered to a request.
-
-    Args:
-        status: of HTTP.
-        text: the body.
-        kind: its type.
-        event: what the log says of it.
-        size: of the checkpoint that was asked about, None where the request had none.
-        log: which ledger's, by its origin; None where it is none that is watched.
-    """
+    """What is answered to a request, and what the log says of it: of which ledger, and of what size."""
 
     status: int
     text: str
@@ -65,16 +53,7 @@ class Answer:
 
 
 def witness_key(home: Path, name: str, randomness: Callable[[int], bytes]) -> NoteKey:
-    """A witness's public key, which is made where there is none.
-
-    Args:
-        home: the witness's private folder.
-        name: that stands in its cosignatures.
-        randomness: n to n random bytes, from the operating system in production.
-
-    Raises:
-        InputRefused: the folder can't be used, or the name has another form.
-    """
+    """Return a witness's public key, made where there is none; a name of another form is refused."""
     public = create_where_none(SigningKeys(home=home), randomness)
     try:
         return NoteKey(name=name, kind=TIMED, public=public)
@@ -128,15 +107,7 @@ class Witness:
                 return answer(status=500, text=text, event="fault")
 
     def _decided(self, request: CheckpointRequest, kept: bytes) -> dict[str, Any]:
-        """Cosign a checkpoint, or not.
-
-        Args:
-            request: the request.
-            kept: the checkpoint as it is to be remembered.
-
-        Raises:
-            InputRefused, OSError, ValueError: what the folder holds can't be used.
-        """
+        """Cosign a checkpoint, to be remembered as it is kept, or not; a damaged folder raises."""
         asked, latest, key = request.checkpoint, self._latest(request.checkpoint.origin), self._signing_key()
         refusal = _refusal(request, latest)
         if refusal is not None:
@@ -153,12 +124,7 @@ class Witness:
         return key
 
     def _latest(self, origin: str) -> Checkpoint | None:
-        """The last checkpoint that was cosigned of a ledger, None where none was.
-
-        Raises:
-            OSError: it can't be read.
-            ValueError: it is damaged.
-        """
+        """Return the last checkpoint that was cosigned of a ledger, None where none was; a damaged one raises."""
         try:
             latest = read_checkpoint(self._path(origin).read_bytes())
         except FileNotFoundError:
@@ -194,12 +160,7 @@ ADDED = "/add-checkpoint"
 
 
 class Application:
-    """The witness as an application of ASGI.
-
-    Args:
-        witness: answers.
-        write: takes each line of the log.
-    """
+    """The witness as an application of ASGI."""
 
     def __init__(self, witness: Witness, write: Callable[[str], None]) -> None:
         self._witness = witness
@@ -244,7 +205,7 @@ def serve(
     tls: tuple[Path, Path] | None,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve until a signal ends it.
+    """Serve until a signal ends it; a folder, an address or a certificate that can't be had is refused.
 
     Args:
         home: the witness's private folder.
@@ -254,13 +215,19 @@ def serve(
         port: 0 for any that is free.
         tls: files of the certificate and of its private key; None for plain HTTP, such as behind a proxy.
         ready: called with the address once it can be asked.
-
-    Raises:
-        InputRefused: the address can't be had, the certificate can't be used, or another process has the folder.
     """
     if tls is not None:
         _require_certificate(*tls)
-    with _held(home), listening(host, port) as listener:
+    held = InputRefused(
+        "another process is the witness of this folder: two would not see what the other cosigns.",
+        where=str(home),
+        not_done="",
+        remedy="End that one first.",
+    )
+    open_private_store(home)
+    with lock_file(home / "lock", held), listening(host, port) as listener:
+        with require_usable(home, "the folder", not_done=""):
+            private_folder(home / "checkpoints")
         witness = Witness(home, key=key, logs=logs, seconds=time.time)
         ready(url_of(host, listener, scheme="http" if tls is None else "https"))
         serve_on(
@@ -288,31 +255,3 @@ def _require_certificate(certificate: Path, key: Path) -> None:
             not_done="",
             remedy="Name a certificate and its private key, both in PEM.",
         ) from None
-
-
-@contextmanager
-def _held(home: Path) -> Iterator[None]:
-    """Hold a witness's folder for this process alone, and make what is missing in it.
-
-    Raises:
-        InputRefused: it can't be used, or another process has it.
-    """
-    open_private_store(home)
-    try:
-        private_folder(home / "checkpoints")
-        handle = os.open(home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise InputRefused(f"the folder can't be used ({error.strerror}).", where=str(home), not_done="") from None
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputRefused(
-                "another process is the witness of this folder: two would not see what the other cosigns.",
-                where=str(home),
-                not_done="",
-                remedy="End that one first.",
-            ) from None
-        yield
-    finally:
-        os.close(handle)

@@ -33,7 +33,7 @@ def print_plan(plan: Plan, console: Console | None = None) -> None:
 
 
 def plan_table(plan: Plan) -> Table:
-    """The plan as a table of three columns (quantity, value, meaning), for a terminal or a notebook.
+    """Return the plan as a table of three columns (quantity, value, meaning), for a terminal or a notebook.
 
     Args:
         plan: a priced point.
@@ -124,12 +124,7 @@ def print_deletion(plan: DeletionPlan, console: Console | None = None) -> None:
 
 
 def print_forecast(facts: Mapping[str, Any], console: Console | None = None) -> None:
-    """Write how long a budget lasts to the console (standard output where none is given).
-
-    Args:
-        facts: what `forecast_facts` gives, with the data set's name.
-        console: where to.
-    """
+    """Print how long a budget lasts: what `forecast_facts` gives, with the data set's name."""
     console = console or own_console()
     left = f"ε = {amount_left(facts['epsilon_left'])}, δ = {amount_left(facts['delta_left'])}"
     filtered = facts["accounting"] == "filter"
@@ -187,11 +182,7 @@ _FRONTIER_RATES = ("0.001", "0.003", "0.01", "0.03", "0.05", "0.1", "0.2", "0.3"
 
 
 def draw_plan(plan: Plan, path: Path) -> None:
-    """Draw the frontier (least k for each rate) and the ε–δ curve of one release into a file.
-
-    Args:
-        plan: a plan of releases (not of a bare guarantee).
-        path: the file; its ending names the format, for example .svg, .png or .pdf.
+    """Draw the frontier (least k for each rate) and one release's ε–δ curve into a file; its ending names the format.
 
     Raises:
         InputRefused: there is nothing to draw, matplotlib is not installed, or the file can't be written.

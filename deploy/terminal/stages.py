@@ -27,17 +27,13 @@ _LOGGER = logging.getLogger("crowdblend")
 
 
 class EscapedStream:
-    """A stream of text that writes control characters as their codes, as JSON does; all else is the stream's own.
-
-    Args:
-        stream: where the text goes.
-    """
+    """A stream of text that writes control characters as their codes, as JSON does; all else is the stream's own."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text; how many characters were given is returned, as of any stream."""
+        """Write a text, and return how many characters were given, as any stream does."""
         self.stream.write(visible(text))
         return len(text)
 
@@ -62,12 +58,7 @@ def escaped_streams() -> Iterator[None]:
 
 
 def console(*, stderr: bool = False, highlight: bool = True) -> Console:
-    """A console of rich's on a standard stream: its own colours reach the terminal, and no text's control characters.
-
-    Args:
-        stderr: whether it is standard error; else standard output.
-        highlight: whether numbers and the like are coloured.
-    """
+    """Return rich's console on a standard stream: its colours reach the terminal, but no text's control characters."""
     from rich.console import Console, ConsoleOptions, RenderableType  # most commands print plain lines alone
     from rich.segment import Segment
 
@@ -82,7 +73,7 @@ def console(*, stderr: bool = False, highlight: bool = True) -> Console:
 
 
 def is_quiet() -> bool:
-    """Whether the running command was asked to leave progress out; outside of the command line it was not."""
+    """Return whether the running command was asked to leave progress out; outside of the command line it was not."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(_QUIET))
 
@@ -132,7 +123,7 @@ def _be_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None
 
 
 def process_begun() -> float:
-    """When this process began, by `time.perf_counter`: its imports are part of what a person waits for.
+    """Return when this process began, by `time.perf_counter`: its imports are part of what a person waits for.
 
     Where the system does not tell (it is not Linux), now.
     """
@@ -185,12 +176,7 @@ class Stages:
             self._progress.console.print(f"crowdblend: {text}", markup=False, highlight=False, soft_wrap=True)
 
     def expect(self, *, records: int | None, n_bytes: int) -> None:
-        """Take note of how much the stages that read records have before them.
-
-        Args:
-            records: records in all, None where it is not known.
-            n_bytes: bytes of the input.
-        """
+        """Take note of how much the stages that read records have before them; None where nobody knows how many."""
         self._records, self._n_bytes = records, n_bytes
 
     @contextmanager
@@ -233,14 +219,7 @@ class Stages:
 
 
 def progress_bar(name: str, *, console: Console, records: int | None, n_bytes: int) -> Progress:
-    """A bar for one stage, to be entered; those that read records also tell their pace and what is left.
-
-    Args:
-        name: the stage.
-        console: where it is drawn.
-        records: records in all, None where it is not known.
-        n_bytes: bytes of the input, 0 where it is not known.
-    """
+    """Return a bar for one stage, to be entered; those that read records also tell their pace and what is left."""
     from rich import progress
     from rich.text import Text
 
@@ -266,14 +245,7 @@ def progress_bar(name: str, *, console: Console, records: int | None, n_bytes: i
 
 
 def pace(*, share: float, seconds: float, records: int | None, n_bytes: int) -> str:
-    """How fast a stage goes, for the steward's eyes: `2.1 M rows/s, 11.4 MB/s`; empty while nothing is done.
-
-    Args:
-        share: how much is done, 0 … 1.
-        seconds: since the stage's beginning.
-        records: records in all, None where it is not known.
-        n_bytes: bytes of the input.
-    """
+    """Return how fast a stage goes, by the share (0 to 1) that is done: `2.1 M rows/s, 11.4 MB/s`; empty for none."""
     if share <= 0 or seconds <= 0:
         return ""
     flow = f"{_short(n_bytes * share / seconds)}B/s"

@@ -56,12 +56,9 @@ class FactTable:
         return self.fitted(None)
 
     def fitted(self, width: int | None) -> str:
-        """The table as plain text for a terminal of some width; no cell is cut.
+        """Return the table as plain text for a terminal of some width, None for a pipe or a file; no cell is cut.
 
         Where a line would be too long, each row becomes a paragraph: its first cell, then each other with its header.
-
-        Args:
-            width: columns of the terminal; None for a pipe or a file, where a line may be of any length.
         """
         rows = [tuple(map(one_line, row)) for row in self.rows]
         lines = [self.headers, *rows]
