@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..accounting.kernel.ledger.entry_codec import sorted_fields
-from ..accounting.kernel.ledger.entry_types import ChargedPrice, FilterCharge
+from ..accounting.kernel.ledger.entries import ChargedPrice, FilterCharge, sorted_fields
 from ..accounting.kernel.prices.registry import mechanism_record
 from ..accounting.ledger.charge_request import charged_price
 from ..accounting.ledger.lookup import DatasetState

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..accounting.kernel.ledger.entry_types import FreeSeriesRegistered
+from ..accounting.kernel.ledger.entries import FreeSeriesRegistered
 from ..accounting.kernel.prices.registry import not_covered
 from ..accounting.ledger.reader import ReleaseState, SeriesState
 from ..mechanisms.kernel.amounts import amount_exact

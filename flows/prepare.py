@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from ..accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
-from ..accounting.kernel.ledger.entry_types import ChargedPrice
+from ..accounting.kernel.ledger.entries import ChargedPrice
 from ..accounting.keys.store_upkeep import (
     open_private_store,
     other_names_of_source,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from ..accounting.descriptions.description_registry import description_of
-from ..accounting.kernel.ledger.entry_types import DatasetUnit
+from ..accounting.kernel.ledger.entries import DatasetUnit
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price
 from ..accounting.ledger.charge_request import RECORDS

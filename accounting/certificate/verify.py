@@ -20,9 +20,18 @@ from ...mechanisms.kernel.mechanism import Mechanism
 from ..descriptions.description_registry import has_parts
 from ..kernel.keys.private_files import output_files, read_given
 from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
-from ..kernel.ledger.entry_codec import sorted_fields
-from ..kernel.ledger.entry_types import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace
-from ..kernel.ledger.entry_values import amount_of_text, differ, require_digest, require_name, require_release_id
+from ..kernel.ledger.entries import (
+    ChargedPrice,
+    FilterAccounting,
+    FilterCharge,
+    SeriesPlace,
+    amount_of_text,
+    differ,
+    require_digest,
+    require_name,
+    require_release_id,
+    sorted_fields,
+)
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.ledger.rules import price_faults
 from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered

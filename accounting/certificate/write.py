@@ -16,8 +16,7 @@ from ...mechanisms.recoding import GeneralizationMap
 from ..descriptions.description_registry import description_of, description_of_record, has_parts
 from ..kernel.keys.private_files import open_given, output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..kernel.ledger.entry_types import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged
-from ..kernel.ledger.entry_values import amount_text
+from ..kernel.ledger.entries import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged, amount_text
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.prices.registry import kind_of, mechanism_of_record
 

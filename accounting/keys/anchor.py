@@ -13,7 +13,7 @@ from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..kernel.keys.private_files import open_given, private_folder, sync_folder
 from ..kernel.keys.signing import SigningKey, SigningKeys, read_statement, signed_statement
 from ..kernel.ledger.anchored import BEGIN, AnchoredHead, anchor_refusal
-from ..kernel.ledger.entry_codec import Head
+from ..kernel.ledger.entries import Head
 
 __all__ = ["AnchorFile", "Anchoring", "head_of_line", "line_of_head"]
 

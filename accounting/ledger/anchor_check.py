@@ -16,7 +16,7 @@ from ..kernel.keys.private_files import open_given
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.anchored import require_continued
 from ..kernel.ledger.database import STREAMED, Store, entry
-from ..kernel.ledger.entry_codec import Head
+from ..kernel.ledger.entries import Head
 from ..kernel.ledger.transactions import Look, head_in, last_place, ledger_id_of, stored_state
 from ..keys.anchor import LONGEST_LINE, Anchoring, head_of_line
 from .schema import typed

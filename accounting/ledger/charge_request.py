@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 
 from ...mechanisms.kernel.mechanism import Mechanism
-from ..kernel.ledger.entry_codec import sorted_fields
-from ..kernel.ledger.entry_types import (
+from ..kernel.ledger.entries import (
     RECORD,
     ChargedPrice,
-    ChargeHeader,
     DatasetUnit,
     FreeSeriesRegistered,
     SeriesRegistered,
+    sorted_fields,
 )
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
@@ -24,7 +25,7 @@ RECORDS = DatasetUnit(name=RECORD, column=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SeriesRegistration(ChargeHeader):
+class SeriesRegistration:
     """Several releases of one mechanism, to be paid for now and whole.
 
     Composed prices are proved for parameters that are fixed beforehand, so everything that decides the mechanism
@@ -32,6 +33,11 @@ class SeriesRegistration(ChargeHeader):
 
     Args:
         series: its name, unique in the ledger.
+        dataset: whose budget pays.
+        epsilon_paper: price by the published bound, None where it gives no guarantee.
+        spec_digest: SHA-256 (hex) of all that the specifications of its releases must have in common.
+        map_digest: SHA-256 (hex) of the generalization map, or of the lattice that it is drawn from.
+        day: of the charge.
         mechanism: what each release runs.
         price: what all of them cost together, as `price` of the theory gives it.
         free_columns: whether each release has columns, hierarchies and levels of its own, and may have a higher k or a
@@ -40,6 +46,11 @@ class SeriesRegistration(ChargeHeader):
     """
 
     series: str
+    dataset: str
+    epsilon_paper: Decimal | None
+    spec_digest: str
+    map_digest: str
+    day: date
     mechanism: Mechanism
     price: Price
     free_columns: bool = False

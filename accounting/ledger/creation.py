@@ -16,8 +16,7 @@ from ..kernel.keys.private_files import sync_folder
 from ..kernel.keys.signing import PublicKey, read_statement
 from ..kernel.ledger.anchored import require_continued
 from ..kernel.ledger.database import UNIQUE_OF_CHARGE, entry, snapshot
-from ..kernel.ledger.entry_codec import Head
-from ..kernel.ledger.entry_types import LedgerCreated
+from ..kernel.ledger.entries import Head, LedgerCreated
 from ..kernel.ledger.snapshot import ForgedState, bytes_of_state, signed_state
 from ..kernel.ledger.transactions import (
     ENTRY_COLUMNS,

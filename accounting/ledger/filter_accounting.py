@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 
 from ...mechanisms.kernel.mechanism import Mechanism
-from ..kernel.ledger.entry_types import FilterAccounting, FilterCharge
+from ..kernel.ledger.entries import FilterAccounting, FilterCharge
 
 __all__ = ["propose_accounting", "share_of"]
 

@@ -11,7 +11,7 @@ from datetime import date
 from decimal import Decimal
 
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..kernel.ledger.entry_types import (
+from ..kernel.ledger.entries import (
     BudgetRaised,
     DataAccess,
     DatasetAdded,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from ..kernel.ledger.entry_types import (
+from ..kernel.ledger.entries import (
     DataAccess,
     DatasetUnit,
     Entry,
@@ -18,8 +18,7 @@ from ..kernel.ledger.entry_types import (
     ReleasePublished,
     SeriesRegistered,
 )
-from ..kernel.ledger.entry_values import Account
-from ..kernel.ledger.ledger_state import Dataset, Receipt, Release, Series, Stage
+from ..kernel.ledger.ledger_state import Account, Dataset, Receipt, Release, Series, Stage
 from ..kernel.ledger.snapshot import ForgedState
 from ..kernel.ledger.transactions import Look
 

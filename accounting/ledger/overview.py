@@ -9,9 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ...mechanisms.kernel.errors import InputRefused
-from ..kernel.ledger.entry_types import Fields, SeriesRegistered
-from ..kernel.ledger.entry_values import Account
-from ..kernel.ledger.ledger_state import Place, Release, Stage
+from ..kernel.ledger.entries import Fields, SeriesRegistered
+from ..kernel.ledger.ledger_state import Account, Place, Release, Stage
 from ..kernel.ledger.transactions import Look
 from ..kernel.prices.arithmetic import decimal_up, float_down
 from .lookup import DatasetState, ReleaseState, SeriesState, release_states

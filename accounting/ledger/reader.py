@@ -16,8 +16,7 @@ from ...mechanisms.kernel.mechanism import Mechanism
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.database import STREAMED
 from ..kernel.ledger.database import entry as entry_table
-from ..kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
-from ..kernel.ledger.entry_types import (
+from ..kernel.ledger.entries import (
     BudgetRaised,
     ChargedPrice,
     DatasetUnit,
@@ -26,6 +25,8 @@ from ..kernel.ledger.entry_types import (
     FilterDatasetAdded,
     FreeSeriesRegistered,
     SeriesRegistered,
+    entry_of_bytes,
+    sorted_fields,
 )
 from ..kernel.ledger.ledger_state import Dataset, LedgerState, Place, Receipt, Token
 from ..kernel.ledger.rules import (

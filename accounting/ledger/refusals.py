@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, did_you_mean
-from ..kernel.ledger.entry_codec import sorted_fields
-from ..kernel.ledger.entry_types import ChargedPrice, DatasetUnit, Fields, FilterDatasetAdded, FreeSeriesRegistered
-from ..kernel.ledger.entry_values import Account
+from ..kernel.ledger.entries import (
+    ChargedPrice,
+    DatasetUnit,
+    Fields,
+    FilterDatasetAdded,
+    FreeSeriesRegistered,
+    sorted_fields,
+)
+from ..kernel.ledger.ledger_state import Account
 from ..kernel.ledger.rules import RuleBroken, Violation
 from ..kernel.prices.registry import mechanism_of_record
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from ...mechanisms.kernel.errors import InputRefused
 from ..kernel.ledger.database import Store, entry, snapshot
-from ..kernel.ledger.entry_values import require_name
+from ..kernel.ledger.entries import require_name
 from .opening import VERSION_TABLE, open_store
 
 __all__ = ["Roles", "grant_roles"]

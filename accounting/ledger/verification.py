@@ -9,7 +9,7 @@ from itertools import chain
 from sqlalchemy import Connection
 
 from ...mechanisms.kernel.errors import Refusal
-from ..kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
+from ..kernel.ledger.entries import GENESIS, entry_of_bytes, link_hash
 from ..kernel.ledger.ledger_state import LedgerState
 from ..kernel.ledger.rules import violations
 from ..kernel.ledger.snapshot import bytes_of_state

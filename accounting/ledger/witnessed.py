@@ -20,8 +20,7 @@ from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Release
 from ..kernel.keys.private_files import read_given, replace_private
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.database import STREAMED, Store, entry
-from ..kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
-from ..kernel.ledger.entry_types import Entry, ReleaseCharged
+from ..kernel.ledger.entries import GENESIS, Entry, ReleaseCharged, entry_of_bytes, link_hash
 from ..kernel.ledger.transactions import ledger_id_of
 from . import checkpoint as tlog
 from .anchor_check import looking_anchored

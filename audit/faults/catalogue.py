@@ -71,7 +71,7 @@ FAULTS = (
     Fault(
         name="charge-dropped",
         what="a data set's first charge is left out of its sum",
-        file="accounting/kernel/ledger/entry_values.py",
+        file="accounting/kernel/ledger/ledger_state.py",
         old="spent = _sum(self.epsilon_spent, epsilon), _sum(",
         new="spent = _sum(self.epsilon_spent, epsilon) if self.epsilon_spent else Decimal('1e-15'), _sum(",
         detectors=("pytest tests/kernel/test_amounts.py",),
@@ -80,7 +80,7 @@ FAULTS = (
     Fault(
         name="chain-hash-skipped",
         what="an entry's hash doesn't cover the hash before it",
-        file="accounting/kernel/ledger/entry_codec.py",
+        file="accounting/kernel/ledger/entries.py",
         old="hashlib.sha256(LINK_DOMAIN + bytes.fromhex(previous) + position",
         new="hashlib.sha256(LINK_DOMAIN + bytes(32) + position",
         detectors=("pytest tests/accounting/ledger/test_ledger_chain.py",),
@@ -345,7 +345,7 @@ FAULTS = (
     Fault(
         name="budget-not-held",
         what="a charge past the budget of δ is allowed",
-        file="accounting/kernel/ledger/entry_values.py",
+        file="accounting/kernel/ledger/ledger_state.py",
         old="self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget",
         new="self.epsilon_spent <= self.epsilon_budget",
         detectors=("pytest tests/kernel/test_amounts.py",),

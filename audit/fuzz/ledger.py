@@ -14,8 +14,13 @@ from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes, link_hash, sorted_fields
-from crowdblend.accounting.kernel.ledger.entry_types import ReleaseCharged
+from crowdblend.accounting.kernel.ledger.entries import (
+    ReleaseCharged,
+    bytes_of_entry,
+    entry_of_bytes,
+    link_hash,
+    sorted_fields,
+)
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
 from crowdblend.accounting.keys.anchor import DOMAIN as ANCHOR_DOMAIN
 from crowdblend.accounting.keys.signing_upkeep import pem_of, read_public_keys

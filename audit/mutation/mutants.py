@@ -40,7 +40,7 @@ DECISIVE = frozenset(
         "mechanisms/kinds/deletion.py",
         "mechanisms/kernel/sampling.py",
         "mechanisms/kinds/microdata.py",
-        "accounting/kernel/ledger/entry_values.py",
+        "accounting/kernel/ledger/entries.py",
         "accounting/kernel/ledger/rules.py",
         "accounting/kernel/ledger/ledger_state.py",
         "accounting/kinds/deletion_prices.py",

@@ -10,8 +10,7 @@ from decimal import Decimal
 from functools import cache
 from itertools import count
 
-from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
-from crowdblend.accounting.kernel.ledger.entry_types import (
+from crowdblend.accounting.kernel.ledger.entries import (
     DatasetAdded,
     Entry,
     ReleaseAbandoned,
@@ -20,6 +19,7 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     ReleaseReading,
     ReleaseRefused,
     SeriesPlace,
+    sorted_fields,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.transactions import writing

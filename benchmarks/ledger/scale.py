@@ -23,7 +23,7 @@ from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.ledger.database import STREAMED, entry
-from crowdblend.accounting.kernel.ledger.entry_codec import Head
+from crowdblend.accounting.kernel.ledger.entries import Head
 from crowdblend.accounting.kernel.ledger.transactions import last_place
 from crowdblend.accounting.keys.anchor import Anchoring, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import create_where_none

@@ -312,7 +312,7 @@ def prove(
 def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
     from ...accounting.kernel.keys.private_files import read_given
-    from ...accounting.kernel.ledger.entry_codec import bytes_of_entry
+    from ...accounting.kernel.ledger.entries import bytes_of_entry
     from ...accounting.keys.signing_upkeep import read_public_keys
     from ...accounting.ledger.witnessed import check_proof, policy_of_file
 
@@ -504,7 +504,7 @@ def _verified(reader: LedgerReader, anchor: Path | None, trusted: tuple[PublicKe
 @LEDGER
 def export(ledger_url: str | None) -> None:
     """Write every entry as one line of canonical JSON with its place and hash."""
-    from ...accounting.kernel.ledger.entry_codec import bytes_of_entry
+    from ...accounting.kernel.ledger.entries import bytes_of_entry
     from ...accounting.ledger.reader import open_reader
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:

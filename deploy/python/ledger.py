@@ -15,7 +15,7 @@ from typing import Literal
 
 from rich.table import Table
 
-from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, FilterAccounting
+from ...accounting.kernel.ledger.entries import RECORD, DatasetUnit, FilterAccounting
 from ...accounting.kernel.prices.registry import kind_of
 from ...accounting.ledger.charge_request import SeriesRegistration
 from ...accounting.ledger.creation import create_ledger, ledger_exists

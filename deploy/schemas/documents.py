@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from ...accounting.kernel.ledger.entry_types import Entry
+from ...accounting.kernel.ledger.entries import Entry
 
 __all__ = [
     "Certificate",

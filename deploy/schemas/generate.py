@@ -196,7 +196,8 @@ def schema_of_type(hint: Any, *, exact: bool = False) -> Schema:  # noqa: ANN401
     """The schema of a type's values; the classes in it stand below `$defs`.
 
     A class is a dataclass or a TypedDict. Its object has the keys of its fields and no other. In `Annotated` a text is
-    the description, and a pair a keyword with its value; a dataclass's fields are described by the docstring's `Args`.
+    the description, a pair a keyword with its value, and a check of the ledger's nothing; a dataclass's fields are
+    described by the docstring's `Args`.
 
     Args:
         hint: the type.
@@ -226,7 +227,7 @@ class _Found:
         if origin is None and hint in PLAIN:
             return dict(AMOUNT if self.exact and hint is Decimal else PLAIN[hint])
         forms: Mapping[object, Callable[[], Schema]] = {
-            Annotated: lambda: self.schema(parts[0]) | dict(_keyword(said) for said in parts[1:]),
+            Annotated: lambda: self.schema(parts[0]) | dict(_keyword(said) for said in parts[1:] if not callable(said)),
             Literal: lambda: {"enum": list(parts)},
             Union: lambda: _either([self.schema(part) for part in parts]),
             UnionType: lambda: _either([self.schema(part) for part in parts]),

@@ -11,7 +11,7 @@ import click
 from rich.cells import cell_len
 from rich.table import Table
 
-from ...accounting.kernel.ledger.entry_types import RECORD, BudgetRaised, FreeSeriesRegistered
+from ...accounting.kernel.ledger.entries import RECORD, BudgetRaised, FreeSeriesRegistered
 from ...accounting.ledger.lookup import RecordedLook
 from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, double_left, share_shown

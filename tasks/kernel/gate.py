@@ -17,8 +17,14 @@ from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
 
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
-from ...accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
-from ...accounting.kernel.ledger.entry_types import RECORD, DatasetUnit, ReleaseCharged, ReleaseChargedTwoSamples
+from ...accounting.kernel.ledger.entries import (
+    RECORD,
+    DatasetUnit,
+    ReleaseCharged,
+    ReleaseChargedTwoSamples,
+    bytes_of_entry,
+    entry_of_bytes,
+)
 from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.ledger.writer import ReleaseWriter
 from ...accounting.kernel.prices.registry import kind_of

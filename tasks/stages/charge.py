@@ -11,8 +11,7 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from ...accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder
-from ...accounting.kernel.ledger.entry_codec import sorted_fields
-from ...accounting.kernel.ledger.entry_types import ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace
+from ...accounting.kernel.ledger.entries import ReleaseCharged, ReleaseChargedTwoSamples, SeriesPlace, sorted_fields
 from ...accounting.kernel.prices.registry import mechanism_record
 from ...accounting.keys.anchor import Anchoring
 from ...accounting.ledger.charge_request import charged_price

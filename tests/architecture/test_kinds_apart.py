@@ -21,7 +21,7 @@ OWN = ("accounting/kinds/", "accounting/descriptions/", "flows/releases/", "mech
 """Folders of the kinds' own modules."""
 
 ALLOWED = {
-    "accounting/kernel/ledger/entry_types.py": "a series of several mechanisms has parts, and places in them",
+    "accounting/kernel/ledger/entries.py": "a series of several mechanisms has parts, and places in them",
     "mechanisms/answer_errors.py": "errors of one kind of release: each answer has its own",
     "mechanisms/synthetic_points.py": "errors of one kind of release: its counts are noisy or not",
     "tasks/readers/report_files.py": "the reader of one kind of release: each local randomizer has columns of its own",

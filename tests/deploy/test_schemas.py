@@ -24,7 +24,7 @@ from crowdblend.accounting.certificate.verify import (
     SIGNATURE_FIELDS,
 )
 from crowdblend.accounting.certificate.write import FORMAT
-from crowdblend.accounting.kernel.ledger.entry_codec import KINDS
+from crowdblend.accounting.kernel.ledger.entries import KINDS
 from crowdblend.deploy.cli import crowdblend
 from crowdblend.deploy.commands.spec import DOCUMENTS, NAMES, schema_text, text_of_schema
 from crowdblend.deploy.schemas.generate import schema_of_type, schemas

@@ -32,7 +32,7 @@ import sqlalchemy
 import sqlalchemy.dialects.sqlite
 from crowdblend.accounting.certificate import verify
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
-from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.entries import sorted_fields
 from crowdblend.accounting.kernel.ledger.ledger_state import Receipt
 from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.ledger.transactions import last_place

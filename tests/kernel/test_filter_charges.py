@@ -7,9 +7,12 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
-from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, FilterDatasetAdded, LedgerCreated
-from crowdblend.accounting.kernel.ledger.entry_values import Account
+from crowdblend.accounting.kernel.ledger.entries import (
+    FilterAccounting,
+    FilterDatasetAdded,
+    LedgerCreated,
+    sorted_fields,
+)
 from crowdblend.accounting.kernel.ledger.filter_budget import (
     FilterBudget,
     accounting_faults,
@@ -17,7 +20,7 @@ from crowdblend.accounting.kernel.ledger.filter_budget import (
     charged_to,
     filter_charge,
 )
-from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
+from crowdblend.accounting.kernel.ledger.ledger_state import Account, LedgerState
 from crowdblend.accounting.kernel.ledger.rules import violations
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price
 from crowdblend.accounting.kinds.composition import renyi_divergence, renyi_filter

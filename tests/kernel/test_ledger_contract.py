@@ -6,7 +6,7 @@ import dataclasses
 from decimal import Context, Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_types import ReleaseRefused
+from crowdblend.accounting.kernel.ledger.entries import ReleaseRefused
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 
 FILES = (("data.csv", "c" * 64),)

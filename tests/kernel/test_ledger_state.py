@@ -11,8 +11,7 @@ from typing import Any, get_args
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey
-from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
-from crowdblend.accounting.kernel.ledger.entry_types import Entry, ReleaseCharged
+from crowdblend.accounting.kernel.ledger.entries import Entry, ReleaseCharged, entry_of_bytes
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Release
 from crowdblend.accounting.kernel.ledger.rules import RULES, Violation
 from crowdblend.accounting.kernel.ledger.snapshot import bytes_of_state, sign_state, state_of_bytes

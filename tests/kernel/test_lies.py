@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_types import DatasetUnit, ReleaseCharged
+from crowdblend.accounting.kernel.ledger.entries import DatasetUnit, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.ledger_state import Receipt
 from crowdblend.accounting.kernel.ledger.rules import RuleBroken
 from crowdblend.accounting.keys.anchor import Anchoring, head_of_line
@@ -454,7 +454,7 @@ class _Cheap(ReleaseCharged):
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
-        if name != "mechanism" or not sys._getframe(1).f_globals["__name__"].endswith("entry_codec"):
+        if name != "mechanism" or not sys._getframe(1).f_globals["__name__"].endswith("ledger.entries"):
             return found
         return tuple((key, 1 if key == "k" else value) for key, value in found)
 

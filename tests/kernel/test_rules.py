@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_types import (
+from crowdblend.accounting.kernel.ledger.entries import (
     DatasetAdded,
     ReleaseAbandoned,
     ReleasePublished,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
-from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
-from crowdblend.accounting.kernel.ledger.entry_types import (
+from crowdblend.accounting.kernel.ledger.entries import (
     DatasetUnit,
     ReleaseCharged,
     ReleaseChargedTwoSamples,
-    ReleaseHeader,
     SeriesPlace,
+    sorted_fields,
 )
 from crowdblend.accounting.kernel.ledger.ledger_state import Receipt
 from crowdblend.accounting.kernel.ledger.writer import ReleaseWriter
@@ -23,7 +24,7 @@ from crowdblend.mechanisms.kernel.mechanism import Mechanism
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReleaseCharge(ReleaseHeader):
+class ReleaseCharge:
     """A release to be charged.
 
     Args:
@@ -36,6 +37,16 @@ class ReleaseCharge(ReleaseHeader):
         unit: whose presence it hides.
     """
 
+    release_id: str
+    label: str
+    dataset: str
+    sample_id: str
+    epsilon_paper: Decimal | None
+    spec_digest: str
+    map_digest: str
+    code_version: str
+    sampler_layout: str
+    day: date
     mechanism: Mechanism
     price: Price
     series: str | None = None

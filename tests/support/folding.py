@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from crowdblend.accounting.kernel.ledger.entry_types import Entry
+from crowdblend.accounting.kernel.ledger.entries import Entry
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.rules import violations
 

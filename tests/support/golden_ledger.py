@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
+from crowdblend.accounting.kernel.ledger.entries import entry_of_bytes
 from crowdblend.accounting.kernel.ledger.transactions import writing
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import rotate_key

@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 from crowdblend.accounting.certificate.write import write_certificate
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
-from crowdblend.accounting.kernel.ledger.entry_types import Entry, Fields, FilterAccounting, ReleaseCharged
+from crowdblend.accounting.kernel.ledger.entries import Entry, Fields, FilterAccounting, ReleaseCharged, sorted_fields
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Receipt
 from crowdblend.accounting.kernel.ledger.transactions import looking, writing

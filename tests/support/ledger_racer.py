@@ -17,8 +17,7 @@ from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
-from crowdblend.accounting.kernel.ledger.entry_types import Entry
+from crowdblend.accounting.kernel.ledger.entries import Entry, sorted_fields
 from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.ledger.transactions import Write
 from crowdblend.accounting.kernel.prices.mechanism_kind import Price

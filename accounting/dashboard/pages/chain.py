@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from fastapi import Query
 
 from ....mechanisms.kernel.errors import InputRefused
-from ...kernel.ledger.entry_types import ReleaseCharged, ReleaseRefused
+from ...kernel.ledger.entries import ReleaseCharged, ReleaseRefused
 from ...kernel.ledger.ledger_state import Release
 from ..views.rows import Page, ReleaseStage, Row, described, draws_sample, stage_of
 from ..views.state import Before, OneState, PageRequest, Position

@@ -12,8 +12,7 @@ from fastapi import Query
 
 from ....mechanisms.kernel.amounts import share_shown, times_in
 from ....mechanisms.kernel.errors import InputRefused
-from ...kernel.ledger.entry_types import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged
-from ...kernel.ledger.entry_values import amount_text
+from ...kernel.ledger.entries import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, amount_text
 from ...kernel.ledger.ledger_state import Dataset
 from ...ledger.lookup import SeriesState
 from ...ledger.overview import ESTIMATE_NOTE

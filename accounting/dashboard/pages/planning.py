@@ -11,8 +11,8 @@ from fastapi import Query
 
 from ....mechanisms.kernel.amounts import amount_exact, counted, share_left_shown, share_shown
 from ....mechanisms.kernel.errors import InputRefused
-from ...kernel.ledger.entry_types import DatasetAdded, FilterDatasetAdded
-from ...kernel.ledger.entry_values import Account, amount_text
+from ...kernel.ledger.entries import DatasetAdded, FilterDatasetAdded, amount_text
+from ...kernel.ledger.ledger_state import Account
 from ...theory.planning.forecast import CALENDARS, RATE, K, read_calendar, require_forecast
 from ..views.pictures import ChangeRow, Curve, LastingRow, curve_of
 from ..views.rows import Amount, Page, Row, amount

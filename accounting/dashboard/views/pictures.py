@@ -14,10 +14,8 @@ from ....mechanisms.kernel.amounts import amount_shown, share_shown
 from ....mechanisms.kernel.errors import InputRefused
 from ... import charts
 from ...descriptions.description_registry import description_of_record
-from ...kernel.ledger.entry_codec import GENESIS
-from ...kernel.ledger.entry_types import DatasetAdded, Fields
-from ...kernel.ledger.entry_values import Account
-from ...kernel.ledger.ledger_state import Dataset, LedgerState, amounts_of
+from ...kernel.ledger.entries import GENESIS, DatasetAdded, Fields
+from ...kernel.ledger.ledger_state import Account, Dataset, LedgerState, amounts_of
 from ..work import Answer, JobQueue
 from .rows import Amount, Row, amount
 from .state import Followed, PageRequest
@@ -110,7 +108,8 @@ def changes_of(followed: Followed, known: Dataset, *, most: int = MOST_POINTS) -
     paper: Decimal | None = Decimal(0)
     for number, place in enumerate(places):
         if place in raises:
-            account = account.raised(epsilon=raises[place].epsilon, delta=raises[place].delta)
+            budget = raises[place]
+            account = replace(account, epsilon_budget=budget.epsilon, delta_budget=budget.delta)
         elif place in payments:
             epsilon, delta, mechanism, times, more = payments[place]
             account = (account.charged if times > 0 else account.refunded)(epsilon=epsilon, delta=delta)

@@ -18,8 +18,16 @@ from sqlalchemy import ColumnElement, Connection, select
 from ....mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
 from ...kernel.ledger.database import STREAMED, Store, snapshot
 from ...kernel.ledger.database import entry as entry_table
-from ...kernel.ledger.entry_codec import GENESIS, entry_of_bytes, link_hash
-from ...kernel.ledger.entry_types import Entry, Fields, ReleaseCharged, ReleaseReading, ReleaseRefused
+from ...kernel.ledger.entries import (
+    GENESIS,
+    Entry,
+    Fields,
+    ReleaseCharged,
+    ReleaseReading,
+    ReleaseRefused,
+    entry_of_bytes,
+    link_hash,
+)
 from ...kernel.ledger.ledger_state import LedgerState, Place, Release, Token
 from ...kernel.ledger.snapshot import ForgedState
 from ...kernel.ledger.transactions import last_place, stored_state

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..ledger.entry_values import require_digest, require_release_id
+from ..ledger.entries import require_digest, require_release_id
 from .private_files import (
     DRAFT,
     create_private,

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from ....mechanisms.kernel.errors import AccountantRefused
 from ..keys.signing import PublicKey, SigningKey, SigningKeys
 from .database import entry
-from .entry_codec import Head
+from .entries import Head
 
 __all__ = ["BEGIN", "Anchor", "AnchoredHead", "anchor_refusal", "require_continued"]
 

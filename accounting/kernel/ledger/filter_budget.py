@@ -13,7 +13,7 @@ from typing import Any
 
 from ....mechanisms.kernel.errors import InputRefused
 from ..prices.registry import filter_rules, mechanism_of_record
-from .entry_types import (
+from .entries import (
     Fields,
     FilterAccounting,
     FilterCharge,
@@ -22,8 +22,8 @@ from .entry_types import (
     ReleaseChargedToFilter,
     SeriesRegistered,
     SeriesRegisteredToFilter,
+    differ,
 )
-from .entry_values import differ
 
 __all__ = [
     "FilterBudget",

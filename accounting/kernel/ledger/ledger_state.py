@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded
 from typing import Literal, NamedTuple, assert_never
 
 from ....mechanisms.kernel.errors import InputRefused
 from ..prices.registry import kind_of_record
-from .entry_codec import GENESIS
-from .entry_types import (
+from .entries import (
+    GENESIS,
     RECORD,
     BudgetRaised,
     ChargedPrice,
@@ -34,25 +34,66 @@ from .entry_types import (
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
+    amount_text,
 )
-from .entry_values import Account, amount_text
-
-__all__ = [
-    "Dataset",
-    "LedgerState",
-    "Place",
-    "Receipt",
-    "Release",
-    "Series",
-    "Stage",
-    "Token",
-    "amounts_of",
-    "enforced_unit",
-    "is_exclusive",
-    "released_once",
-]
 
 Stage = Literal["charged", "reading", "published", "abandoned"]
+PRECISION = 200  # room for a sum of 10^90 amounts: exact, or an exception
+
+
+def _sum(left: Decimal, right: Decimal) -> Decimal:
+    """Add exactly; INVARIANT: an inexact sum raises instead of rounding (a bare minus sign would round)."""
+    exact = Context(prec=PRECISION, traps=[Inexact, InvalidOperation, Overflow, Rounded])
+    return exact.add(left, right)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Account:
+    """What a data set has spent and may spend: two exact sums, and the most that each may become.
+
+    In an additive data set they are ε and δ: between releases these add up, which is valid though each is chosen after
+    seeing the earlier ones (Rogers, Roth, Ullman, Vadhan, arXiv:1605.08294v3, Theorem 3.6 covers basic composition as a
+    filter). In a filter data set they are D_α against its allowance, and τ against D_τ (`FilterAccounting`): there
+    neither is an ε or a δ of anything, and no page may show it as one. What was refunded is not spent.
+    """
+
+    epsilon_spent: Decimal
+    delta_spent: Decimal
+    epsilon_budget: Decimal
+    delta_budget: Decimal
+
+    def charged(self, *, epsilon: Decimal, delta: Decimal) -> Account:
+        """Return the account after a charge, whether or not the budget allows it."""
+        spent = _sum(self.epsilon_spent, epsilon), _sum(self.delta_spent, delta)
+        return replace(self, epsilon_spent=spent[0], delta_spent=spent[1])
+
+    def refunded(self, *, epsilon: Decimal, delta: Decimal) -> Account:
+        """Return the account after the refund of a charge; ValueError where more would be refunded than was spent."""
+        account = self.charged(epsilon=epsilon.copy_negate(), delta=delta.copy_negate())
+        if account.epsilon_spent < 0 or account.delta_spent < 0:
+            raise ValueError("more would be refunded than was spent")
+        return account
+
+    @property
+    def epsilon_left(self) -> Decimal:
+        """What is left of ε, exactly; 0 where the budget is passed."""
+        return max(Decimal(0), _sum(self.epsilon_budget, self.epsilon_spent.copy_negate()))
+
+    @property
+    def delta_left(self) -> Decimal:
+        """What is left of δ, exactly; 0 where the budget is passed."""
+        return max(Decimal(0), _sum(self.delta_budget, self.delta_spent.copy_negate()))
+
+    @property
+    def spent_share(self) -> Decimal:
+        """The larger share that is spent, from 0 to 1; above 1 where the budget is passed."""
+        sums = ((self.epsilon_spent, self.epsilon_budget), (self.delta_spent, self.delta_budget))
+        return max(spent / budget if budget else Decimal(bool(spent)) * 2 for spent, budget in sums)
+
+    @property
+    def within_budget(self) -> bool:
+        """Tell whether neither sum is past its budget; equal is within."""
+        return self.epsilon_spent <= self.epsilon_budget and self.delta_spent <= self.delta_budget
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -315,7 +356,7 @@ class LedgerState:
             return
         known = self._dataset(entry.dataset)
         if isinstance(entry, BudgetRaised):
-            known.account = known.account.raised(epsilon=entry.epsilon, delta=entry.delta)
+            known.account = replace(known.account, epsilon_budget=entry.epsilon, delta_budget=entry.delta)
             self.raises.append((place.position, entry))
             return
         if entry.series in self.series:

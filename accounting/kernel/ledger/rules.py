@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused
 from ..prices.mechanism_kind import Price
 from ..prices.registry import kind_of, mechanism_of_record, not_covered, paper_price, recorded_price
-from .entry_types import (
+from .entries import (
     RECORD,
     BudgetRaised,
     ChargedPrice,
@@ -36,8 +36,8 @@ from .entry_types import (
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
+    differ,
 )
-from .entry_values import differ
 from .ledger_state import Dataset, LedgerState, Release, amounts_of, enforced_unit, is_exclusive, released_once
 
 __all__ = [

@@ -16,10 +16,20 @@ from typing import Any, TypeVar
 
 from ....mechanisms.kernel.errors import AccountantRefused
 from ..keys.signing import PublicKey, SigningKey, canonical_bytes, read_statement, signed_statement
-from .entry_codec import KINDS, bytes_of_entry, entry_of_bytes
-from .entry_types import BudgetRaised, DataAccess, DatasetAdded, Entry, SeriesRegistered, TokenAdded
-from .entry_values import Account, amount_of_text, amount_text
-from .ledger_state import Dataset, LedgerState, Place, Release, Series, Token
+from .entries import (
+    KINDS,
+    BudgetRaised,
+    DataAccess,
+    DatasetAdded,
+    Entry,
+    SeriesRegistered,
+    TokenAdded,
+    amount_of_text,
+    amount_text,
+    bytes_of_entry,
+    entry_of_bytes,
+)
+from .ledger_state import Account, Dataset, LedgerState, Place, Release, Series, Token
 
 __all__ = ["ForgedState", "NewerLedger", "bytes_of_state", "sign_state", "signed_state", "state_of_bytes"]
 

@@ -18,8 +18,18 @@ from ....mechanisms.kernel.errors import ReleaseFailed
 from ..keys.signing import PublicKey, SigningKey
 from .anchored import Anchor, require_continued
 from .database import UNIQUE_OF_CHARGE, Store, entry, snapshot
-from .entry_codec import GENESIS, LINK_DOMAIN, Head, bytes_of_entry, entry_of_bytes, link_hash
-from .entry_types import Entry, LedgerCreated, ReleaseCharged, ReleasePublished
+from .entries import (
+    GENESIS,
+    LINK_DOMAIN,
+    Entry,
+    Head,
+    LedgerCreated,
+    ReleaseCharged,
+    ReleasePublished,
+    bytes_of_entry,
+    entry_of_bytes,
+    link_hash,
+)
 from .ledger_state import LedgerState, Place, Release
 from .rules import RuleBroken, violations
 from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state

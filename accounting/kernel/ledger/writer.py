@@ -9,7 +9,7 @@ from itertools import chain
 from ....mechanisms.kernel.errors import AccountantRefused
 from .anchored import Anchor
 from .database import Store
-from .entry_types import (
+from .entries import (
     DatasetUnit,
     Fields,
     FilterDatasetAdded,

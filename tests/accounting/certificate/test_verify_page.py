@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from crowdblend.accounting.certificate.write import VERIFY_PAGE
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
-from crowdblend.accounting.kernel.ledger.entry_values import amount_text
+from crowdblend.accounting.kernel.ledger.entries import amount_text
 from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS, kind_of, mechanism_record, paper_price, price
 from crowdblend.deploy.commands.release import verify
 from crowdblend.mechanisms.kernel.errors import InputRefused

@@ -12,7 +12,7 @@ from crowdblend.accounting.dashboard.views.pictures import curve_of
 from crowdblend.accounting.dashboard.views.state import DashboardState, Follower, PageRequest, PublicationDelay
 from crowdblend.accounting.dashboard.work import PENDING, ChainState, JobQueue
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
-from crowdblend.accounting.kernel.ledger.entry_types import FilterAccounting, ReleaseCharged
+from crowdblend.accounting.kernel.ledger.entries import FilterAccounting, ReleaseCharged
 from crowdblend.accounting.kernel.ledger.snapshot import ForgedState, bytes_of_state
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.signing_upkeep import create_where_none

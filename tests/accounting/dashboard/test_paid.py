@@ -9,7 +9,7 @@ from typing import Any
 
 from crowdblend.accounting.dashboard.views.pictures import changes_of
 from crowdblend.accounting.dashboard.views.state import Followed
-from crowdblend.accounting.kernel.ledger.entry_types import (
+from crowdblend.accounting.kernel.ledger.entries import (
     BudgetRaised,
     ChargedPrice,
     DataAccess,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.entry_codec import Head
+from crowdblend.accounting.kernel.ledger.entries import Head
 from crowdblend.accounting.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger import creation

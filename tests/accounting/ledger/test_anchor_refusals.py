@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.entry_codec import Head
+from crowdblend.accounting.kernel.ledger.entries import Head
 from crowdblend.accounting.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.anchor_check import AnchorCheck, check_anchor

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 from crowdblend.accounting.descriptions.description_registry import description_of_record
-from crowdblend.accounting.kernel.ledger.entry_codec import KINDS
+from crowdblend.accounting.kernel.ledger.entries import KINDS
 from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS
 
 PROJECT = Path(__file__).resolve().parents[3]

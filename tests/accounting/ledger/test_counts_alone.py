@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cache
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_codec import sorted_fields
+from crowdblend.accounting.kernel.ledger.entries import sorted_fields
 from crowdblend.accounting.kernel.ledger.ledger_state import released_once
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
 from crowdblend.mechanisms.kernel.errors import AccountantRefused

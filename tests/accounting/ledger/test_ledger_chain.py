@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, Head, link_hash
+from crowdblend.accounting.kernel.ledger.entries import GENESIS, Head, link_hash
 from crowdblend.accounting.ledger.verification import Finding, Link, check_links
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_types import DatasetAdded
+from crowdblend.accounting.kernel.ledger.entries import DatasetAdded
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.kernel.mechanism import Mechanism

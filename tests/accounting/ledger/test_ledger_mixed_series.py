@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes, sorted_fields
+from crowdblend.accounting.kernel.ledger.entries import entry_of_bytes, sorted_fields
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
 from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.mechanisms.kernel.errors import AccountantRefused

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.ledger import database as store
 from crowdblend.accounting.kernel.ledger.database import WRITERS_LOCK
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry
-from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice, SeriesPlace, TokenRevoked
+from crowdblend.accounting.kernel.ledger.entries import ChargedPrice, SeriesPlace, TokenRevoked, bytes_of_entry
 from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import open_reader

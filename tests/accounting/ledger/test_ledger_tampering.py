@@ -10,8 +10,7 @@ from decimal import Decimal
 from typing import Any, get_args
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry, entry_of_bytes
-from crowdblend.accounting.kernel.ledger.entry_types import DatasetUnit, Entry
+from crowdblend.accounting.kernel.ledger.entries import DatasetUnit, Entry, bytes_of_entry, entry_of_bytes
 from crowdblend.accounting.ledger.schema import OBJECTS
 from support.folding import fold
 

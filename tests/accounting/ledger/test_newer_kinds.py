@@ -7,8 +7,8 @@ from datetime import date
 from typing import ClassVar
 
 import pytest
-from crowdblend.accounting.kernel.ledger import entry_codec as codec
-from crowdblend.accounting.kernel.ledger.entry_types import DataAccess
+from crowdblend.accounting.kernel.ledger import entries as codec
+from crowdblend.accounting.kernel.ledger.entries import DataAccess
 from crowdblend.mechanisms.kernel.errors import AccountantRefused
 
 

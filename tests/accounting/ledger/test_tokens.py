@@ -7,7 +7,7 @@ import os
 from datetime import date, timedelta
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_codec import bytes_of_entry
+from crowdblend.accounting.kernel.ledger.entries import bytes_of_entry
 from crowdblend.accounting.ledger.tokens import recognised
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_types import DatasetUnit, ReleaseRefused
+from crowdblend.accounting.kernel.ledger.entries import DatasetUnit, ReleaseRefused
 from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.mechanisms.kernel.contributions import LAYOUTS
 from crowdblend.mechanisms.kernel.errors import AccountantRefused

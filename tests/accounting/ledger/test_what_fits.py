@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_values import Account
+from crowdblend.accounting.kernel.ledger.ledger_state import Account
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.accounting.ledger.refusals import what_fits

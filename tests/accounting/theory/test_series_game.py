@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
+from crowdblend.accounting.kernel.ledger.entries import ChargedPrice
 from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.prices.privacy_profile import log_adding, log_removing
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, paper_price, price, recorded_price

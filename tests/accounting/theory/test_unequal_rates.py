@@ -11,7 +11,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.ledger.entry_types import ChargedPrice
+from crowdblend.accounting.kernel.ledger.entries import ChargedPrice
 from crowdblend.accounting.kernel.ledger.rules import price_faults
 from crowdblend.accounting.kernel.prices.privacy_profile import LARGEST_GROUP, delta_exact
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price, recorded_price

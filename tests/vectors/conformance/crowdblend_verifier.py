@@ -14,7 +14,7 @@ from typing import Any
 
 from crowdblend.accounting.kernel.keys.signing import PublicKey
 from crowdblend.accounting.kernel.ledger.database import METADATA, entry
-from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
+from crowdblend.accounting.kernel.ledger.entries import entry_of_bytes
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState
 from crowdblend.accounting.kernel.ledger.rules import violations
 from crowdblend.accounting.keys.signing_upkeep import read_public_keys

@@ -24,13 +24,14 @@ from typing import Any
 
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, Head, bytes_of_entry, link_hash
-from crowdblend.accounting.kernel.ledger.entry_types import (
+from crowdblend.accounting.kernel.ledger.entries import (
+    GENESIS,
     BudgetRaised,
     DataAccess,
     DatasetAdded,
     DatasetUnit,
     Entry,
+    Head,
     LedgerCreated,
     ReleaseAbandoned,
     ReleasePublished,
@@ -39,6 +40,8 @@ from crowdblend.accounting.kernel.ledger.entry_types import (
     TokenAdded,
     TokenRevoked,
     UnitDatasetAdded,
+    bytes_of_entry,
+    link_hash,
 )
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import line_of_head

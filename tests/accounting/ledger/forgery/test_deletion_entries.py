@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
+from crowdblend.accounting.kernel.ledger.entries import entry_of_bytes
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease
 from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, GeometricDeletion, OptimalDeletion

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.ledger.database import UNIQUE_OF_CHARGE, entry
-from crowdblend.accounting.kernel.ledger.entry_codec import KINDS
-from crowdblend.accounting.kernel.ledger.entry_types import ReleaseRefused
+from crowdblend.accounting.kernel.ledger.entries import KINDS, ReleaseRefused
 from sqlalchemy import Connection, delete, update
 
 Document = dict[str, Any]

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.kernel.ledger.entry_codec import entry_of_bytes
-from crowdblend.accounting.kernel.ledger.entry_types import FilterDatasetAdded
-from crowdblend.accounting.kernel.ledger.entry_values import amount_text
+from crowdblend.accounting.kernel.ledger.entries import FilterDatasetAdded, amount_text, entry_of_bytes
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge
 from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from support.folding import fold

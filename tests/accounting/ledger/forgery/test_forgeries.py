@@ -23,8 +23,7 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes, signed_statement
-from crowdblend.accounting.kernel.ledger.entry_codec import GENESIS, link_hash
-from crowdblend.accounting.kernel.ledger.entry_types import DataAccess
+from crowdblend.accounting.kernel.ledger.entries import GENESIS, DataAccess, link_hash
 from crowdblend.accounting.kernel.ledger.snapshot import DOMAIN
 from crowdblend.accounting.kernel.ledger.transactions import ENTRY_COLUMNS, writing
 from crowdblend.accounting.keys.anchor import Anchoring
