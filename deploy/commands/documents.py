@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ...flows.paths import resolve_paths
-from ...mechanisms.kernel.errors import FILL_IN, InputRefused, ReleaseFailed
+from ...mechanisms.kernel.errors import FILL_IN, InputRefused
 from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
 
@@ -33,7 +33,7 @@ def sheet(release: Path, output: Path, public_key: Path | None, publisher: str |
     RELEASE is its folder, or the certificate in it. The files have what the release publishes and nothing else, and may
     be handed out with it; but they aren't part of it, so they are written elsewhere.
     """
-    from ..documents.sheet.write import write_sheet
+    from ..documents.sheet.render_sheet import write_sheet
 
     html, markdown, labels = write_sheet(
         release,
@@ -65,21 +65,12 @@ def registry(certificate: Path, output: Path | None, public_key: Path | None, **
     RELEASE is its folder, or the certificate in it. What the certificate can't know is left as a text that begins with
     FILL IN.
     """
-    from ...accounting.certificate.registry_entry import StewardsTexts, registry_text
-    from ...accounting.certificate.verify import read_certificate, verify_certificate
-    from ...accounting.keys.signing_upkeep import read_public_keys
+    from ..documents.document_registry import load_document, verified_release
 
-    trusted = None if public_key is None else read_public_keys(public_key)
-    check = verify_certificate(certificate, trusted=trusted)
-    if check.findings:
-        raise ReleaseFailed(
-            f"the certificate does not verify: {check.findings[0]}.",
-            where=str(certificate),
-            not_done="No entry was written.",
-            remedy="Run `crowdblend verify` on it.",
-        )
-    given = {name: text for name, text in {**texts, "curator": texts["curator"] or default_publisher()}.items() if text}
-    text = registry_text(read_certificate(certificate), StewardsTexts(**given))
+    texts["curator"] = texts["curator"] or default_publisher()
+    statements = {name: text for name, text in texts.items() if text}
+    verified = verified_release(certificate, public_key=public_key, statements=statements)
+    [text] = load_document("registry").texts(verified).values()
     if output is None:
         click.echo(text, nl=False)
         return
@@ -123,7 +114,7 @@ def private(
     This is a private look: it is recorded in the ledger before a record is read, and certificates of all later releases
     of the data set say that parameters may have been chosen after it.
     """
-    from ..documents.utility_report.write import run_private_report
+    from ..documents.utility_report.private_report import run_private_report
     from ..terminal.stages import Stages
 
     stages = Stages()
@@ -190,8 +181,8 @@ def preview(
 
     Never on the private records: they are refused, and nothing is charged or read of them.
     """
-    from ..documents.preview.write import preview as predicted
-    from ..documents.preview.write import print_forecast, require_place
+    from ..documents.preview.render_preview import preview as predicted
+    from ..documents.preview.render_preview import print_forecast, require_place
 
     if html is not None:
         require_place(html, spec=spec)
@@ -208,7 +199,7 @@ def preview(
 
 def _level(text: str) -> tuple[str, int]:
     """A level that was asked for as `column=level`."""
-    from ..documents.preview.write import not_a_level
+    from ..documents.preview.render_preview import not_a_level
 
     name, mark, number = text.rpartition("=")
     if not mark or not (number.isascii() and number.isdigit()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
@@ -13,8 +14,6 @@ from markupsafe import Markup
 from ...accounting.charts import dot, line, line_chart, linear_axis, share_bar
 from ...accounting.templating import environment
 from ...mechanisms.kernel.errors import visible
-
-__all__ = ["cell", "digits_up", "page", "percent", "plain_text"]
 
 HERE = Path(__file__).parent
 
@@ -37,7 +36,8 @@ def plain_text(template: str, **context: object) -> str:
 
 @cache
 def _environment(*, html: bool) -> Environment:
-    made = environment(HERE / "templates", escaped=html, percent=percent, digits=digits, digits_up=digits_up, cell=cell)
+    made = environment(HERE / "templates", escaped=html)
+    made.filters.update({one.__name__: one for one in (percent, digits, digits_up, cell, yaml, exact)})
     made.globals.update(lost_bar=lost_bar, line_picture=line_picture)
     return made
 
@@ -92,6 +92,19 @@ def digits_up(number: float) -> str:
     """Four significant digits, rounded up: a price is never shown as less than it is."""
     raised = Context(prec=4, rounding=ROUND_CEILING).create_decimal(Decimal(repr(number)))
     return f"{float(raised):.4g}"
+
+
+def exact(amount: str) -> str:
+    """An exact decimal as a number of YAML that has all its digits."""
+    shown = format(Decimal(amount), "f")
+    return shown if "." in shown else f"{shown}.0"
+
+
+def yaml(text: object) -> str:
+    """A text as YAML has it in one line."""
+    from yaml import safe_dump  # of one document alone
+
+    return str(safe_dump(str(text), default_style='"', allow_unicode=True, width=math.inf)).strip()
 
 
 def cell(text: str) -> str:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.kernel.prices import registry
 from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record
+from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.flows.releases import kind as release_kinds
 from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, NoDocument, ReleaseKind, kind_of_mechanism, release_kind
@@ -269,7 +270,7 @@ def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk
     spec.write_text(spec.read_text().replace("columns.colour", "columns.standard_error"))
     done = desk("run", spec, "--json")
     assert done.code == 0, done.err
-    [column] = sheet_facts(Path(done.json["output"]), trusted=None).columns
+    [column] = sheet_facts(verified_release(Path(done.json["output"]))).columns
     assert (column.name, column.labels) == ("standard_error", 3)
 
 

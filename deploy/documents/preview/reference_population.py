@@ -15,12 +15,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ....accounting.certificate.verify import certified_mechanism, read_certificate, verify_certificate
-from ....accounting.certificate.write import has_own_rates
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.keys.store_upkeep import known_names_of_source
 from ....accounting.theory.survival import record_survival
-from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
+from ....flows.releases.kind import NoDocument, TableReading
 from ....mechanisms.hierarchies.declare import Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
@@ -42,6 +40,7 @@ from ....tasks.readers.parquet_footer import ParquetLayout
 from ....tasks.readers.source_files import is_url
 from ....tasks.readers.values import RecordReading
 from ....tasks.request import Request
+from ..document_registry import VerifiedRelease
 
 __all__ = [
     "REMEDY",
@@ -406,28 +405,18 @@ def _first_undeclared(
     return {coder.name: coder.first for coder in coders}
 
 
-def reference_of_release(request: Request, folder: Path) -> ReferencePopulation:
+def reference_of_release(request: Request, release: VerifiedRelease) -> ReferencePopulation:
     """Take the groups of a release that was published, a noisy histogram's too, at its levels.
 
     Args:
         request: the specification whose release is predicted.
-        folder: the release.
+        release: the release.
 
     Raises:
         InputRefused: it is of answers, has other columns or hierarchies, or publishes nothing.
-        ReleaseFailed: its certificate does not verify.
     """
-    path = folder / "certificate.json"
-    check = verify_certificate(path, trusted=None)
-    if check.findings:
-        raise ReleaseFailed(
-            f"the certificate does not verify: {check.findings[0]}.", where=str(path), not_done=NOT_DONE
-        )
-    certificate = read_certificate(path)
-    mechanism = certified_mechanism(certificate)
-    reading = kind_of_mechanism(mechanism).sheet(mechanism, certificate["published"]["form"])
-    if has_own_rates(certificate["sampler_layout"]):
-        reading = WITHOUT_DOCUMENTS
+    folder, certificate, mechanism = release.folder, release.certificate, release.mechanism
+    reading = release.table_reading()
     if isinstance(reading, NoDocument):
         raise InputRefused(f"nothing is predicted from {reading.named()}.", where=str(folder), not_done=NOT_DONE)
     if reading.shape == "synthetic":

@@ -14,20 +14,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ....accounting.certificate.verify import certified_mechanism, read_certificate
-from ....accounting.certificate.write import has_own_rates
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.descriptions.kind_description import DeletedRecords
-from ....accounting.kernel.keys.signing import PublicKey
 from ....accounting.theory.survival import record_survival
-from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Shape, kind_of_mechanism
+from ....flows.releases.kind import NoDocument, Shape, kind_of_mechanism
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
 from ....mechanisms.kernel.amounts import grouped
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.recoding import told_sentences
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
-from ...release_check import verify_release
+from ..document_registry import NOT_DONE, VerifiedRelease
 from .bounds import (
     BinomialBounds,
     CountBounds,
@@ -197,38 +194,26 @@ class SheetFacts:
         return 1.0 if self.rate is None else 1.0 / self.rate
 
 
-def sheet_facts(folder: Path, *, trusted: tuple[PublicKey, ...] | None) -> SheetFacts:
-    """Read a release's certificate and table.
+def sheet_facts(release: VerifiedRelease) -> SheetFacts:
+    """Read what a sheet says from a release's certificate and table.
 
     PRIVACY: ledger, private store and source are not opened.
 
     Args:
-        folder: the release's.
-        trusted: the publisher's public keys; None where there are none at hand.
+        release: the release.
 
     Raises:
-        InputRefused: there is no certificate.
-        ReleaseFailed: it does not verify, or the table can't be read.
+        InputRefused: there is no sheet of this kind of release.
+        ReleaseFailed: the table can't be read.
     """
-    path = folder / "certificate.json"
-    check = verify_release(path, trusted=trusted)
-    if check.findings:
-        raise ReleaseFailed(
-            f"the certificate does not verify: {check.findings[0]}.",
-            where=str(path),
-            not_done="No sheet was written.",
-            remedy="Run `crowdblend verify` on it.",
-        )
-    certificate = read_certificate(path)
-    mechanism = certified_mechanism(certificate)
+    folder, certificate, mechanism = release.folder, release.certificate, release.mechanism
     kind = kind_of_mechanism(mechanism)
-    own_rates = has_own_rates(certificate["sampler_layout"])
-    reading = WITHOUT_DOCUMENTS if own_rates else kind.sheet(mechanism, certificate["published"]["form"])
+    reading = release.table_reading()
     if isinstance(reading, NoDocument):
         raise InputRefused(
             f"there is no sheet of {reading.named('of')}.",
             where=str(folder),
-            not_done="No sheet was written.",
+            not_done=NOT_DONE,
             remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
         )
     file, table = _table(folder, certificate)
@@ -327,7 +312,7 @@ def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]
         raise ReleaseFailed(
             f"the table can't be read ({type(error).__name__}).",
             where=str(folder / name),
-            not_done="No sheet was written.",
+            not_done=NOT_DONE,
         ) from None
 
 

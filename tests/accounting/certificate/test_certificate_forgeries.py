@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.certificate.registry_entry import StewardsTexts, registry_text
-from crowdblend.accounting.certificate.verify import check_certificate, map_findings, read_certificate
+from crowdblend.accounting.certificate.verify import check_certificate, map_findings
 from crowdblend.accounting.certificate.write import (
     DOMAIN,
     certificate_bytes,
@@ -22,7 +21,6 @@ from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
@@ -141,31 +139,3 @@ def test_a_guarantee_says_what_was_done_with_the_values(sqlite_books, mechanism:
     charge = sqlite_books.request(mechanism=mechanism, price=price(mechanism, delta=delta), epsilon_paper=None).entry
     words = guarantee_statement(charge, DatasetContext(rows_per_person=1, look_days=()))
     assert [part for part in said if part not in words] == [], words
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda document: document.pop("map"),
-        lambda document: document.update(map=[]),
-        lambda document: document.update(published=None),
-        lambda document: document["guarantee"].update(epsilon="about 1"),
-        lambda document: document.update(signature={}),
-    ],
-)
-def test_no_registry_entry_is_written_from_fields_of_another_form(certified, tmp_path, change) -> None:
-    document = json.loads(certified(tmp_path / "output").read_bytes())
-    change(document)
-    with pytest.raises(ReleaseFailed, match=r"another form than a release writes.*No entry was written.*publisher"):
-        registry_text(document, StewardsTexts())
-
-
-@pytest.mark.parametrize(("kind", "model"), [("k-randomization/1", "Local"), ("outcome-counts/1", "Shuffle")])
-def test_a_registry_entry_of_reports_is_about_peoples_own_devices(certified, tmp_path, kind, model) -> None:
-    document = dict(read_certificate(certified(tmp_path / "output")))
-    central = registry_text(document, StewardsTexts())
-    text = registry_text(document | {"mechanism": {"kind": kind, "bits": 2}}, StewardsTexts())
-    assert f"model_name: {model}" in text
-    assert "One randomized report of each person" in text
-    assert "model_name: Central" in central
-    assert "Tables of records with the columns sex" in central

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
 from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.rendering import cell
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.deploy.python.releases import verify
@@ -41,7 +42,7 @@ def test_it_has_every_declared_value_also_those_that_nobody_has(office, rows, tm
     assert "Nantes" not in records
     assert "Metz" not in records
     assert "East" not in table.column("the town").to_pylist(), "the control: the table doesn't have this label"
-    town, age = sheet_facts(rows, trusted=None).codebook
+    town, age = sheet_facts(verified_release(rows)).codebook
     assert {one.label: one.values for one in town.labels} == DECLARED
     assert (town.more, [one.more for one in town.labels]) == (0, [0, 0, 0])
     assert age.rule.startswith(
@@ -58,7 +59,7 @@ def test_it_has_every_declared_value_also_those_that_nobody_has(office, rows, tm
 
 @pytest.mark.slow
 def test_it_is_that_of_the_level_that_was_published(noisy) -> None:
-    town, _ = sheet_facts(noisy, trusted=None).codebook
+    town, _ = sheet_facts(verified_release(noisy)).codebook
     assert town.labels == ()
     assert town.rule == (
         "Each declared value is its own label: Lille, Lyon, Metz, Nantes, Nice, Paris; what was not declared is *."

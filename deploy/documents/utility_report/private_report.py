@@ -45,6 +45,7 @@ from ....tasks.inputs.list import list_source
 from ....tasks.inputs.source import check_metadata
 from ....tasks.request import Request
 from ...release_paths import CERTIFICATE
+from ..document_registry import Document
 from . import pictures
 
 __all__ = ["MARK", "MadeReport", "PrivateReport", "report_page", "run_private_report"]
@@ -482,6 +483,9 @@ def report_page(report: PrivateReport) -> str:
             certainties=CERTAINTIES,
         )
     )
+
+
+REPORT_PAGE = Document(about=PrivateReport, texts=lambda report: {".html": report_page(report)})
 
 
 @cache

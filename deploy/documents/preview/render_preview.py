@@ -27,6 +27,7 @@ from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from ...release_paths import require_elsewhere, write_new
 from ...terminal.stages import console as own_console
+from ..document_registry import Document, verified_release
 from ..rendering import page, percent
 from .changes import TellingRecords
 from .deletion import DeletionForecast, forecast_deletion
@@ -457,12 +458,18 @@ class Preview:
         Raises:
             InputRefused: nothing may be written there.
         """
-        prediction = self.forecast
-        if isinstance(prediction, DeletionForecast):
-            text = page(
+        write_new(Path(path), preview_texts(self)[".html"], request=self.request)
+
+
+def preview_texts(made: Preview) -> dict[str, str]:
+    """Return the page with pictures."""
+    prediction = made.forecast
+    if isinstance(prediction, DeletionForecast):
+        return {
+            ".html": page(
                 "preview_deletion.html",
                 prediction=prediction,
-                name=self.request.label,
+                name=made.request.label,
                 lost=lost_words(prediction),
                 told=_told_words(prediction, published=prediction.published),
                 tables=deletion_tables(prediction, number=grouped, percent=percent),
@@ -471,22 +478,24 @@ class Preview:
                     "groups": [(one.epsilon, one.groups, one.chosen) for one in prediction.by_epsilon],
                 },
             )
-            write_new(Path(path), text, request=self.request)
-            return
-        curves = {
-            "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in prediction.by_k],
-            "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in prediction.by_rate],
         }
-        tables = preview_tables(prediction, self.suggestions, number=grouped, percent=percent)
-        text = page(
+    curves = {
+        "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in prediction.by_k],
+        "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in prediction.by_rate],
+    }
+    return {
+        ".html": page(
             "preview.html",
             prediction=prediction,
-            name=self.request.label,
+            name=made.request.label,
             told=_told_words(prediction, published=prediction.estimate.records),
-            tables=tables,
+            tables=preview_tables(prediction, made.suggestions, number=grouped, percent=percent),
             curves=curves,
         )
-        write_new(Path(path), text, request=self.request)
+    }
+
+
+PREVIEW_PAGE = Document(about=Preview, texts=preview_texts)
 
 
 def preview(
@@ -518,7 +527,7 @@ def preview(
     if release is not None:
         if population is not None:
             raise InputRefused("a release tells by itself for how many people it stands.", where="--population")
-        reference = reference_of_release(request, Path(release))
+        reference = reference_of_release(request, verified_release(Path(release)))
     else:
         home = resolve_paths().home
         reference = reference_of_records(request, str(public), separator=separator, population=population, home=home)

@@ -6,19 +6,18 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....accounting.keys.signing_upkeep import read_public_keys
-from ...release_paths import make_folder_elsewhere, release_folder, require_elsewhere, write_new
+from ..document_registry import Document, VerifiedRelease, file_stem, verified_release, write_document
 from ..rendering import page, plain_text
 from .bounds import CountBounds, Language
 from .facts import SheetFacts, bibtex, citation, declared_sizes, sheet_facts
 
 __all__ = ["Snippet", "cross_snippets", "labels_file", "snippets", "write_sheet"]
 
+LABELS = "-labels.csv"
 MARGIN_TEXTS = ("column", "label", "second_column", "second_label")
 
 
@@ -61,14 +60,9 @@ def cross_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     )
 
 
-def document_name(facts: SheetFacts) -> str:
-    """What the names of a release's documents begin with."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", facts.certificate["release_id"])
-
-
 def labels_file(facts: SheetFacts) -> str:
-    """The name of the lookup file of labels."""
-    return f"{document_name(facts)}-labels.csv"
+    """Return the name of the lookup file of labels."""
+    return f"{file_stem(facts.certificate)}{LABELS}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -326,6 +320,34 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
+def sheet_texts(release: VerifiedRelease) -> dict[str, str]:
+    """Return the sheet as HTML and as Markdown, and the lookup file of the table's labels as CSV.
+
+    Raises:
+        InputRefused: there is no sheet of this kind of release.
+        ReleaseFailed: the table can't be read.
+    """
+    facts, publisher = sheet_facts(release), release.statements.get("publisher")
+    context = {
+        "facts": facts,
+        "certificate": facts.certificate,
+        "snippets": snippets(facts),
+        "cross": cross_snippets(facts),
+        "labels_file": labels_file(facts),
+        "citation": citation(facts, publisher=publisher),
+        "bibtex": bibtex(facts, publisher=publisher),
+        "publisher": publisher,
+    }
+    return {
+        "-sheet.html": page("sheet.html", **context),
+        "-sheet.md": plain_text("sheet.md", **context),
+        LABELS: _labels_text(facts),
+    }
+
+
+SHEET = Document(about=VerifiedRelease, texts=sheet_texts)
+
+
 def write_sheet(
     release: Path | str,
     *,
@@ -351,28 +373,9 @@ def write_sheet(
         InputRefused: the release or the key can't be read, or nothing may be written there.
         ReleaseFailed: the release doesn't verify.
     """
-    trusted = None if public_key is None else read_public_keys(public_key)
-    facts = sheet_facts(release_folder(Path(release)), trusted=trusted)
-    stem = document_name(facts)
-    html, markdown, labels = (
-        Path(output) / name for name in (f"{stem}-sheet.html", f"{stem}-sheet.md", labels_file(facts))
-    )
-    make_folder_elsewhere(Path(output))
-    for place in (html, markdown, labels):
-        require_elsewhere(place)
-    context = {
-        "facts": facts,
-        "certificate": facts.certificate,
-        "snippets": snippets(facts),
-        "cross": cross_snippets(facts),
-        "labels_file": labels_file(facts),
-        "citation": citation(facts, publisher=publisher),
-        "bibtex": bibtex(facts, publisher=publisher),
-        "publisher": publisher,
-    }
-    write_new(html, page("sheet.html", **context))
-    write_new(markdown, plain_text("sheet.md", **context))
-    write_new(labels, _labels_text(facts))
+    said = {} if publisher is None else {"publisher": publisher}
+    verified = verified_release(Path(release), public_key=public_key, statements=said)
+    html, markdown, labels = write_document("sheet", verified, output=Path(output))
     return html, markdown, labels
 
 
