@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
 from pathlib import Path
@@ -34,10 +35,15 @@ def plain_text(template: str, **context: object) -> str:
     return visible(_environment(html=False).get_template(template).render(**context))
 
 
+def macro_text(template: str, macro: str, *arguments: object) -> str:
+    """Return what a macro of a plain template makes of its arguments."""
+    return str(getattr(_environment(html=False).get_template(template).module, macro)(*arguments))
+
+
 @cache
 def _environment(*, html: bool) -> Environment:
     made = environment(HERE / "templates", escaped=html)
-    made.filters.update({one.__name__: one for one in (percent, digits, digits_up, cell, yaml, exact)})
+    made.filters.update({one.__name__: one for one in FILTERS})
     made.globals.update(lost_bar=lost_bar, line_picture=line_picture)
     return made
 
@@ -111,3 +117,26 @@ def cell(text: str) -> str:
     """A text as it stands in a cell of a Markdown table."""
     marked = "".join(f"\\{mark}" if mark in "|*_`[]<>#" else mark for mark in text)
     return " ".join(marked.split())
+
+
+def literal(text: str) -> str:
+    """A text as Python and R write it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def literals(texts: Iterable[str], form: str = "{}") -> str:
+    """Texts as Python and R write them, each within a form, with commas between."""
+    return ", ".join(form.format(literal(text)) for text in texts)
+
+
+def sql_name(name: str) -> str:
+    """A column's name as SQL writes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def sql_text(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+FILTERS = (percent, digits, digits_up, cell, exact, yaml, literal, literals, sql_name, sql_text)

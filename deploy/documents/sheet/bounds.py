@@ -17,20 +17,6 @@ from numpy.typing import NDArray
 
 from ....accounting.descriptions.kind_description import DeletedRecords
 
-__all__ = [
-    "HALF",
-    "QUANTILE",
-    "BinomialBounds",
-    "CountBounds",
-    "CountInterval",
-    "Language",
-    "NormalBounds",
-    "deletion_bounds",
-    "geometric_deviation",
-    "number",
-    "published_intervals",
-]
-
 QUANTILE = 1.959964
 HALF = 0.5
 ERROR = 0.05
@@ -250,6 +236,26 @@ class CountInterval:
     people: float
     low: int
     high: int
+
+    @property
+    def weight(self) -> float:
+        """For how many people each of the records stands."""
+        return self.people / self.published
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chance:
+    """What becomes of a combination that has so many people.
+
+    Args:
+        people: its size in the population.
+        published: probability that it is in the table at all.
+        estimate: the estimate to be expected where it is.
+    """
+
+    people: int
+    published: float
+    estimate: float
 
 
 def published_intervals(counts: Sequence[int], *, k: int, rate: float) -> list[CountInterval]:

@@ -24,9 +24,10 @@ from ....mechanisms.kernel.amounts import grouped
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.recoding import told_sentences
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
-from ..document_registry import NOT_DONE, VerifiedRelease
+from ..document_registry import NOT_DONE, VerifiedRelease, file_stem
 from .bounds import (
     BinomialBounds,
+    Chance,
     CountBounds,
     CountInterval,
     NormalBounds,
@@ -36,17 +37,7 @@ from .bounds import (
 )
 from .deletion import DeletionFacts, deletion_facts
 
-__all__ = [
-    "Attempt",
-    "Chance",
-    "PublishedColumn",
-    "SheetFacts",
-    "bibtex",
-    "citation",
-    "declared_sizes",
-    "sheet_facts",
-]
-
+LABELS = "-labels.csv"
 COUNTS = (1, 2, 5, 10, 100, 1_000, 10_000)
 """Times k."""
 TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
@@ -71,21 +62,6 @@ class PublishedColumn:
     labels: int
     examples: tuple[str, ...]
     starred: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Chance:
-    """What suppression does to a group.
-
-    Args:
-        people: its size in the population.
-        published: probability that it is in the table at all.
-        estimate: the estimate to be expected where it is.
-    """
-
-    people: int
-    published: float
-    estimate: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,6 +128,11 @@ class SheetFacts:
     attempts: tuple[Attempt, ...]
     deletion: DeletionFacts | None
     told: tuple[str, ...]
+
+    @property
+    def labels_file(self) -> str:
+        """The name of the lookup file of labels."""
+        return f"{file_stem(self.certificate)}{LABELS}"
 
     @property
     def stages(self) -> int:

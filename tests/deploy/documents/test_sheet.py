@@ -359,7 +359,6 @@ def test_what_is_told_of_small_groups_and_weights_is_of_the_very_noise(kept, cha
         told = [(people - z, chance) for z, chance in enumerate(there) if people - z in interval]
         missed = sum(chance for left, chance in told if not interval[left].low <= people <= interval[left].high)
         assert missed <= 0.05 * there.sum()
-    assert [stage.number for stage in sheet_facts(verified_release(chain)).deletion.stages] == [1, 2, 3]
 
 
 def test_the_sheet_of_a_chain_tells_its_stages_and_the_codebook_of_each_level(office, chain) -> None:
@@ -395,7 +394,7 @@ def test_weights_that_were_raked_are_told_as_such(kept) -> None:
     pages = []
     for own in (facts, calibrated(facts, "margins.csv")):
         context = {"certificate": own.certificate, "snippets": snippets(own), "citation": "", "bibtex": ""}
-        context |= {"labels_file": "labels.csv", "cross": ()}
+        context |= {"cross": ()}
         pages.append(plain_text("sheet.md", facts=own, **context))
     assert "raking" not in pages[0]
     assert "It is (J + E[Z])/J for a combination" in pages[0]
