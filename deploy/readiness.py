@@ -21,7 +21,8 @@ from ..flows.releases.kind import rehearsal_epsilon
 from ..mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_shown
 from ..mechanisms.kernel.errors import InputRefused, Refusal
 from ..mechanisms.recoding import GeneralizationMap
-from ..tasks.inputs.source import RecordFormat, SourceLayout
+from ..tasks.inputs.source import SourceLayout
+from ..tasks.inputs.source_formats import shown_format
 from ..tasks.request import Request
 from .terminal.explanation import inclusion_facts, limit_facts, limit_in_words
 
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
     from .schemas import outputs
     from .schemas.outputs import BudgetFacts, SourceFacts
 
-
-FORMATS = {
-    RecordFormat.CSV.value: "CSV",
-    RecordFormat.PARQUET.value: "Parquet",
-    RecordFormat.STATISTICS.value: "a statistics package",
-    "postgresql": "PostgreSQL",
-}
 
 
 def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
@@ -138,7 +132,7 @@ def filter_lines(budget: Mapping[str, Any]) -> Iterator[str]:
 def source_facts(layout: SourceLayout, *, remarks: tuple[str, ...]) -> SourceFacts:
     """Return how many files the source has, and of which format; how many records is left out on purpose."""
     source = layout.source
-    stored = (len(source.files), source.record_format.value) if source.query is None else (0, "postgresql")
+    stored = (len(source.files), source.file_format.name) if source.query is None else (0, source.query.read_by.name)
     version = layout.source.version
     return {"files": stored[0], "format": stored[1], "problem": None, "version": version, "remarks": list(remarks)}
 
@@ -157,7 +151,7 @@ def readiness_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     else:
         files = "1 file" if source["files"] == 1 else f"{source['files']} files" if source["files"] else "a query"
         table = "" if source["version"] is None else f", version {source['version']} of the table,"
-        yield f"Source: {files} of {FORMATS[source['format']]}{table} with every column that is named."
+        yield f"Source: {files} of {shown_format(source['format'])}{table} with every column that is named."
     for remark in source["remarks"]:
         yield f"Warning: {remark}"
     yield from _offer(facts.get("rehearsal_epsilon"))

@@ -26,6 +26,7 @@ from ..mechanisms.map_selection.choice import (
 )
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..tasks.inputs.hierarchy_files import read_hierarchy
+from ..tasks.inputs.source_formats import database_at
 from ..tasks.readers.values import RecordReading
 from ..tasks.request import AlsoFormat
 from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable, SpecTables
@@ -33,7 +34,7 @@ from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable,
 if TYPE_CHECKING:
     from ..mechanisms.kernel.contributions import ContributionLimit
     from ..mechanisms.kernel.mechanism import Mechanism
-    from ..tasks.inputs.database_query import DatabaseQuery
+    from ..tasks.inputs.source import DatabaseQuery
 
 MOST_CELLS = 1_000_000
 DEFAULT_DRAW: Draw = "exponential"
@@ -448,7 +449,8 @@ def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
         InputRefused: the address, the table or the query is wrong, or one is given for files.
     """
     data = spec.data
-    if not data.source.lower().startswith(("postgresql:", "postgres:")):
+    database = database_at(data.source)
+    if database is None:
         if data.table is None and data.query is None:
             return None
         raise InputRefused(
@@ -456,8 +458,6 @@ def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
             where=f"{path}: [data].{'query' if data.table is None else 'table'}",
             remedy="Rows of files are chosen beforehand, record by record: docs/starting-from-a-file.md.",
         )
-    from ..tasks.inputs.database_query import database_query  # of databases alone
-
     for key, given in (("version", data.version), ("cluster", spec.cluster)):
         if given is not None:
             raise InputRefused(
@@ -467,7 +467,7 @@ def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
                 where=f"{path}: [cluster]" if key == "cluster" else f"{path}: [data].version",
                 remedy="Remove it.",
             )
-    return database_query(data.source, table=data.table, query=data.query, where=f"{path}: [data]")
+    return database.query(data.source, table=data.table, query=data.query, where=f"{path}: [data]")
 
 
 def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None:

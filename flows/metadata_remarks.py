@@ -29,17 +29,12 @@ def metadata_remarks(layout: SourceLayout, request: Request) -> tuple[str, ...]:
     no records is a warning and no refusal: if a table of one record were released and an empty one not, a release
     would tell that the one person is in the table. So a release of no records is charged and published as any other.
     """
-    from ..tasks.readers.csv_header import CsvLayout  # what reads files is loaded where they are looked at
-    from ..tasks.readers.parquet_footer import ParquetLayout
-
     found: list[str] = []
     for file, part in zip(layout.source.files, layout.layouts, strict=True):
-        match part:
-            case CsvLayout(remarks=remarks):
-                found.extend(f"{file.path}, line 1: {remark}." for remark in remarks)
-            case ParquetLayout(types=types, labels=labels) if request.source_columns:
-                found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(types, labels, request))
-                found.extend(f"{file.path}: {remark}." for remark in _other_codes(labels, request))
+        found.extend(f"{file.path}, line 1: {remark}." for remark in part.remarks)
+        if part.types is not None:
+            found.extend(f"{file.path}: {remark}." for remark in _impossible_columns(part.types, part.labels, request))
+            found.extend(f"{file.path}: {remark}." for remark in _other_codes(part.labels, request))
     if layout.without_records:
         found.append(f"{request.source}: no record follows the header, and a release is charged all the same.")
     return tuple(found)

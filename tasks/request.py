@@ -27,7 +27,7 @@ from .readers.values import RecordReading
 if TYPE_CHECKING:
     from ..mechanisms.inclusion import InclusionColumn
     from ..mechanisms.kernel.contributions import ContributionLimit
-    from .inputs.database_query import DatabaseQuery
+    from .inputs.source import DatabaseQuery
 
 
 FileFormat = Literal["parquet", "csv"]

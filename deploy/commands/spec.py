@@ -19,7 +19,7 @@ from .options import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.deletion import ProposedDeletion
-    from ...tasks.inputs.schema import NamedColumn, SourceNames
+    from ...tasks.readers.file_formats import NamedColumn, SourceNames
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
 
@@ -73,8 +73,8 @@ def new(
     written beside it.
     """
     from ...mechanisms.kernel.amounts import counted
-    from ...tasks.inputs.list import foreign_source
     from ...tasks.inputs.schema import read_names
+    from ...tasks.inputs.source_formats import foreign_source
     from ...tasks.readers.source_files import is_url
     from ..documents.schema_file import is_schema_file, read_schema_file
     from ..python.hierarchies import named_hierarchies

@@ -14,7 +14,7 @@ from ...accounting.kernel.keys.private_files import read_given
 from ...mechanisms.hierarchies.decimals import DecimalIntervals
 from ...mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused
-from ...tasks.inputs.schema import ColumnKind, NamedColumn, SourceNames
+from ...tasks.readers.file_formats import ColumnKind, NamedColumn, SourceNames
 from ...tasks.readers.source_files import is_url
 from ...tasks.readers.values import Encoding
 

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
     from ...mechanisms.kernel.protection import Protection
     from ...mechanisms.kinds.deletion import DeletionRelease
-    from ...tasks.inputs.database_query import DatabaseQuery
-    from ...tasks.inputs.source import SourceLayout
+    from ...tasks.inputs.source import DatabaseQuery, SourceLayout
     from ...tasks.kernel.protected import ExactCounts
     from ...tasks.stages.count import ReleaseWork
     from ...tasks.stages.table import Publication
@@ -421,22 +420,18 @@ def record_layout(request: Request) -> SourceLayout:
     """
     columns = tuple(column.name for column in request.source_columns)
     if request.query is not None:
-        from ...tasks.inputs.database import database_layout  # of databases alone
-
-        return database_layout(request.query, columns=columns, limit=request.limit)
+        return request.query.read_by.layout(request.query, columns=columns, limit=request.limit)
     from ...tasks.inputs.list import list_source  # pyarrow, which a refusal does without
-    from ...tasks.inputs.source import RecordFormat, check_metadata  # pyarrow, which a refusal does without
+    from ...tasks.inputs.source import check_metadata  # pyarrow, which a refusal does without
+    from ...tasks.readers.statistics_files import require_one_meaning
 
     source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=columns, reading=request.reading)
-    if source.record_format is RecordFormat.STATISTICS:
-        from ...tasks.readers.statistics_files import require_one_meaning
-
-        require_one_meaning(
-            layout.layouts,
-            [file.path for file in source.files],
-            hierarchies={column.name: column.hierarchy for column in request.source_columns},
-        )
+    require_one_meaning(
+        layout.layouts,
+        [file.path for file in source.files],
+        hierarchies={column.name: column.hierarchy for column in request.source_columns},
+    )
     if request.limit is None:
         return layout
     from ...tasks.inputs.source import with_person_column

@@ -31,7 +31,7 @@ from ..kernel.counting import (
     require_every_block,
     unmarked,
 )
-from ..readers.chunks import Chunk, group_chunks, shared_chunks
+from ..readers.file_formats import Chunk, group_chunks, shared_chunks
 from ..readers.file_source import FileSource
 from ..readers.values import RecordReading
 from .count_frames import SPLIT_EVERY, counts_of_frame, frame_of_counts, merged_counts

@@ -32,7 +32,7 @@ from ..kernel.counting import (
     person_records,
     unmarked,
 )
-from ..readers.chunks import UNKNOWN_END, Chunk, CsvChunk, ParquetChunk, group_chunks, shared_chunks
+from ..readers.file_formats import Chunk, group_chunks, shared_chunks
 from .count_frames import counts_of_frame, frame_of_counts, merged_counts
 from .executors import (
     DaskCluster,
@@ -193,11 +193,8 @@ def _bucket_bits(chunks: Sequence[Chunk]) -> int:
     """Two to the power of this many buckets have about half a million records each; it changes no draw."""
     records = 0
     for chunk in chunks:
-        match chunk:
-            case ParquetChunk():
-                records += chunk.records
-            case CsvChunk(stop=stop):
-                records += _UNKNOWN_RECORDS if stop == UNKNOWN_END else (stop - chunk.start) // _CSV_RECORD_BYTES
+        most = min(chunk.read_bytes // _CSV_RECORD_BYTES, _UNKNOWN_RECORDS)
+        records += most if chunk.records is None else chunk.records
     return (min(_MOST_BUCKETS, max(1, -(-records // _BUCKET_RECORDS))) - 1).bit_length()
 
 

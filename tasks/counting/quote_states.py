@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ..kernel.counting import naming_kinds_only
-from ..readers.chunks import CsvChunk
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
+from ..readers.csv_records import CsvChunk
 from ..readers.source_files import SourceFile, open_input
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
 

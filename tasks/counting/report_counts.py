@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.krandomization import KRandomization, outcome_counts
 from ...mechanisms.kinds.sketch import CountMeanSketch, SketchSums, empty_sums, summed
-from ..inputs.source import RecordFormat, Source, SourceLayout, plan_chunks
-from ..readers.chunks import CsvChunk
-from ..readers.csv_header import CsvLayout, read_csv_layout, separator_byte
+from ..inputs.source import Source, SourceLayout
+from ..readers.csv_header import read_csv_layout
+from ..readers.csv_records import CSV
 from ..readers.parquet_footer import ParquetLayout, open_parquet
+from ..readers.parquet_records import PARQUET
 from ..readers.report_files import Collection, ReportGroup, ReportTask, report_columns, sketch_batches, vector_batches
 from ..readers.source_files import SourceFile, changes_refused
 from ..readers.values import RecordReading
@@ -166,40 +167,28 @@ def report_layout(source: Source, *, collection: Collection, reading: RecordRead
 
 
 def _checked_layout(source: Source, *, collection: Collection, reading: RecordReading) -> SourceLayout:
-    match source.record_format:
-        case RecordFormat.CSV:
-            separator_byte(reading.separator)
-            columns = report_columns(collection)
-            headers = tuple(read_csv_layout(file, columns=columns, reading=reading) for file in source.files)
-            return SourceLayout(source=source, layouts=headers)
-        case RecordFormat.PARQUET:
-            footers = tuple(_parquet_layout(file, collection) for file in source.files)
-            return SourceLayout(source=source, layouts=footers)
-        case RecordFormat.STATISTICS:
-            raise InputRefused(
-                "reports of local noise are read from CSV or Parquet.",
-                where=source.files[0].path,
-                remedy="Write them to one of these.",
-            )
-        case _:
-            assert_never(source.record_format)
+    if source.file_format == CSV:
+        columns = report_columns(collection)
+        headers = tuple(read_csv_layout(file, columns=columns, reading=reading) for file in source.files)
+        return SourceLayout(source=source, layouts=headers)
+    if source.file_format == PARQUET:
+        footers = tuple(_parquet_layout(file, collection) for file in source.files)
+        return SourceLayout(source=source, layouts=footers)
+    raise InputRefused(
+        "reports of local noise are read from CSV or Parquet.",
+        where=source.files[0].path,
+        remedy="Write them to one of these.",
+    )
 
 
 def report_tasks(layout: SourceLayout, *, collection: Collection) -> tuple[ReportTask, ...]:
     """Cut checked files into tasks of about 64 MiB; how they are cut changes no sum."""
     tasks: list[ReportTask] = []
-    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
-    for file, part in zip(layout.source.files, parts, strict=True):
-        match part:
-            case CsvLayout():
-                alone = SourceLayout(
-                    source=Source(files=(file,), record_format=layout.source.record_format), layouts=(part,)
-                )
-                tasks.extend(chunk for chunk in plan_chunks(alone) if isinstance(chunk, CsvChunk))
-            case ParquetLayout(rows=rows):
-                tasks.extend(_row_groups(file, rows, bytes_per_report=_bytes_per_report(collection)))
-            case _:
-                assert_never(part)
+    for number, (file, part) in enumerate(zip(layout.source.files, layout.layouts, strict=True)):
+        if isinstance(part, ParquetLayout):
+            tasks.extend(_row_groups(file, part.rows, bytes_per_report=_bytes_per_report(collection)))
+        else:
+            tasks.extend(CSV.chunks(file, number, part))
     return tuple(tasks)
 
 

@@ -18,9 +18,10 @@ from ...accounting.kernel.keys.private_files import sync_folder
 from ...mechanisms.kernel.contributions import ContributionLimit
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, did_you_mean
 from ..readers.parquet_footer import ParquetLayout
+from ..readers.parquet_records import PARQUET
 from ..readers.source_files import SourceFile
-from .database_query import EXTRA, DatabaseQuery
-from .source import MISSING, RecordFormat, Source, SourceLayout
+from .database_query import EXTRA, connection_of, database_query, select_of_columns
+from .source import MISSING, DatabaseFormat, DatabaseQuery, Source, SourceLayout
 
 _IDS = {"int2", "int4", "int8", "text", "varchar", "bpchar"}
 _TYPES = _IDS | {"bool", "date", "float4", "float8", "numeric"}
@@ -35,76 +36,64 @@ _PRIVATE_FILE = 0o600
 _PRIVATE_FOLDER = 0o700
 
 
-def database_layout(query: DatabaseQuery, *, columns: Sequence[str], limit: ContributionLimit | None) -> SourceLayout:
-    """The types of the columns, as the server prepares the query; no record is read.
+class PostgreSQL(DatabaseFormat):
+    """PostgreSQL, read by ADBC in one read-only transaction."""
 
-    Args:
-        query: what is read.
-        columns: names of the released columns.
-        limit: names the column of persons; None where there is none.
+    name = "postgresql"
+    shown = "PostgreSQL"
 
-    Returns:
-        A layout of one file without records; that of the copy takes its place.
+    def query(self, source: str, *, table: str | None, query: str | None, where: str) -> DatabaseQuery:
+        """Take one table, or one SELECT that treats each record by itself."""
+        select, named = database_query(source, table=table, query=query, where=where)
+        return DatabaseQuery(address=source, select=select, named=named, read_by=self)
 
-    Raises:
-        InputRefused: the server can't be reached, there is no such table, the query fails, or a column is missing,
-            doubled, or of a type that isn't read.
-    """
-    names = (*columns, *(() if limit is None else (limit.column,)))
-    with _cursor(query) as cursor:
-        types = _column_types(query, _prepared(cursor, query.select, query), names)
-        _begun(cursor, query.columns(names), query)
-    if limit is not None and types[-1].metadata[b"POSTGRESQL:type"].decode() not in _IDS:
-        raise InputRefused(
-            f"the column {limit.column!r} has a type by which no {limit.unit} can be told.",
-            where=query.where,
-            remedy="Store the ids as integers or texts.",
-        )
-    layout = ParquetLayout(rows=(), read_bytes=(), types=tuple(_stored_type(field.type) for field in types))
-    file = SourceFile(path=query.where, size=0, version="", inode=None, device=None)
-    source = Source(files=(file,), record_format=RecordFormat.PARQUET, query=query)
-    return SourceLayout(source=source, layouts=(layout,))
-
-
-def copy_records(query: DatabaseQuery, *, columns: Sequence[str], path: Path) -> None:
-    """Copy the records' columns into a Parquet file of its owner alone, a batch at a time; durable when this returns.
-
-    PRIVACY: no value, and no message of the server, which may have one, is reported. What a copy that was cut off has
-    left is not taken.
-
-    Args:
-        query: what is read.
-        columns: names of the columns that are read; no others are copied.
-        path: the file; its folder is made, and must not be there.
-
-    Raises:
-        ReleaseFailed: the server can't be reached any more, ends the reading, or the copy can't be written.
-    """
-    names = tuple(dict.fromkeys(columns))
-    folder, draft = path.parent, path.with_suffix(".draft")
-    try:
-        folder.mkdir(mode=_PRIVATE_FOLDER)
+    def layout(self, query: DatabaseQuery, *, columns: Sequence[str], limit: ContributionLimit | None) -> SourceLayout:
+        """Have the server prepare the query, and begin it without asking for a record."""
+        names = (*columns, *(() if limit is None else (limit.column,)))
         with _cursor(query) as cursor:
-            fields = _column_types(query, _prepared(cursor, query.columns(names), query), names)
-            schema = pa.schema([pa.field(field.name, _stored_type(field.type)) for field in fields])
-            handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
-            with os.fdopen(handle, "wb") as file:
-                with pq.ParquetWriter(file, schema) as writer:
-                    for batch in _batches(cursor, query.columns(names)):
-                        writer.write_batch(_stored(batch, schema))
-                file.flush()
-                os.fsync(file.fileno())
-        draft.rename(path)
-        for place in (folder, folder.parent):
-            sync_folder(place)
-    except InputRefused as refusal:  # what would be the caller's mistake before the charge is a failure now
-        raise _failed(refusal.what, query) from None
-    except OSError as error:
-        if error.strerror is not None:
-            raise _failed(f"the private copy can't be written ({error.strerror}).", query) from None
-        raise _failed("the server ended the reading, or a value can't be read.", query) from None
-    except Exception as error:  # noqa: BLE001 - a driver's message may have a value of a record
-        raise _failed(f"the server ended the reading ({type(error).__name__}).", query) from None
+            types = _column_types(query, _prepared(cursor, query.select, query), names)
+            _begun(cursor, select_of_columns(query.select, names), query)
+        if limit is not None and types[-1].metadata[b"POSTGRESQL:type"].decode() not in _IDS:
+            raise InputRefused(
+                f"the column {limit.column!r} has a type by which no {limit.unit} can be told.",
+                where=query.where,
+                remedy="Store the ids as integers or texts.",
+            )
+        layout = ParquetLayout(rows=(), read_bytes=(), types=tuple(_stored_type(field.type) for field in types))
+        file = SourceFile(path=query.where, size=0, version="", inode=None, device=None)
+        source = Source(files=(file,), file_format=PARQUET, query=query)
+        return SourceLayout(source=source, layouts=(layout,))
+
+    def copy(self, query: DatabaseQuery, *, columns: Sequence[str], path: Path) -> None:
+        """Copy batch by batch; what a copy that was cut off has left is not taken."""
+        names = tuple(dict.fromkeys(columns))
+        folder, draft = path.parent, path.with_suffix(".draft")
+        try:
+            folder.mkdir(mode=_PRIVATE_FOLDER)
+            with _cursor(query) as cursor:
+                fields = _column_types(query, _prepared(cursor, select_of_columns(query.select, names), query), names)
+                schema = pa.schema([pa.field(field.name, _stored_type(field.type)) for field in fields])
+                handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
+                with os.fdopen(handle, "wb") as file:
+                    with pq.ParquetWriter(file, schema) as writer:
+                        for batch in _batches(cursor, select_of_columns(query.select, names)):
+                            writer.write_batch(_stored(batch, schema))
+                    file.flush()
+                    os.fsync(file.fileno())
+            draft.rename(path)
+            for place in (folder, folder.parent):
+                sync_folder(place)
+        except InputRefused as refusal:  # what would be the caller's mistake before the charge is a failure now
+            raise _failed(refusal.what, query) from None
+        except OSError as error:
+            if error.strerror is not None:
+                raise _failed(f"the private copy can't be written ({error.strerror}).", query) from None
+            raise _failed("the server ended the reading, or a value can't be read.", query) from None
+        except Exception as error:  # noqa: BLE001 - a driver's message may have a value of a record
+            raise _failed(f"the server ended the reading ({type(error).__name__}).", query) from None
+
+
+POSTGRESQL = PostgreSQL()
 
 
 @contextmanager
@@ -121,7 +110,7 @@ def _cursor(query: DatabaseQuery) -> Iterator[Any]:
             "the packages that read databases are not installed.", where=query.where, remedy=EXTRA
         ) from None
     try:
-        connection = dbapi.connect(query.connection, autocommit=False)
+        connection = dbapi.connect(connection_of(query.address), autocommit=False)
     except Exception as error:  # noqa: BLE001 - a driver's message may have more of the settings than is known here
         login = "authentication" in str(error) or "password" in str(error)
         raise InputRefused(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from ...mechanisms.kernel.errors import InputRefused
+
+if TYPE_CHECKING:
+    pass
 
 EXTRA = 'Install them: pip install "crowdblend[database]".'
 _HOST = r"(?:[A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
@@ -37,39 +40,7 @@ _TABLE_PARTS = {"this", "db", "catalog", "alias", "only"}
 _TEXT_TYPES = {"TEXT"}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DatabaseQuery:
-    """The records of a database.
-
-    Args:
-        address: the server's URL; it holds no password.
-        select: one SELECT, as it is run.
-        named: what it reads, for messages: "table visits", or "query".
-    """
-
-    address: str
-    select: str
-    named: str
-
-    @property
-    def connection(self) -> str:
-        """The address as libpq is given it, which finds the password by itself (PGPASSFILE, ~/.pgpass, PGPASSWORD)."""
-        mark = "&" if "?" in self.address else "?"
-        waiting = "" if f"{_WAIT}=" in self.address else f"{_WAIT}={_WAIT_SECONDS}&"
-        return f"{self.address}{mark}{waiting}client_encoding=UTF8"
-
-    @property
-    def where(self) -> str:
-        """Address and table, for messages."""
-        return f"{self.address}, {self.named}"
-
-    def columns(self, names: tuple[str, ...]) -> str:
-        """The SELECT of some of its columns."""
-        listed = ", ".join(map(_quoted, dict.fromkeys(names)))
-        return f"SELECT {listed} FROM ({self.select}) AS records"  # noqa: S608 - names are quoted, the rest checked
-
-
-def database_query(source: str, *, table: str | None, query: str | None, where: str) -> DatabaseQuery:
+def database_query(source: str, *, table: str | None, query: str | None, where: str) -> tuple[str, str]:
     """Check what a specification reads of a database; nothing is connected to.
 
     PRIVACY: the address is never repeated before it is known to hold no password.
@@ -79,6 +50,9 @@ def database_query(source: str, *, table: str | None, query: str | None, where: 
         table: [data].table: NAME or SCHEMA.NAME, as they are stored.
         query: [data].query.
         where: the specification's table, for messages.
+
+    Returns:
+        One SELECT, as it is run; and what it reads, for messages: "table visits", or "query".
 
     Raises:
         InputRefused: the address has a password or a setting that isn't known, not one of table and query is given, or
@@ -114,12 +88,25 @@ def database_query(source: str, *, table: str | None, query: str | None, where: 
                 "this is no table's name.", where=f"{where}.table", remedy='Write "NAME" or "SCHEMA.NAME".'
             )
         select = f"SELECT * FROM {'.'.join(map(_quoted, parts))}"  # noqa: S608 - quoted
-        return DatabaseQuery(address=source, select=select, named=f"table {table}")
+        return select, f"table {table}"
     try:
         select = _plain_select(str(query), where=f"{where}.query")
     except RecursionError:
         raise _not_plain("it is nested too deeply", f"{where}.query") from None
-    return DatabaseQuery(address=source, select=select, named="query")
+    return select, "query"
+
+
+def connection_of(address: str) -> str:
+    """Return an address as libpq is given it, which finds the password itself (PGPASSFILE, ~/.pgpass, PGPASSWORD)."""
+    mark = "&" if "?" in address else "?"
+    waiting = "" if f"{_WAIT}=" in address else f"{_WAIT}={_WAIT_SECONDS}&"
+    return f"{address}{mark}{waiting}client_encoding=UTF8"
+
+
+def select_of_columns(select: str, names: Sequence[str]) -> str:
+    """Return the SELECT of some columns of another one."""
+    listed = ", ".join(map(_quoted, dict.fromkeys(names)))
+    return f"SELECT {listed} FROM ({select}) AS records"  # noqa: S608 - names are quoted, the rest checked
 
 
 def _quoted(name: str) -> str:

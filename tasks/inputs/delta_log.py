@@ -17,7 +17,7 @@ import pyarrow as pa
 from ...mechanisms.kernel.errors import InputRefused
 from ..readers.parquet_footer import open_parquet
 from ..readers.source_files import Partition
-from .lake_tables import REWRITE, LakeTable, LiveFile, TableFolder, misread, unescaped
+from .lake_tables import REWRITE, LakeTable, LiveFile, TableFolder, TableFormat, misread, unescaped
 
 LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json")
@@ -40,25 +40,28 @@ _TYPES: Mapping[str, pa.DataType] = {
 _FileKey = tuple[str, str | None]
 
 
-def read_delta_table(folder: TableFolder, *, version: int | None) -> LakeTable:
-    """Read what a version of a table is.
+class DeltaFormat(TableFormat):
+    """Tables of Delta Lake."""
 
-    PRIVACY: of the log neither statistics nor notes of commits are kept, and no refusal quotes it.
+    name = "Delta Lake"
+    marks = (LOG,)
 
-    Args:
-        folder: the table's.
-        version: None is the last.
+    def read(self, folder: TableFolder, *, metadata: str | None, version: int | None) -> LakeTable:
+        """Replay the log.
 
-    Raises:
-        InputRefused: there is no such version, or the log has something that isn't understood, or gaps.
-    """
-    try:
-        return _table_at(folder, version)
-    except InputRefused:
-        raise
-    # PRIVACY: what an error says may quote the log, so only its kind is given.
-    except Exception as error:  # noqa: BLE001 - a log may have any value of JSON anywhere; nothing was charged yet
-        raise misread(f"the log cannot be read ({type(error).__name__})", where=folder.location(LOG)) from None
+        PRIVACY: of the log neither statistics nor notes of commits are kept, and no refusal quotes it.
+        """
+        del metadata
+        try:
+            return _table_at(folder, version)
+        except InputRefused:
+            raise
+        # PRIVACY: what an error says may quote the log, so only its kind is given.
+        except Exception as error:  # noqa: BLE001 - a log may have any value of JSON anywhere; nothing was charged yet
+            raise misread(f"the log cannot be read ({type(error).__name__})", where=folder.location(LOG)) from None
+
+
+DELTA_LAKE = DeltaFormat()
 
 
 def _table_at(folder: TableFolder, version: int | None) -> LakeTable:
@@ -194,7 +197,7 @@ class _Replay:
         files = sorted(self._live.values(), key=lambda file: file.path)
         return LakeTable(
             folder=self._folder.root,
-            table_format="Delta Lake",
+            table_format=DELTA_LAKE.name,
             version=version,
             columns=tuple(columns),
             partition_types=types,

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...accounting.kernel.keys.private_files import read_given
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused
-from ..readers.csv_header import split_line
+from ..readers.csv_quotes import split_line
 from ..readers.source_files import open_input
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ...mechanisms.kernel.errors import InputRefused
 from ..readers.source_files import is_url, open_input
-from .lake_tables import LakeTable, LiveFile, TableFolder, misread
+from .lake_tables import LakeTable, LiveFile, TableFolder, TableFormat, misread
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -27,38 +27,42 @@ _SAME_STORES = {"s3a": "s3", "s3n": "s3"}
 FORMAT_VERSIONS = (1, 2)
 
 
-def read_iceberg_table(folder: TableFolder, *, metadata: str | None, version: int | None) -> LakeTable:
-    """Read what a snapshot of a table is.
+class IcebergFormat(TableFormat):
+    """Tables of Iceberg."""
 
-    PRIVACY: bounds and counts of columns, which manifests have, are neither kept nor reported.
+    name = "Iceberg"
+    marks = (f"{METADATA}/*.metadata.json", f"{METADATA}/*.metadata.json.gz")  # v1.gz.metadata.json ends so too
 
-    Args:
-        folder: the table's.
-        metadata: name of the metadata file that the source names; None where it names the folder.
-        version: id of the snapshot; None is the one that is current by the metadata.
+    def read(self, folder: TableFolder, *, metadata: str | None, version: int | None) -> LakeTable:
+        """Read the manifests of a snapshot.
 
-    Raises:
-        InputRefused: pyiceberg isn't installed, what is current can't be determined, there is no such snapshot, or the
-            table has something that isn't understood.
-    """
-    where = folder.location(METADATA)
-    try:
-        import pyiceberg.table
-    except ImportError:
-        raise InputRefused(
-            "this is a table of Iceberg, and what reads its manifests isn't installed.",
-            where=folder.root,
-            remedy="Install it: pip install 'crowdblend[iceberg]'.",
-        ) from None
-    del pyiceberg
-    try:
-        table = _table_metadata(folder, metadata=metadata, version=version)
-        return _snapshot(table, _FilesBelow(folder, table.location), version=version, where=where)
-    except InputRefused:
-        raise
-    # PRIVACY: what pyiceberg says may quote what it stumbled over, so only its kind is reported.
-    except Exception as error:  # noqa: BLE001 - it parses files of others; nothing was charged yet
-        raise misread(f"its metadata or manifests cannot be read ({type(error).__name__})", where=where) from None
+        PRIVACY: bounds and counts of columns, which manifests have, are neither kept nor reported.
+
+        Raises:
+            InputRefused: pyiceberg isn't installed, what is current can't be determined, there is no such snapshot, or
+                the table has something that isn't understood.
+        """
+        where = folder.location(METADATA)
+        try:
+            import pyiceberg.table
+        except ImportError:
+            raise InputRefused(
+                "this is a table of Iceberg, and what reads its manifests isn't installed.",
+                where=folder.root,
+                remedy="Install it: pip install 'crowdblend[iceberg]'.",
+            ) from None
+        del pyiceberg
+        try:
+            table = _table_metadata(folder, metadata=metadata, version=version)
+            return _snapshot(table, _FilesBelow(folder, table.location), version=version, where=where)
+        except InputRefused:
+            raise
+        # PRIVACY: what pyiceberg says may quote what it stumbled over, so only its kind is reported.
+        except Exception as error:  # noqa: BLE001 - it parses files of others; nothing was charged yet
+            raise misread(f"its metadata or manifests cannot be read ({type(error).__name__})", where=where) from None
+
+
+ICEBERG = IcebergFormat()
 
 
 def _table_metadata(folder: TableFolder, *, metadata: str | None, version: int | None) -> TableMetadata:
@@ -198,7 +202,7 @@ def _snapshot(table: TableMetadata, files: _FilesBelow, *, version: int | None, 
         found.extend(_live_files(manifest, io, files, where=where))
     return LakeTable(
         folder=files.root,
-        table_format="Iceberg",
+        table_format=ICEBERG.name,
         version=snapshot.snapshot_id,
         columns=tuple(field.name for field in schema.fields),
         partition_types={},

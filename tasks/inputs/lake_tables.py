@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import ClassVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -77,6 +79,52 @@ class LakeTable:
                     f"the table is partitioned by the column {column!r}, whose type has no text that is understood",
                     where=self.folder,
                 )
+
+
+class TableFormat(ABC):
+    """A format of tables that are many files, of which a log in the table's folder says which are the table now."""
+
+    name: ClassVar[str]
+    """As people call it, and as what is remembered of a source has it."""
+    marks: ClassVar[tuple[str, ...]]
+    """What only a table's folder has: names, or patterns of files in a folder below it."""
+    partition_marks: ClassVar[tuple[str, ...]] = ()
+    """Names that a folder of some of a table's files has."""
+    readable: ClassVar[bool] = True
+    """Whether tables are read; others are recognised and refused."""
+
+    @abstractmethod
+    def read(self, folder: TableFolder, *, metadata: str | None, version: int | None) -> LakeTable:
+        """Return what a version of a table is.
+
+        INVARIANT: whatever isn't understood is refused, since a reader that passes over it publishes records that the
+        table has deleted.
+
+        Args:
+            folder: the table's.
+            metadata: name of the file of `marks` that the source names; None where it names the folder.
+            version: number of the version, or id of the snapshot; None is the present one.
+
+        Raises:
+            InputRefused: there is no such version, or something isn't understood.
+        """
+
+
+class HudiFormat(TableFormat):
+    """Tables of Hudi, which aren't read."""
+
+    name = "Hudi"
+    marks = (".hoodie",)
+    partition_marks = (".hoodie_partition_metadata",)
+    readable = False
+
+    def read(self, folder: TableFolder, *, metadata: str | None, version: int | None) -> LakeTable:
+        """Refuse."""
+        del metadata, version
+        raise misread("tables of Hudi aren't read", where=folder.root)
+
+
+HUDI = HudiFormat()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,44 +13,21 @@ from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...mechanisms.kernel.errors import InputRefused
+from ..readers.parquet_records import PARQUET
 from ..readers.source_files import Partition, SourceFile, is_url, stored_time, stored_version, unpacked_name
-from ..readers.statistics_files import SUFFIXES
-from .delta_log import read_delta_table
-from .iceberg_snapshot import read_iceberg_table
 from .lake_tables import LakeTable, TableFolder, misread, unescaped
-from .source import MISSING, RecordFormat, Source
-from .table_folders import (
-    DELTA,
-    ICEBERG,
-    ICEBERG_FILES,
-    ICEBERG_FOLDER,
-    LocalFolders,
-    refuse_stored_tables,
-    refuse_tables_above,
-    stored_marks,
-)
-
-if TYPE_CHECKING:
-    pass
-
+from .source import MISSING, Source
+from .source_formats import file_format_of, foreign_source
+from .table_folders import LocalFolders, Mark, named_metadata, refuse_stored_tables, refuse_tables_above, stored_marks
 
 LISTING_SECONDS = "CROWDBLEND_LISTING_SECONDS"
 """Variable that says how long the listing of a source may take."""
 _USUAL_SECONDS = 300.0
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_FORMAT_OF_SUFFIX = {
-    ".csv": RecordFormat.CSV,
-    ".tsv": RecordFormat.CSV,
-    ".txt": RecordFormat.CSV,
-    ".parquet": RecordFormat.PARQUET,
-    ".pq": RecordFormat.PARQUET,
-    **dict.fromkeys(SUFFIXES, RecordFormat.STATISTICS),
-}
-_NOT_UNPACKED = {".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"}
 
 
 def list_source(source: str, *, base: Path, version: int | None = None) -> Source:
@@ -156,7 +133,7 @@ def _listing_seconds() -> float:
 
 def _local_source(path: Path, source: str, version: int | None) -> Source:
     tables = LocalFolders(source)
-    named = _metadata_file(str(path))
+    named = named_metadata(str(path))
     folder = path.parent.parent if named else path
     marks = tables.marks(str(folder)) if folder.is_dir() else []
     if not marks:
@@ -164,7 +141,7 @@ def _local_source(path: Path, source: str, version: int | None) -> Source:
     for place in {os.path.abspath(folder), os.path.realpath(folder)}:
         for parent in Path(place).parents:
             tables.refuse_table(str(parent))
-    if {table_format for table_format, _ in marks} - {DELTA, ICEBERG}:
+    if not all(mark.table_format.readable for mark in marks):
         tables.refuse_table(str(folder))
     root = os.path.realpath(folder)
     table = _read_table(TableFolder(root=root), marks, named=named, version=version)
@@ -173,32 +150,23 @@ def _local_source(path: Path, source: str, version: int | None) -> Source:
         _local_file(Path(root, live.path), found=found, size=live.size, partition=live.partition)
         for live in table.files
     ]
-    return Source(files=tuple(files), record_format=RecordFormat.PARQUET, table=table)
+    return Source(files=tuple(files), file_format=PARQUET, table=table)
 
 
-def _metadata_file(path: str) -> str | None:
-    """The name of an Iceberg table's metadata file; None where the path names another thing."""
-    folder, _, name = path.rpartition("/")
-    return name if name.endswith(ICEBERG_FILES) and PurePosixPath(folder).name == ICEBERG_FOLDER else None
-
-
-def _read_table(
-    folder: TableFolder, marks: Sequence[tuple[str, str]], *, named: str | None, version: int | None
-) -> LakeTable:
-    formats = {table_format for table_format, _ in marks}
+def _read_table(folder: TableFolder, marks: Sequence[Mark], *, named: str | None, version: int | None) -> LakeTable:
+    formats = {mark.table_format for mark in marks}
     if len(formats) > 1:
-        raise misread(f"the folder is a table of {' and of '.join(sorted(formats))} at once", where=folder.root)
-    if formats == {DELTA}:
-        return read_delta_table(folder, version=version)
-    return read_iceberg_table(folder, metadata=named, version=version)
+        names = sorted(table_format.name for table_format in formats)
+        raise misread(f"the folder is a table of {' and of '.join(names)} at once", where=folder.root)
+    return formats.pop().read(folder, metadata=named, version=version)
 
 
 def _listed(files: Sequence[SourceFile], source: str) -> Source:
     """Files that were named, of one format."""
-    formats = {_format_of(file.path) for file in files} or {RecordFormat.PARQUET}
+    formats = {file_format_of(file.path) for file in files} or {PARQUET}
     if len(formats) > 1:
         raise InputRefused(
-            f"there are {' and '.join(sorted(one.value for one in formats))} files; one release reads one format.",
+            f"there are {' and '.join(sorted(known.name for known in formats))} files; one release reads one format.",
             where=source,
             remedy="Name the files of one format, for example by a pattern such as folder/*.parquet.",
         )
@@ -212,7 +180,7 @@ def _listed(files: Sequence[SourceFile], source: str) -> Source:
                 where=file.path,
                 remedy="Remove one of them, name the files of one ending, or rename one if they hold other records.",
             )
-    return Source(files=tuple(files), record_format=formats.pop())
+    return Source(files=tuple(files), file_format=formats.pop())
 
 
 def _local_files(path: Path, source: str, tables: LocalFolders) -> list[SourceFile]:
@@ -266,7 +234,7 @@ def _local_file(
     if not stat.S_ISREG(state.st_mode):
         raise InputRefused("this is not a regular file.", where=str(name))
     if size is None:
-        _format_of(str(name))
+        file_format_of(str(name))
     elif state.st_size != size:
         raise misread("this file of the table has not the size that the log says", where=str(name))
     other = found.setdefault((state.st_dev, state.st_ino), name)
@@ -312,7 +280,7 @@ def _remote_source(url: str, version: int | None) -> Source:
 
     if "::" in url:
         raise InputRefused("chained URLs are not supported.", where=url, remedy="Unpack the archive first.")
-    named, folder = _metadata_file(url), False
+    named, folder = named_metadata(url), False
     found: dict[str, Any] = {}
     try:
         store, path = fsspec.core.url_to_fs(url)
@@ -328,7 +296,7 @@ def _remote_source(url: str, version: int | None) -> Source:
     if folder or named is not None:
         root = path.rpartition("/")[0].rpartition("/")[0] if named is not None else path.rstrip("/")
         marks = stored_marks(store, root, source=url)
-        if marks and {table_format for table_format, _ in marks} <= {DELTA, ICEBERG}:
+        if marks and all(mark.table_format.readable for mark in marks):
             refuse_tables_above(store, root, source=url)
             return _remote_table(store, root, marks, named=named, version=version)
     refuse_stored_tables(store, files=found, everything=folder, source=url)
@@ -339,7 +307,7 @@ def _remote_source(url: str, version: int | None) -> Source:
         below = PurePosixPath(name.removeprefix(path.rstrip("/"))).parts if name != path else ()
         if entry["type"] != "file" or any(part.startswith((".", "_")) for part in below):
             continue
-        _format_of(name)
+        file_format_of(name)
         files.append(_remote_file(store, name, entry))
         folders.append(() if name == path else name.removeprefix(anchor).split("/")[:-1])
     partitions = _hive_partitions(folders, source=url)
@@ -358,7 +326,7 @@ def _unreached(url: str, error: Exception) -> InputRefused:
 def _remote_table(
     store: Any,  # noqa: ANN401
     root: str,
-    marks: Sequence[tuple[str, str]],
+    marks: Sequence[Mark],
     *,
     named: str | None,
     version: int | None,
@@ -379,7 +347,7 @@ def _remote_table(
         if file.size != live.size:
             raise misread("this file of the table has not the size that the log says", where=file.path)
         files.append(replace(file, partition=live.partition))
-    return Source(files=tuple(files), record_format=RecordFormat.PARQUET, table=table)
+    return Source(files=tuple(files), file_format=PARQUET, table=table)
 
 
 def _remote_file(store: Any, name: str, entry: Mapping[str, Any]) -> SourceFile:  # noqa: ANN401
@@ -396,31 +364,6 @@ def _remote_file(store: Any, name: str, entry: Mapping[str, Any]) -> SourceFile:
         inode=None,
         device=None,
     )
-
-
-def _format_of(name: str) -> RecordFormat:
-    foreign = foreign_source(name)
-    if foreign is not None:
-        raise foreign
-    unpacked, compression = unpacked_name(name)
-    known = _FORMAT_OF_SUFFIX.get(PurePosixPath(unpacked).suffix.lower())
-    if compression is not None and known is RecordFormat.CSV:
-        return known
-    suffix = PurePosixPath(name).suffix.lower()
-    if suffix in _NOT_UNPACKED:
-        raise InputRefused(
-            f"a compressed file ({suffix}) is read where it is CSV by gzip or zstd, whose name ends in .csv.gz or "
-            ".csv.zst.",
-            where=name,
-            remedy="Unpack the file, or store it as Parquet, which is compressed inside.",
-        )
-    if known is None:
-        raise InputRefused(
-            f"the file's name ends in none of {', '.join(_FORMAT_OF_SUFFIX)}.",
-            where=name,
-            remedy="Rename it, or name the right files by a pattern such as folder/*.csv.",
-        )
-    return known
 
 
 def _listed_twice(name: str, other: str) -> InputRefused:
@@ -459,47 +402,3 @@ def _hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Par
             remedy="Name files of one layout, for example by a pattern such as folder/region=*/*.parquet.",
         )
     return found
-
-
-BOOKS = frozenset({".xls", ".xlsx", ".xlsm", ".xlsb", ".ods"})
-PACKAGES = frozenset({".por", ".rda", ".rds", ".sas7bcat"})
-FILES_OF_DATABASES = frozenset({".accdb", ".db", ".duckdb", ".mdb", ".sqlite", ".sqlite3"})
-DATABASES = frozenset(
-    {"bigquery", "clickhouse", "duckdb", "jdbc", "mssql", "mysql", "odbc", "oracle", "postgres", "postgresql"}
-    | {"redshift", "snowflake", "sqlite", "trino"}
-)
-WAY = "docs/starting-from-a-file.md has a script to copy."
-
-
-def foreign_source(location: str) -> InputRefused | None:
-    """The refusal of a source that some other program must write out first; None where it may be one that is read.
-
-    A spreadsheet has no types and no fixed header, and a query may give other rows at each attempt: a release must
-    be able to read the very same records again after a crash. So both are written to Parquet first.
-
-    Args:
-        location: a file's name, a path or a URL; nothing is opened.
-    """
-    protocol, mark, _ = location.partition("://")
-    database = protocol.partition("+")[0].removeprefix("jdbc:").lower()
-    suffix = PurePosixPath(location).suffix.lower()
-    if (mark and database in DATABASES) or location.lower().startswith(("jdbc:", "odbc:")):
-        # PRIVACY: a database's URL may hold a password; it isn't repeated.
-        read = database in {"postgres", "postgresql"}
-        return InputRefused(
-            "a database isn't read here: a release reads one with [data].table or [data].query."
-            if read
-            else "this database isn't read: after a crash the same records must be read again.",
-            where=f"a source of {database or 'a database'}",
-            remedy=f"Write the table to Parquet once, and name that file. {WAY}",
-        )
-    for suffixes, what in (
-        (BOOKS, "a spreadsheet isn't read: its cells have no lasting types."),
-        (PACKAGES, "such a file of a statistics package isn't read."),
-        (FILES_OF_DATABASES, "a database's file isn't read."),
-    ):
-        if suffix in suffixes:
-            return InputRefused(
-                what, where=location, remedy=f"Write the table to Parquet first, its codes as text. {WAY}"
-            )
-    return None

@@ -3,43 +3,107 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 import pyarrow as pa
 
 from ...mechanisms.kernel.contributions import ContributionLimit
 from ...mechanisms.kernel.errors import InputRefused
-from ..readers.chunks import Chunk, csv_ranges, row_groups
 from ..readers.column_codes import is_text
-from ..readers.csv_header import CsvLayout, read_csv_layout, separator_byte
-from ..readers.parquet_footer import ParquetLayout, read_parquet_layout
+from ..readers.file_formats import Chunk, FileFormat, FileLayout
 from ..readers.source_files import (
     SourceFile,
     changes_refused,
     unpacked_name,
 )
-from ..readers.statistics_files import read_statistics_layout
 from ..readers.values import RecordReading
 from .lake_tables import LakeTable
 
-if TYPE_CHECKING:
-    from .database_query import DatabaseQuery
-
-
-class RecordFormat(Enum):
-    """How records are stored."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-    STATISTICS = "statistics"
-
-
 MISSING = "source-missing"
 """Cause of a refusal: nothing is there, or it can't be reached; perhaps it comes yet."""
+
+
+@dataclass(frozen=True)
+class DatabaseFormat(ABC):
+    """A database whose records are copied into the release's private folder, after its charge, and read there."""
+
+    name: ClassVar[str]
+    """As `--json` and the registry have it."""
+    shown: ClassVar[str]
+    """As people call it."""
+
+    @abstractmethod
+    def query(self, source: str, *, table: str | None, query: str | None, where: str) -> DatabaseQuery:
+        """Check what a specification reads; nothing is connected to.
+
+        PRIVACY: what is published of a record may depend on this record alone, and a query must neither change anything
+        nor fail at a value. The address is never repeated before it is known to hold no password.
+
+        Args:
+            source: [data].source.
+            table: [data].table.
+            query: [data].query.
+            where: the specification's table, for messages.
+
+        Raises:
+            InputRefused: the address has a password or a setting that isn't known, not one of table and query is
+                given, or the query is more than one plain SELECT.
+        """
+
+    @abstractmethod
+    def layout(self, query: DatabaseQuery, *, columns: Sequence[str], limit: ContributionLimit | None) -> SourceLayout:
+        """Return the types of the columns, as a source of one file without records; no record is read.
+
+        Args:
+            query: what is read.
+            columns: names of the released columns.
+            limit: names the column of persons; None where there is none.
+
+        Raises:
+            InputRefused: the server can't be reached, there is no such table, the query fails, or a column is missing,
+                doubled, or of a type that isn't read.
+        """
+
+    @abstractmethod
+    def copy(self, query: DatabaseQuery, *, columns: Sequence[str], path: Path) -> None:
+        """Copy the records' columns into a Parquet file of its owner alone; durable when this returns.
+
+        PRIVACY: no value, and no message of the server, which may have one, is reported.
+
+        Args:
+            query: what is read.
+            columns: names of the columns that are read; no others are copied.
+            path: the file; its folder is made, and must not be there.
+
+        Raises:
+            ReleaseFailed: the server can't be reached any more, ends the reading, or the copy can't be written.
+        """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatabaseQuery:
+    """The records of a database.
+
+    Args:
+        address: the server's URL; it holds no password.
+        select: one SELECT, as it is run.
+        named: what it reads, for messages: "table visits", or "query".
+        read_by: the database.
+    """
+
+    address: str
+    select: str
+    named: str
+    read_by: DatabaseFormat
+
+    @property
+    def where(self) -> str:
+        """Address and table, for messages."""
+        return f"{self.address}, {self.named}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,13 +112,13 @@ class Source:
 
     Args:
         files: at least one, no file twice.
-        record_format: the format of all of them.
+        file_format: the format of all of them.
         table: the version of a lake table that they are; None where files were named.
         query: what a database was asked for, of which the file is the private copy; None elsewhere.
     """
 
     files: tuple[SourceFile, ...]
-    record_format: RecordFormat
+    file_format: FileFormat
     table: LakeTable | None = None
     query: DatabaseQuery | None = None
 
@@ -74,26 +138,23 @@ class SourceLayout:
     """
 
     source: Source
-    layouts: tuple[CsvLayout, ...] | tuple[ParquetLayout, ...]
+    layouts: tuple[FileLayout, ...]
 
     @property
     def records(self) -> int | None:
         """Records in all by the footers; None for CSV, which has to be read for that, and for what isn't copied yet."""
-        if self.source.query is not None and not any(file.size for file in self.source.files):
-            return None
-        counts = [sum(part.rows) if isinstance(part, ParquetLayout) else None for part in self.layouts]
+        counts = [layout.records for layout in self.layouts]
         known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
+        return sum(known) if len(known) == len(counts) and not self._uncopied else None
+
+    @property
+    def _uncopied(self) -> bool:
+        return self.source.query is not None and not any(file.size for file in self.source.files)
 
     @property
     def without_records(self) -> bool:
-        """Whether sizes and footers alone tell that there are no records; compressed files don't tell."""
-        if self.records is not None:
-            return self.records == 0
-        return self.source.query is None and all(
-            isinstance(part, CsvLayout) and unpacked_name(file.path)[1] is None and part.first_record >= file.size
-            for file, part in zip(self.source.files, self.layouts, strict=True)
-        )
+        """Tell whether sizes and footers alone say that there are no records; compressed files don't say it."""
+        return not self._uncopied and all(layout.empty for layout in self.layouts)
 
     @property
     def n_bytes(self) -> int:
@@ -128,35 +189,30 @@ def _checked_metadata(source: Source, *, columns: Sequence[str], reading: Record
         table.require(columns)
     borne = [name for name, _ in source.files[0].partition if name in columns]
     stored = [name for name in columns if name not in borne]
-    match source.record_format:
-        case RecordFormat.CSV:
-            separator_byte(reading.separator)
-            headers = tuple(
-                read_csv_layout(file, columns=stored, reading=reading, borne=borne) for file in source.files
-            )
-            return SourceLayout(source=source, layouts=headers)
-        case RecordFormat.PARQUET:
-            ids: Mapping[str, int] = {} if table is None else table.field_ids
-            footers = [
-                read_parquet_layout(file, columns=stored, borne=borne if table is None else (), field_ids=ids)
-                for file in source.files
-            ]
-            types = {} if table is None else table.partition_types
-            footers = [_with_partition(footer, columns, stored, types) for footer in footers]
-            return SourceLayout(source=source, layouts=tuple(footers))
-        case RecordFormat.STATISTICS:
-            heads = [read_statistics_layout(file, columns=stored, borne=borne) for file in source.files]
-            return SourceLayout(
-                source=source, layouts=tuple(_with_partition(head, columns, stored, {}) for head in heads)
-            )
+    layouts = (
+        source.file_format.layout(
+            file,
+            columns=stored,
+            borne=borne if table is None else (),
+            reading=reading,
+            field_ids={} if table is None else table.field_ids,
+        )
+        for file in source.files
+    )
+    types = {} if table is None else table.partition_types
+    return SourceLayout(
+        source=source, layouts=tuple(_with_partition(layout, columns, stored, types) for layout in layouts)
+    )
 
 
 def _with_partition(
-    footer: ParquetLayout, columns: Sequence[str], stored: Sequence[str], types: Mapping[str, pa.DataType | None]
-) -> ParquetLayout:
-    """A footer with the types of all released columns; folders bear texts."""
-    own = dict(zip(stored, footer.types, strict=True))
-    return replace(footer, types=tuple(own.get(name) or types.get(name) or pa.string() for name in columns))
+    layout: FileLayout, columns: Sequence[str], stored: Sequence[str], types: Mapping[str, pa.DataType | None]
+) -> FileLayout:
+    """Return a layout with the types of all released columns, where it has types; folders bear texts."""
+    if layout.types is None:
+        return layout
+    own = dict(zip(stored, layout.types, strict=True))
+    return replace(layout, types=tuple(own.get(name) or types.get(name) or pa.string() for name in columns))
 
 
 def layout_for_other_machines(layout: SourceLayout) -> SourceLayout:
@@ -207,7 +263,7 @@ def source_metadata_bytes(layout: SourceLayout) -> bytes:
     if layout.source.query is not None:
         return _query_bytes(layout.source.query)
     rows = [
-        [PurePosixPath(file.path).name, file.size, _header_numbers(layout.layouts[place])]
+        [PurePosixPath(file.path).name, file.size, list(layout.layouts[place].outline)]
         for place, file in enumerate(layout.source.files)
     ]
     return json.dumps({"kind": "source-metadata/1", "files": rows}, separators=(",", ":")).encode("ascii")
@@ -217,13 +273,8 @@ def _query_bytes(query: DatabaseQuery) -> bytes:
     return json.dumps({"kind": "database/1", "asked": [query.address, query.select]}).encode("ascii")
 
 
-def _header_numbers(layout: CsvLayout | ParquetLayout) -> list[int]:
-    """What a header or footer says whatever columns are released."""
-    return list(layout.rows) if isinstance(layout, ParquetLayout) else [layout.first_record, layout.fields]
-
-
 def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
-    """Cut the input into chunks: row groups of Parquet files, ranges of RANGE_BYTES of CSV files (of packed ones all).
+    """Cut the input into chunks, as its format does.
 
     INVARIANT: the cut depends on the files alone, never on the machine, the workers, or a setting, since a
     chunk's identity decides its coins.
@@ -231,15 +282,12 @@ def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
     Args:
         layout: the checked source.
     """
-    chunks: list[Chunk] = []
-    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
-    for number, (file, part) in enumerate(zip(layout.source.files, parts, strict=True)):
-        match part:
-            case ParquetLayout():
-                chunks.extend(row_groups(file, number, part))
-            case CsvLayout():
-                chunks.extend(csv_ranges(file, number, part))
-    return tuple(chunks)
+    files = zip(layout.source.files, layout.layouts, strict=True)
+    return tuple(
+        chunk
+        for number, (file, part) in enumerate(files)
+        for chunk in layout.source.file_format.chunks(file, number, part)
+    )
 
 
 def id_class(type_: pa.DataType) -> str | None:
@@ -284,7 +332,7 @@ def with_person_column(
         ) from None
     first: tuple[str, str] | None = None
     for file, part in zip(source.files, layout.layouts, strict=True):
-        if not isinstance(part, ParquetLayout):
+        if part.types is None:
             continue
         type_ = part.types[-1]
         found = id_class(type_)

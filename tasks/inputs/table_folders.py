@@ -7,24 +7,52 @@ several records at the price of one."""
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from ...mechanisms.kernel.errors import InputRefused
+from .lake_tables import TableFormat
+from .source_formats import table_formats
 
-if TYPE_CHECKING:
-    pass
+
+class Mark(NamedTuple):
+    """A name in a folder that tells that the folder is a lake table, or a partition of one."""
+
+    table_format: TableFormat
+    name: str
 
 
-DELTA, HUDI, ICEBERG = "Delta Lake", "Hudi", "Iceberg"
-PARTITION = ".hoodie_partition_metadata"
-FORMAT_OF_NAME = {"_delta_log": DELTA, ".hoodie": HUDI, PARTITION: HUDI}
-"""Names that only a table's folder, or a partition of it, has."""
-ICEBERG_FOLDER = "metadata"
-ICEBERG_FILES = (".metadata.json", ".metadata.json.gz")
-"""What an Iceberg table has in the folder `metadata`; v1.gz.metadata.json ends so too."""
+def _marks_of(
+    *, there: Callable[[str], bool], names: Callable[[str], Iterable[str]], partitions: bool
+) -> Iterator[Mark]:
+    """Yield what a folder has of the marks of all formats.
+
+    Args:
+        there: tells whether a name is in the folder.
+        names: gives the names in a folder below it.
+        partitions: whether marks of partitions are looked for too.
+    """
+    listed: dict[str, list[str]] = {}
+    for table_format in table_formats():
+        for mark in table_format.marks + (table_format.partition_marks if partitions else ()):
+            folder, below, pattern = mark.rpartition("/")
+            if not below:
+                if there(mark):
+                    yield Mark(table_format, mark)
+                continue
+            if folder not in listed:
+                listed[folder] = list(names(folder))
+            yield from (Mark(table_format, f"{folder}/{name}") for name in listed[folder] if fnmatchcase(name, pattern))
+
+
+def named_metadata(path: str) -> str | None:
+    """Return the name of a table's metadata file; None where a path names another thing."""
+    tail = "/".join(path.split("/")[-2:])
+    marks = (mark for table_format in table_formats() for mark in table_format.marks if "/" in mark)
+    return path.rpartition("/")[2] if any(fnmatchcase(tail, mark) for mark in marks) else None
 
 
 class LocalFolders:
@@ -46,23 +74,26 @@ class LocalFolders:
         """
         if folder in self._passed:
             return
-        for table_format, mark in self.marks(folder):
-            raise _refusal(self._source, folder, table_format, mark)
+        for mark in self.marks(folder):
+            raise _refusal(self._source, folder, mark)
         self._passed.add(folder)
 
-    def marks(self, folder: str) -> list[tuple[str, str]]:
-        """What tells that a folder is a table: the format, and by what; empty where it is none.
+    def marks(self, folder: str) -> list[Mark]:
+        """Return what tells that a folder is a table; nothing where it is none.
 
         Raises:
             InputRefused: that cannot be seen.
         """
         try:
-            found = [(kind, name) for name, kind in FORMAT_OF_NAME.items() if _exists(os.path.join(folder, name))]
-            names = _names(os.path.join(folder, ICEBERG_FOLDER))
-            iceberg = next((name for name in names if name.endswith(ICEBERG_FILES)), None)
+            return list(
+                _marks_of(
+                    there=lambda name: _exists(os.path.join(folder, name)),
+                    names=lambda name: _names(os.path.join(folder, name)),
+                    partitions=True,
+                )
+            )
         except OSError as error:
             raise _unseen(self._source, folder, error) from None
-        return found if iceberg is None else [*found, (ICEBERG, f"{ICEBERG_FOLDER}/{iceberg}")]
 
     def refuse_table_around(self, path: Path) -> None:
         """Refuse a file or folder that lies in a table, at any depth, by its name or by what its links lead to.
@@ -100,9 +131,9 @@ def refuse_stored_tables(store: Any, *, files: Collection[str], everything: bool
         raise _unseen(source, folder, error) from None
     read = {around for name in files for around in _folders_around(name)}
     for name in sorted(listed):
-        for table, table_format, mark in _marks(name, below=folder):
+        for table, mark in _marks(name, below=folder):
             if table in read:
-                raise _refusal(source, table, table_format, mark)
+                raise _refusal(source, table, mark)
     for place in (folder, *_folders_around(folder)):
         _refuse_stored_table(store, place, source)
 
@@ -118,30 +149,26 @@ def refuse_tables_above(store: Any, folder: str, *, source: str) -> None:  # noq
 
 
 def _refuse_stored_table(store: Any, folder: str, source: str) -> None:  # noqa: ANN401
-    for table_format, mark in stored_marks(store, folder, source=source):
-        raise _refusal(source, folder, table_format, mark)
+    for mark in stored_marks(store, folder, source=source):
+        raise _refusal(source, folder, mark)
 
 
-def stored_marks(store: Any, folder: str, *, source: str) -> list[tuple[str, str]]:  # noqa: ANN401
-    """As `LocalFolders.marks`, of a folder in a store.
+def stored_marks(store: Any, folder: str, *, source: str) -> list[Mark]:  # noqa: ANN401
+    """As `LocalFolders.marks`, of a folder in a store, where marks of partitions would be a question more.
 
     Raises:
         InputRefused: that cannot be seen.
     """
     try:
-        marks = [
-            (table_format, name)
-            for name, table_format in FORMAT_OF_NAME.items()
-            if name != PARTITION and _is_stored(store, f"{folder}/{name}")
-        ]
-        marks += [
-            (ICEBERG, f"{ICEBERG_FOLDER}/{PurePosixPath(path).name}")
-            for path in _stored_names(store, f"{folder}/{ICEBERG_FOLDER}")
-            if path.endswith(ICEBERG_FILES)
-        ]
+        return list(
+            _marks_of(
+                there=lambda name: _is_stored(store, f"{folder}/{name}"),
+                names=lambda name: _stored_names(store, f"{folder}/{name}"),
+                partitions=False,
+            )
+        )
     except Exception as error:  # noqa: BLE001 - each store's driver has faults of its own; nothing was charged yet
         raise _unseen(source, folder, error) from None
-    return marks
 
 
 def _common_folder(folders: Collection[str]) -> str:
@@ -151,15 +178,15 @@ def _common_folder(folders: Collection[str]) -> str:
     return "/".join(same)
 
 
-def _marks(name: str, *, below: str) -> Iterator[tuple[str, str, str]]:
-    """What an object's name tells of tables below a folder: the table's folder, its format, and by what."""
+def _marks(name: str, *, below: str) -> Iterator[tuple[str, Mark]]:
+    """Yield what an object's name tells of tables below a folder: the table's folder, and by what."""
     parts = name.removeprefix(below).strip("/").split("/")
     for place, part in enumerate(parts):
-        table = "/".join([below.rstrip("/"), *parts[:place]])
-        if part in FORMAT_OF_NAME:
-            yield table, FORMAT_OF_NAME[part], part
-        elif part == ICEBERG_FOLDER and parts[place + 2 :] == [] and parts[-1].endswith(ICEBERG_FILES):
-            yield table, ICEBERG, f"{part}/{parts[-1]}"
+        table, last = "/".join([below.rstrip("/"), *parts[:place]]), "/".join(parts[place:])
+        for table_format in table_formats():
+            for mark in table_format.marks + table_format.partition_marks:
+                if part == mark or ("/" in mark and place + 2 == len(parts) and fnmatchcase(last, mark)):
+                    yield table, Mark(table_format, last if "/" in mark else part)
         if part.startswith((".", "_")):
             return
 
@@ -185,7 +212,7 @@ def _is_stored(store: Any, path: str) -> bool:  # noqa: ANN401
 
 def _stored_names(store: Any, path: str) -> list[str]:  # noqa: ANN401
     try:
-        return list(store.ls(path, detail=False))
+        return [PurePosixPath(name).name for name in store.ls(path, detail=False)]
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -206,15 +233,16 @@ def _names(folder: str) -> Iterator[str]:
         return
 
 
-def _refusal(source: str, folder: str, table_format: str, mark: str) -> InputRefused:
+def _refusal(source: str, folder: str, mark: Mark) -> InputRefused:
+    name = mark.table_format.name
     return InputRefused(
-        f"the folder {folder} belongs to a table of {table_format} (it has {mark}). Such a folder keeps files of "
-        "records that the table has deleted or replaced, so a person who isn't in the table would be read, or one "
-        "person more than once.",
+        f"the folder {folder} belongs to a table of {name} (it has {mark.name}). Such a folder keeps files of records "
+        "that the table has deleted or replaced, so a person who isn't in the table would be read, or one person more "
+        "than once.",
         where=source,
-        remedy=("" if table_format == HUDI else "Name the table's own folder, whose live files are read. Or: ")
-        + f"Write the table's present records to Parquet, with a program that reads {table_format} and into a "
-        "folder outside the table, and name that. docs/starting-from-a-file.md has a script to copy.",
+        remedy=("Name the table's own folder, whose live files are read. Or: " if mark.table_format.readable else "")
+        + f"Write the table's present records to Parquet, with a program that reads {name} and into a folder outside "
+        "the table, and name that. docs/starting-from-a-file.md has a script to copy.",
     )
 
 

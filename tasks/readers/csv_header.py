@@ -1,7 +1,4 @@
-"""The header of a CSV file: where the released columns stand, found without looking at a record.
-
-One line of separated text on its own: its fields, or nothing where the quotes do not close.
-"""
+"""The header of a CSV file: where the released columns stand, found without looking at a record."""
 
 from __future__ import annotations
 
@@ -12,53 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
-from .csv_quotes import Quotes, QuoteState
-from .source_files import Location, open_records, path_of, refuse_twofold
+from .csv_quotes import Quotes, QuoteState, split_line
+from .file_formats import FileLayout, NamedColumn, SourceNames
+from .source_files import Location, open_records, path_of, refuse_twofold, unpacked_name
 from .values import RecordReading
-
-_QUOTE = b'"'
-
-
-def split_line(line: bytes, separator: bytes) -> list[bytes] | None:
-    """The fields of one line without its line break; None where a quoted field is not closed properly.
-
-    A field that begins with `"` runs to the next single `"`, which the separator or the end must follow; `""`
-    inside stands for one. A `"` elsewhere is an ordinary character. An empty line has one empty field.
-
-    Args:
-        line: the bytes of the line.
-        separator: one byte, not a quote.
-    """
-    if _QUOTE not in line:
-        return line.split(separator)
-    fields: list[bytes] = []
-    start = 0
-    while True:
-        if line.startswith(_QUOTE, start):
-            end = _closing_quote(line, start + 1)
-            if end < 0:
-                return None
-            fields.append(line[start + 1 : end].replace(b'""', _QUOTE))
-            end += 1
-            if end < len(line) and not line.startswith(separator, end):
-                return None
-        else:
-            end = line.find(separator, start)
-            end = len(line) if end < 0 else end
-            fields.append(line[start:end])
-        if end == len(line):
-            return fields
-        start = end + 1
-
-
-def _closing_quote(line: bytes, start: int) -> int:
-    """Place of the first quote from `start` on that is not doubled, or -1."""
-    while True:
-        place = line.find(_QUOTE, start)
-        if place < 0 or not line.startswith(_QUOTE, place + 1):
-            return place
-        start = place + 2
-
 
 LINE_LIMIT = 1 << 20
 
@@ -75,7 +29,7 @@ _CARRIAGE_RETURN = 13
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CsvLayout:
+class CsvLayout(FileLayout):
     """What the header says.
 
     Args:
@@ -84,7 +38,7 @@ class CsvLayout:
         quoted: whether quotes are followed, also across line breaks.
         fields: number of fields of the header, and so of every well-formed record.
         positions: per released column, in the order asked for, its place among the fields, from 0.
-        remarks: what seems wrong with the header and may be right, in words that quote nothing of it.
+        content_bytes: how many follow the header; None where the file is compressed.
     """
 
     first_record: int
@@ -92,7 +46,22 @@ class CsvLayout:
     quoted: bool
     fields: int
     positions: tuple[int, ...]
-    remarks: tuple[str, ...] = ()
+    content_bytes: int | None = None
+
+    @property
+    def outline(self) -> tuple[int, ...]:
+        """Return where the records begin, and how many fields the header has."""
+        return self.first_record, self.fields
+
+    @property
+    def records(self) -> None:
+        """How many records there are isn't known before they are read."""
+        return
+
+    @property
+    def empty(self) -> bool:
+        """Tell whether nothing follows the header; a compressed file doesn't tell."""
+        return self.content_bytes is not None and self.content_bytes <= 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +111,7 @@ def read_csv_layout(
             folders bear.
         ReleaseFailed: it is not the file that was listed.
     """
-    path = path_of(location)
+    path, separator = path_of(location), separator_byte(reading.separator)
     header = header_of(read_head(location), path=path, reading=reading)
     wanted = [name.encode(reading.encoding, errors="replace") for name in columns]
     lost = [column for column in columns if column not in header.names]
@@ -157,10 +126,11 @@ def read_csv_layout(
             )
     return CsvLayout(
         first_record=header.end,
-        separator=separator_byte(reading.separator),
+        separator=separator,
         quoted=reading.quoting == "rfc4180",
         fields=len(header.names),
         positions=tuple(header.names.index(column) for column in columns),
+        content_bytes=None if isinstance(location, str) or unpacked_name(path)[1] else location.size - header.end,
         remarks=tuple(_remarks(header, reading)),
     )
 
@@ -296,3 +266,53 @@ def _lost_columns(
             remedy = f"{did_you_mean(lost, names)} {remedy}".strip()
     listed = ", ".join(repr(name) for name in lost)
     return InputRefused(f"the header does not name {listed}.", where=f"{path}, line 1", remedy=remedy)
+
+
+def csv_names(location: Location, *, separator: str | None) -> SourceNames:
+    """Return the names in a file's header, as `FileFormat.names`.
+
+    PRIVACY: the first line is taken, and refused where it looks like a record; no refusal quotes it.
+
+    Args:
+        location: the file.
+        separator: None takes the one that splits the first line into most fields.
+
+    Raises:
+        InputRefused: the file can't be read, or its first line is no header.
+    """
+    path = path_of(location)
+    marks = _USUAL_SEPARATORS if separator is None else (separator,)
+    if any(len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0' for mark in marks):
+        raise InputRefused("a separator is one ASCII character, no quote or line break.", where="--separator")
+    head = read_head(location)
+    found: list[tuple[CsvHeader, str]] = []
+    refusals: list[InputRefused] = []
+    for mark in marks:
+        try:
+            found.append((header_of(head, path=path, reading=RecordReading(separator=mark)), mark))
+        except InputRefused as refusal:
+            refusals.append(refusal)
+    if not found:
+        raise refusals[0]
+    header, mark = max(found, key=lambda each: len(each[0].names))
+    _require_names(header.names, where=f"{path}, line 1")
+    columns = tuple(NamedColumn(name=name, kind="unknown") for name in header.names)
+    return SourceNames(separator=mark, columns=columns)
+
+
+def _require_names(names: Sequence[str], *, where: str) -> None:
+    # PRIVACY: where there is no header, the first line is a record, and its values would stand in the specification.
+    for place, name in enumerate(names, start=1):
+        looks = likeness(name)
+        if looks is not None:
+            raise InputRefused(
+                f"field {place} of the first line is {looks}, so the line seems to be a record and not a header.",
+                where=where,
+                remedy="The first line has to name the columns. A column that is really called so must be renamed.",
+            )
+    if len(set(names)) != len(names):
+        raise InputRefused(
+            "the first line has a field twice, so it seems to be a record and not a header.",
+            where=where,
+            remedy="The first line has to name each column once.",
+        )

@@ -1,4 +1,4 @@
-"""Which line breaks of a CSV file end a record: quotes followed by RFC 4180, a block of bytes at a time."""
+"""Quotes of separated text by RFC 4180: which line breaks end a record, block by block, and the fields of one line."""
 
 from __future__ import annotations
 
@@ -284,3 +284,44 @@ def transition_over(block: bytes, *, separator: bytes) -> QuoteTransition:
         end = QuoteState.FRESH if block[-1:] in (separator, b"\n") else QuoteState.PLAIN
         return QuoteTransition(ends=(end, end, QuoteState.QUOTED))
     return Quotes(np.frombuffer(block, dtype=np.uint8), separator=separator).transition()
+
+
+def split_line(line: bytes, separator: bytes) -> list[bytes] | None:
+    """The fields of one line without its line break; None where a quoted field is not closed properly.
+
+    A field that begins with `"` runs to the next single `"`, which the separator or the end must follow; `""`
+    inside stands for one. A `"` elsewhere is an ordinary character. An empty line has one empty field.
+
+    Args:
+        line: the bytes of the line.
+        separator: one byte, not a quote.
+    """
+    if b'"' not in line:
+        return line.split(separator)
+    fields: list[bytes] = []
+    start = 0
+    while True:
+        if line.startswith(b'"', start):
+            end = _closing_quote(line, start + 1)
+            if end < 0:
+                return None
+            fields.append(line[start + 1 : end].replace(b'""', b'"'))
+            end += 1
+            if end < len(line) and not line.startswith(separator, end):
+                return None
+        else:
+            end = line.find(separator, start)
+            end = len(line) if end < 0 else end
+            fields.append(line[start:end])
+        if end == len(line):
+            return fields
+        start = end + 1
+
+
+def _closing_quote(line: bytes, start: int) -> int:
+    """Place of the first quote from `start` on that is not doubled, or -1."""
+    while True:
+        place = line.find(b'"', start)
+        if place < 0 or not line.startswith(b'"', place + 1):
+            return place
+        start = place + 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..kernel.counting import BlockCoins, CoinsOfBlocks
-from .chunks import CsvChunk
 from .column_codes import ColumnCoder, RecordCoder, arrow_of, bytes_of
-from .csv_header import LINE_LIMIT, CsvLayout, split_line
-from .csv_quotes import Quotes, QuoteState, transition_over
-from .source_files import open_records
+from .csv_header import LINE_LIMIT, CsvLayout, csv_names, read_csv_layout
+from .csv_quotes import Quotes, QuoteState, split_line, transition_over
+from .file_formats import Chunk, FileFormat, FileLayout, SourceNames, records_read
+from .source_files import Location, SourceFile, open_records, unpacked_name
+from .values import RecordReading
 
 try:
     from . import csv_decoder, page_decoder
@@ -255,33 +255,105 @@ _FIELD = "field of a CSV file"
 _FIRST, _LEARNED = 1 << 12, 1 << 15
 
 
-def csv_keys(
-    chunk: CsvChunk, *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
-) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
-    """Give the keys of the range's records that coins keep, window by window, each of shape (words, n), with the range.
+RANGE_BYTES = 64 << 20
+UNKNOWN_END = 1 << 62
+"""Where the one range of a compressed file stops, beyond any end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvChunk(Chunk):
+    """The records of a CSV file whose first bytes lie in start ≤ offset < stop.
 
     Args:
-        chunk: the range.
-        coders: one per released column, in the order of `chunk.layout.positions`, which may have more: a map is chosen
-            without the column of rates that comes after.
-        key_words: 64-bit words of a key.
-        coins: of the range.
-
-    Raises:
-        ReleaseFailed: the file cannot be read, or is not the one that was listed.
+        start: first byte of the range, or of the first record if that is later.
+        stop: first byte after the range, at most the file's size; of a compressed file beyond any end.
+        layout: the file's header.
+        before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
     """
-    own = coins(chunk.identity)
-    try:
-        for keys in keys_of_range(
-            chunk, coders=coders, key_words=key_words, coins=own, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
-        ):
-            yield chunk.identity, keys
-    except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
-        raise ReleaseFailed(
-            f"the records cannot be read ({type(error).__name__}).",
-            where=f"{chunk.file.path}, bytes from {chunk.identity.block} · 64 MiB on",
-            remedy="Repair the file, or abandon the release; its cost stays spent.",
-        ) from None
+
+    start: int
+    stop: int
+    layout: CsvLayout
+    before: QuoteState | None = None
+
+
+class CsvFormat(FileFormat):
+    """Delimited text, also compressed by gzip or Zstandard."""
+
+    name = "csv"
+    shown = "CSV"
+    suffixes = (".csv", ".tsv", ".txt")
+    packed = True
+
+    def names(self, location: Location, *, separator: str | None) -> SourceNames:
+        """Return the names in the header."""
+        return csv_names(location, separator=separator)
+
+    def layout(
+        self,
+        file: Location,
+        *,
+        columns: Sequence[str],
+        borne: Sequence[str],
+        reading: RecordReading,
+        field_ids: Mapping[str, int],
+    ) -> CsvLayout:
+        """Find the columns in the header."""
+        del field_ids
+        return read_csv_layout(file, columns=columns, reading=reading, borne=borne)
+
+    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> list[CsvChunk]:
+        """Cut a file into ranges of RANGE_BYTES.
+
+        A compressed file is one range, since it can be read from its beginning alone, and its end isn't known.
+        """
+        if not isinstance(layout, CsvLayout):
+            raise TypeError("a CSV file has a header")
+        first, size, range_bytes = layout.first_record, file.size, RANGE_BYTES
+        if unpacked_name(file.path)[1] is not None:
+            first, size, range_bytes = 0, UNKNOWN_END, UNKNOWN_END
+        chunks: list[CsvChunk] = []
+        for block in range(first // range_bytes, -(-size // range_bytes)):
+            start = max(block * range_bytes, layout.first_record)
+            stop = min((block + 1) * range_bytes, size)
+            if start < stop:
+                chunks.append(
+                    CsvChunk(
+                        file=file,
+                        identity=ChunkIdentity(file=number, block=block),
+                        read_by=self,
+                        records=None,
+                        read_bytes=stop - start,
+                        start=start,
+                        stop=stop,
+                        layout=layout,
+                    )
+                )
+        return chunks
+
+    def keys(
+        self, chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
+    ) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+        """Give the keys window by window; the columns' places may be more than the coders.
+
+        A map is chosen without the column of rates that comes after.
+        """
+        for chunk in chunks:
+            if not isinstance(chunk, CsvChunk):
+                raise TypeError("a range of a CSV file is expected")
+            own = coins(chunk.identity)
+            with records_read(f"{chunk.file.path}, bytes from {chunk.identity.block} · 64 MiB on"):
+                for keys in keys_of_range(
+                    chunk, coders=coders, key_words=key_words, coins=own, record_limit=LINE_LIMIT, window=_WINDOW_BYTES
+                ):
+                    yield chunk.identity, keys
+
+    def reading(self, reading: RecordReading) -> RecordReading:
+        """Return the reading as it is declared, with its encoding."""
+        return reading
+
+
+CSV = CsvFormat()
 
 
 def keys_of_range(
@@ -293,7 +365,7 @@ def keys_of_range(
     record_limit: int,
     window: int,
 ) -> Iterator[NDArray[np.int64]]:
-    """As `csv_keys`, for any limit and window; a release always takes the fixed ones.
+    """As `CsvFormat.keys`, of one range, for any limit and window; a release always takes the fixed ones.
 
     Each array has shape (words, records).
 

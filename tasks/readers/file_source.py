@@ -14,17 +14,15 @@ from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kernel.sampling import ChunkIdentity
 from ...mechanisms.recoding import MappedColumn
 from ..kernel.counting import CoinsOfBlocks
-from .chunks import Chunk, CsvChunk, ParquetChunk
 from .column_codes import ColumnCoder, PersonCoder, RecordCoder
-from .csv_records import csv_keys
-from .parquet_records import parquet_keys
+from .file_formats import Chunk
 from .source_files import Partition
 from .values import RecordReading
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileSource:
-    """Reads row groups of Parquet files and ranges of CSV files.
+    """Reads chunks of files, each by its format.
 
     Args:
         columns: the columns with the levels of their codes, in the order of the keys' layout.
@@ -40,7 +38,7 @@ class FileSource:
         self, blocks: Sequence[Chunk], *, layout: KeyLayout, coins: CoinsOfBlocks, persons: ContributionKeys | None
     ) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
         """Give the keys of the records that the coins keep, as `RecordSource` has it."""
-        reading = self.reading if blocks and isinstance(blocks[0], CsvChunk) else self.reading.of_unicode
+        reading = blocks[0].read_by.reading(self.reading) if blocks else self.reading
         before = 0 if persons is None else PERSON_WORDS
         coders: list[RecordCoder] = [
             ColumnCoder(column=column, placement=place._replace(word=before + place.word), reading=reading)
@@ -70,13 +68,9 @@ def keys_of_chunks(
     for file, group in groupby(chunks, key=lambda chunk: chunk.file):
         stored, of_partition = _split(coders, file.partition, key_words=key_words)
         together = list(group)
-        row_groups = [chunk for chunk in together if isinstance(chunk, ParquetChunk)]
-        for identity, keys in parquet_keys(row_groups, coders=stored, key_words=key_words, coins=coins):
+        read_by = together[0].read_by
+        for identity, keys in read_by.keys(together, coders=stored, key_words=key_words, coins=coins):
             yield identity, keys + of_partition
-        for chunk in together:
-            if isinstance(chunk, CsvChunk):
-                for identity, keys in csv_keys(chunk, coders=stored, key_words=key_words, coins=coins):
-                    yield identity, keys + of_partition
 
 
 def _split(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
-from .source_files import Location, is_url, open_input, open_local, path_of, refuse_twofold
+from ...mechanisms.kernel.sampling import ChunkIdentity
+from .file_formats import Chunk, FileFormat, FileLayout
+from .source_files import Location, SourceFile, is_url, open_input, open_local, path_of, refuse_twofold
 
 try:
     from . import page_decoder
@@ -30,20 +32,40 @@ _TAIL = 4 + len(_MAGIC)  # the footer's length and the magic bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ParquetLayout:
+class ParquetLayout(FileLayout):
     """What the footer says; or the head of a statistics package's file, whose blocks of records are as row groups.
 
     Args:
         rows: records of each row group.
         read_bytes: bytes of the released columns in each row group once decompressed.
-        types: per released column, in the order asked for, its type.
-        labels: of a statistics package's file, per column that has some, {stored value: value label}.
     """
 
     rows: tuple[int, ...]
     read_bytes: tuple[int, ...]
-    types: tuple[pa.DataType, ...] = ()
-    labels: Mapping[str, Mapping[float | str, str]] = field(default_factory=dict)
+
+    @property
+    def outline(self) -> tuple[int, ...]:
+        """Return the records of each row group."""
+        return self.rows
+
+    @property
+    def records(self) -> int:
+        """Return how many records there are."""
+        return sum(self.rows)
+
+    def chunks(self, file: SourceFile, number: int, read_by: FileFormat) -> list[Chunk]:
+        """Return a chunk for each row group that has records."""
+        return [
+            Chunk(
+                file=file,
+                identity=ChunkIdentity(file=number, block=block),
+                read_by=read_by,
+                records=records,
+                read_bytes=size,
+            )
+            for block, (records, size) in enumerate(zip(self.rows, self.read_bytes, strict=True))
+            if records
+        ]
 
 
 def open_parquet(
@@ -92,11 +114,7 @@ def read_parquet_layout(
             metadata: pq.FileMetaData = file.metadata
             layout = _row_groups(metadata, columns)
     except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise InputRefused(
-            f"the Parquet footer cannot be read ({type(error).__name__}).",
-            where=path,
-            remedy="The file is cut off, damaged, encrypted, or not Parquet.",
-        ) from None
+        raise unread_footer(path, error) from None
     refuse_twofold(schema.names, borne=borne, where=path)
     for column in columns:
         places = schema.get_all_field_indices(column)
@@ -121,6 +139,15 @@ def read_parquet_layout(
             )
         _check_storage(metadata, column, schema.field(places[0]).type, path)
     return replace(layout, types=tuple(schema.field(column).type for column in columns))
+
+
+def unread_footer(path: str, error: Exception) -> InputRefused:
+    """Return the refusal of a file whose footer can't be read."""
+    return InputRefused(
+        f"the Parquet footer cannot be read ({type(error).__name__}).",
+        where=path,
+        remedy="The file is cut off, damaged, encrypted, or not Parquet.",
+    )
 
 
 def dictionary_columns(metadata: pq.FileMetaData, columns: Sequence[str], *, row_groups: Iterable[int]) -> list[str]:

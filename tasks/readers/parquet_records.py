@@ -1,11 +1,8 @@
-"""The records of a Parquet row group, or a sample of them, as group keys: coins first, then what they chose.
-
-Blocks of a statistics package's file are read as row groups are."""
+"""The records of a Parquet row group, or a sample of them, as group keys: coins first, then what they chose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -13,75 +10,100 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..kernel.counting import CoinsOfBlocks
-from .chunks import ParquetChunk
 from .column_codes import RecordCoder
-from .parquet_footer import dictionary_columns, open_parquet
+from .file_formats import (
+    Chunk,
+    FileFormat,
+    FileLayout,
+    NamedColumn,
+    SourceNames,
+    changed_since_listed,
+    column_kind,
+    records_read,
+)
+from .parquet_footer import ParquetLayout, dictionary_columns, open_parquet, read_parquet_layout, unread_footer
 from .sampled_pages import AVAILABLE, SampledPages
-from .source_files import SourceFile, is_url, open_local
-from .statistics_files import StatisticsFile, is_statistics_file
+from .source_files import Location, SourceFile, is_url, open_local, path_of
+from .values import RecordReading
 
 _BATCH_RECORDS = 1 << 17
 _WHOLE_RECORDS = 1 << 22
 
 
-def parquet_keys(
-    chunks: Sequence[ParquetChunk],
-    *,
-    coders: Sequence[RecordCoder],
-    key_words: int,
-    coins: CoinsOfBlocks,
-) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
-    """Give the keys of the records that coins keep, batch by batch, each of shape (words, n), with their row group.
+class ParquetFormat(FileFormat):
+    """Parquet, whose row groups are the chunks."""
 
-    Pages are decoded a batch at a time, so memory is bounded however large a row group is.
+    name = "parquet"
+    shown = "Parquet"
+    suffixes = (".parquet", ".pq")
 
-    Args:
-        chunks: row groups; those of one file stand together.
-        coders: one per released column.
-        key_words: 64-bit words of a key.
-        coins: of each row group.
+    def names(self, location: Location, *, separator: str | None) -> SourceNames:
+        """Return the names and types of the schema.
 
-    Raises:
-        ReleaseFailed: a page cannot be read, or the file is not the one that was listed.
-    """
-    open_file: _OpenFile | None = None
-    statistics: StatisticsFile | None = None
-    for chunk in chunks:
-        place = f"{chunk.file.path}, row group {chunk.identity.block}"
-        if is_statistics_file(chunk.file.path):
-            place = f"{chunk.file.path}, block {chunk.identity.block}"
-            positions = coins(chunk.identity).kept(chunk.records)
-            with _reading(place):
-                if statistics is None or statistics.file != chunk.file:
-                    statistics = StatisticsFile(chunk.file)
-                if statistics.records_of(chunk.identity.block) != chunk.records:
-                    raise _changed(place)
-                keys = statistics.keys(chunk.identity.block, positions, coders=coders, key_words=key_words)
-            yield chunk.identity, keys
-            continue
-        with _reading(place):
-            if open_file is None or open_file.file != chunk.file:
-                blocks = [other.identity.block for other in chunks if other.file == chunk.file]
-                open_file = _OpenFile(chunk.file, blocks, [coder.name for coder in coders])
-            footer = open_file.parquet.metadata
-            if chunk.identity.block >= footer.num_row_groups:
-                raise _changed(place)
-            if footer.row_group(chunk.identity.block).num_rows != chunk.records:
-                raise _changed(place)
-        positions = coins(chunk.identity).kept(chunk.records)
-        wanted = chunk.records if positions is None else positions.size
-        if open_file.pages is not None and wanted <= _WHOLE_RECORDS:
-            with _reading(place):
-                keys = _keys_by_pages(
-                    open_file, open_file.pages, chunk, positions, place=place, coders=coders, key_words=key_words
-                )
-            yield chunk.identity, keys
-        else:
-            for keys in _keys_by_batches(open_file, chunk, positions, place=place, coders=coders, key_words=key_words):
+        PRIVACY: statistics, dictionaries and metadata of the footer are not looked at, nor what a nested type is of.
+        """
+        del separator
+        try:
+            with open_parquet(location) as file:
+                fields = [(field.name, field.type) for field in file.schema_arrow]
+        except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
+            raise unread_footer(path_of(location), error) from None
+        return SourceNames(
+            separator=None, columns=tuple(NamedColumn(name=name, kind=column_kind(type_)) for name, type_ in fields)
+        )
+
+    def layout(
+        self,
+        file: Location,
+        *,
+        columns: Sequence[str],
+        borne: Sequence[str],
+        reading: RecordReading,
+        field_ids: Mapping[str, int],
+    ) -> ParquetLayout:
+        """Check the columns against the footer."""
+        del reading
+        return read_parquet_layout(file, columns=columns, borne=borne, field_ids=field_ids)
+
+    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> list[Chunk]:
+        """Return the row groups that have records."""
+        if not isinstance(layout, ParquetLayout):
+            raise TypeError("a Parquet file has a footer")
+        return layout.chunks(file, number, self)
+
+    def keys(
+        self, chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
+    ) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+        """Give the keys, decoding pages a batch at a time: memory is bounded however large a row group is."""
+        open_file: _OpenFile | None = None
+        for chunk in chunks:
+            block, place = chunk.identity.block, f"{chunk.file.path}, row group {chunk.identity.block}"
+            with records_read(place):
+                if open_file is None:
+                    blocks = [other.identity.block for other in chunks]
+                    open_file = _OpenFile(chunk.file, blocks, [coder.name for coder in coders])
+                footer = open_file.parquet.metadata
+                if block >= footer.num_row_groups or footer.row_group(block).num_rows != chunk.records:
+                    raise changed_since_listed(place)
+            records = footer.row_group(block).num_rows
+            positions = coins(chunk.identity).kept(records)
+            wanted = records if positions is None else positions.size
+            if open_file.pages is not None and wanted <= _WHOLE_RECORDS:
+                with records_read(place):
+                    keys = _keys_by_pages(
+                        open_file, open_file.pages, chunk, positions, place=place, coders=coders, key_words=key_words
+                    )
                 yield chunk.identity, keys
+            else:
+                for keys in _keys_by_batches(
+                    open_file, chunk, positions, place=place, coders=coders, key_words=key_words
+                ):
+                    yield chunk.identity, keys
+
+
+PARQUET = ParquetFormat()
 
 
 class _OpenFile:
@@ -114,7 +136,7 @@ class _OpenFile:
 def _keys_by_pages(
     open_file: _OpenFile,
     pages: SampledPages,
-    chunk: ParquetChunk,
+    chunk: Chunk,
     positions: NDArray[np.int64] | None,
     *,
     place: str,
@@ -122,7 +144,8 @@ def _keys_by_pages(
     key_words: int,
 ) -> NDArray[np.int64]:
     """Keys of a row group's wanted records, column by column; pyarrow reads the columns that pages are no use for."""
-    wanted = np.arange(chunk.records, dtype=np.int64) if positions is None else positions
+    records = open_file.parquet.metadata.row_group(chunk.identity.block).num_rows
+    wanted = np.arange(records, dtype=np.int64) if positions is None else positions
     keys = np.zeros((key_words, wanted.size), dtype=np.int64)
     left = pages.add_keys(coders, chunk.identity.block, wanted, keys)
     done = 0
@@ -136,7 +159,7 @@ def _keys_by_pages(
 
 def _keys_by_batches(
     open_file: _OpenFile,
-    chunk: ParquetChunk,
+    chunk: Chunk,
     positions: NDArray[np.int64] | None,
     *,
     place: str,
@@ -144,19 +167,19 @@ def _keys_by_batches(
     key_words: int,
 ) -> Iterator[NDArray[np.int64]]:
     """Keys of a row group's wanted records, batch by batch, from what pyarrow decodes."""
-    with _reading(place):
+    with records_read(place):
         names = [coder.name for coder in coders]
         batches = open_file.dictionaries.iter_batches(
             batch_size=_BATCH_RECORDS, row_groups=[chunk.identity.block], columns=names, use_threads=False
         )
     start = 0
     while (batch := _next_batch(batches, place)) is not None:
-        with _reading(place):
+        with records_read(place):
             keys = batch_keys(batch, _within(positions, start, batch.num_rows), coders=coders, key_words=key_words)
         yield keys
         start += batch.num_rows
     if start != chunk.records:
-        raise _changed(place)
+        raise changed_since_listed(place)
 
 
 def batch_keys(
@@ -179,22 +202,5 @@ def _within(positions: NDArray[np.int64] | None, start: int, records: int) -> ND
 
 
 def _next_batch(batches: Iterator[pa.RecordBatch], place: str) -> pa.RecordBatch | None:
-    with _reading(place):
+    with records_read(place):
         return next(batches, None)
-
-
-@contextmanager
-def _reading(place: str) -> Iterator[None]:
-    # PRIVACY: a reader's own message may quote what it stumbled over, so only its kind is reported.
-    try:
-        yield
-    except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
-        raise ReleaseFailed(
-            f"the records cannot be read ({type(error).__name__}).",
-            where=place,
-            remedy="Repair the file, or abandon the release; its cost stays spent.",
-        ) from None
-
-
-def _changed(place: str) -> ReleaseFailed:
-    return ReleaseFailed("the file has changed since it was listed.", where=place)

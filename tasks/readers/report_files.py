@@ -14,9 +14,8 @@ from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kinds.krandomization import KRandomization
 from ...mechanisms.kinds.sketch import CountMeanSketch, SketchReports
 from ...mechanisms.local_reports.device import SKETCH_COLUMNS, VECTOR_COLUMNS
-from .chunks import CsvChunk
 from .csv_header import LINE_LIMIT
-from .csv_records import blocks_of_range, is_record, sort_records, take_records
+from .csv_records import CsvChunk, blocks_of_range, is_record, sort_records, take_records
 from .parquet_footer import open_parquet
 from .source_files import SourceFile, open_records
 

@@ -21,11 +21,24 @@ from numpy.typing import NDArray
 from ...mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 from ...mechanisms.kernel.recoding import BUCKET_CODE
+from ...mechanisms.kernel.sampling import ChunkIdentity
+from ..kernel.counting import CoinsOfBlocks
 from .column_codes import ColumnCoder, RecordCoder, arrow_of
+from .file_formats import (
+    Chunk,
+    FileFormat,
+    FileLayout,
+    NamedColumn,
+    SourceNames,
+    changed_since_listed,
+    column_kind,
+    records_read,
+)
 from .parquet_footer import ParquetLayout
 from .source_files import Location, SourceFile, open_input, path_of, refuse_twofold
+from .values import RecordReading
 
-SUFFIXES: Mapping[str, str] = {
+_READERS: Mapping[str, str] = {
     ".sav": "read_sav",
     ".zsav": "read_sav",
     ".dta": "read_dta",
@@ -91,11 +104,6 @@ class StatisticsHead:
     day_units: int
 
 
-def is_statistics_file(path: str) -> bool:
-    """Whether a file's name ends as those of SPSS, Stata or SAS do."""
-    return _suffix(path) in SUFFIXES
-
-
 def read_statistics_layout(location: Location, *, columns: Sequence[str], borne: Sequence[str] = ()) -> ParquetLayout:
     """Check the released columns of one file by its head; what follows is cut into blocks, as row groups are.
 
@@ -132,16 +140,6 @@ def read_statistics_layout(location: Location, *, columns: Sequence[str], borne:
         types=tuple(head.types[column] for column in columns),
         labels={column: head.labels[column] for column in columns if column in head.labels},
     )
-
-
-def read_statistics_head(path: str) -> StatisticsHead:
-    """As `statistics_head`, of a file of which nobody knows yet that it can be read.
-
-    Raises:
-        InputRefused: pyreadstat isn't installed, or the head can't be read.
-    """
-    with _head_refused(path):
-        return statistics_head(path)
 
 
 @contextmanager
@@ -227,7 +225,7 @@ def read_block(location: Location, *, columns: Sequence[str], start: int, record
 
 
 def require_one_meaning(
-    layouts: Iterable[object], paths: Iterable[str], *, hierarchies: Mapping[str, Hierarchy]
+    layouts: Iterable[FileLayout], paths: Iterable[str], *, hierarchies: Mapping[str, Hierarchy]
 ) -> None:
     """Refuse value labels of which can't be told whether a hierarchy means them or their codes.
 
@@ -242,8 +240,6 @@ def require_one_meaning(
         InputRefused: of one column codes and labels are both declared, and don't agree.
     """
     for path, layout in zip(paths, layouts, strict=True):
-        if not isinstance(layout, ParquetLayout):
-            continue
         for column, labels in layout.labels.items():
             if column in hierarchies and _declared(hierarchies[column], labels) == (True, True):
                 raise InputRefused(
@@ -310,7 +306,7 @@ def _read(location: Location, **options: Any) -> tuple[Mapping[str, list[Any]], 
             raise ValueError("a transport file has whole records of 80 bytes")
         file.seek(0)
         try:
-            found: tuple[Mapping[str, list[Any]], Any] = getattr(pyreadstat, SUFFIXES[suffix])(
+            found: tuple[Mapping[str, list[Any]], Any] = getattr(pyreadstat, _READERS[suffix])(
                 file, output_format="dict", disable_datetime_conversion=True, **options
             )
         except Exception as error:  # noqa: BLE001 - of classes of its own; what it says may quote a value
@@ -325,50 +321,76 @@ def _suffix(path: str) -> str:
 _MOST_DAYS = 1 << 31
 
 
-class StatisticsFile:
-    """One file, with what it says of itself.
+class StatisticsFormat(FileFormat):
+    """Files of SPSS, Stata and SAS, whose chunks are blocks of BLOCK_RECORDS records."""
 
-    Args:
-        file: as it was listed.
+    name = "statistics"
+    shown = "a statistics package"
+    suffixes = tuple(_READERS)
 
-    Raises:
-        OSError, ValueError, ImportError: it can't be read.
-        ReleaseFailed: it is not the file that was listed.
-    """
+    def names(self, location: Location, *, separator: str | None) -> SourceNames:
+        """Return the columns of the head with their value labels, which its makers declared."""
+        del separator
+        with _head_refused(path_of(location)):
+            head = statistics_head(location)
+        columns = tuple(
+            NamedColumn(
+                name=name,
+                kind="unknown" if name in head.labels else column_kind(type_),
+                labels=tuple(
+                    sorted(head.labels.get(name, {}).items(), key=lambda pair: (isinstance(pair[0], str), pair[0]))
+                ),
+            )
+            for name, type_ in head.types.items()
+        )
+        return SourceNames(separator=None, columns=columns)
 
-    def __init__(self, file: SourceFile) -> None:
-        self.file = file
-        self._head = statistics_head(file)
-        self._records = number_of_records(file, self._head)
+    def layout(
+        self,
+        file: Location,
+        *,
+        columns: Sequence[str],
+        borne: Sequence[str],
+        reading: RecordReading,
+        field_ids: Mapping[str, int],
+    ) -> ParquetLayout:
+        """Check the columns against the head."""
+        del reading, field_ids
+        return read_statistics_layout(file, columns=columns, borne=borne)
 
-    def records_of(self, block: int) -> int:
-        """How many records a block has, from 0 on."""
-        return min(BLOCK_RECORDS, self._records - block * BLOCK_RECORDS)
+    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> list[Chunk]:
+        """Return the blocks."""
+        if not isinstance(layout, ParquetLayout):
+            raise TypeError("blocks are as row groups")
+        return layout.chunks(file, number, self)
 
     def keys(
-        self,
-        block: int,
-        positions: NDArray[np.int64] | None,
-        *,
-        coders: Sequence[RecordCoder],
-        key_words: int,
-    ) -> NDArray[np.int64]:
-        """Keys of the records at some positions of a block, None at all; shape (words, n).
+        self, chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
+    ) -> Iterator[tuple[ChunkIdentity, NDArray[np.int64]]]:
+        """Give the keys, block by block; memory is bounded by the records of a block."""
+        head: StatisticsHead | None = None
+        all_records = 0
+        for chunk in chunks:
+            block, place = chunk.identity.block, f"{chunk.file.path}, block {chunk.identity.block}"
+            with records_read(place):
+                if head is None:
+                    head = statistics_head(chunk.file)
+                    all_records = number_of_records(chunk.file, head)
+                records = min(BLOCK_RECORDS, all_records - block * BLOCK_RECORDS)
+                if records != chunk.records:
+                    raise changed_since_listed(place)
+                positions = coins(chunk.identity).kept(records)
+                keys = np.zeros((key_words, records if positions is None else positions.size), dtype=np.int64)
+                if coders and keys.shape[1]:
+                    names, start = [coder.name for coder in coders], block * BLOCK_RECORDS
+                    columns = read_block(chunk.file, columns=names, start=start, records=records)
+                    for coder in coders:
+                        values = _stored(columns.pop(coder.name), coder, head)
+                        keys[coder.rows] += coder.scaled_codes(values, positions)
+            yield chunk.identity, keys
 
-        Memory is bounded by the records of a block.
 
-        Raises:
-            OSError, ValueError, ImportError, KeyError, pyarrow.ArrowException: they can't be read.
-        """
-        records = self.records_of(block)
-        keys = np.zeros((key_words, records if positions is None else positions.size), dtype=np.int64)
-        if not coders or not keys.shape[1]:
-            return keys
-        names = [coder.name for coder in coders]
-        columns = read_block(self.file, columns=names, start=block * BLOCK_RECORDS, records=records)
-        for coder in coders:
-            keys[coder.rows] += coder.scaled_codes(_stored(columns.pop(coder.name), coder, self._head), positions)
-        return keys
+STATISTICS = StatisticsFormat()
 
 
 def _stored(values: list[Any], coder: RecordCoder, head: StatisticsHead) -> pa.Array:

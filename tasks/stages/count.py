@@ -264,9 +264,7 @@ def copied_records(*, request: Request, receipt: Receipt, folder: ReleaseFolder)
         folder.destroy_copy()
         names = [column.name for column in request.source_columns]
         names += [] if request.limit is None else [request.limit.column]
-        from ..inputs.database import copy_records  # of databases alone
-
-        copy_records(request.query, columns=names, path=folder.copy)
+        request.query.read_by.copy(request.query, columns=names, path=folder.copy)
         folder.remember({"copy": folder.fingerprint(_digest(folder.copy))})
     elif known != folder.fingerprint(_digest(folder.copy)):
         raise _lost("was changed")

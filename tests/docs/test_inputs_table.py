@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from crowdblend.flows.spec import keys_of, spec_model
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.tasks.inputs.list import _FORMAT_OF_SUFFIX, list_source
+from crowdblend.tasks.inputs.list import list_source
+from crowdblend.tasks.inputs.source_formats import file_formats
 from crowdblend.tasks.readers.source_files import COMPRESSIONS
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,7 @@ def test_the_extras_are_the_projects() -> None:
 
 def test_the_endings_are_those_that_are_read(tmp_path: Path) -> None:
     named = {ending for row in ROWS[1:] for ending in quoted(row[1]) if ending.startswith(".")}
-    assert named == {*_FORMAT_OF_SUFFIX, *COMPRESSIONS}
+    assert named == {suffix for known in file_formats() for suffix in known.suffixes} | {*COMPRESSIONS}
     packed = {f"{ending}{more}" for more in COMPRESSIONS for ending in quoted(ROWS[1][1])}
     for ending in (named - set(COMPRESSIONS)) | packed:
         (tmp_path / f"people{ending}").write_text("a,b\n1,2\n")

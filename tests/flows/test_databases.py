@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from crowdblend.tasks.inputs.database import copy_records, database_layout
-from crowdblend.tasks.inputs.database_query import DatabaseQuery, database_query
+from crowdblend.tasks.inputs.database import POSTGRESQL
+from crowdblend.tasks.inputs.source import DatabaseQuery
 
 KEY = bytes(range(7, 39))
 SECRET = "Zanzibar7"  # noqa: S105 - planted
@@ -90,7 +90,7 @@ def broken_off(desk, spec: Path, monkeypatch, *, release_id: str = "once") -> No
 
 
 def query_of(address: str, query: str | None = None, *, table: str | None = None) -> DatabaseQuery:
-    return database_query(address, table=table, query=query, where="[data]")
+    return POSTGRESQL.query(address, table=table, query=query, where="[data]")
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_what_writes_fails_and_has_written_nothing(desk, database, tmp_path) -> 
     statement(database, "create function spoil(int8) returns int8 language sql as 'delete from visits; select $1'")
     statement(database, "create view spoilt as select spoil(who) as who from visits")
     query = query_of(database, table="spoilt")
-    assert database_layout(query, columns=["who"], limit=None).records is None
+    assert POSTGRESQL.layout(query, columns=["who"], limit=None).records is None
     with pytest.raises(ReleaseFailed, match="ended the reading"):
-        copy_records(query, columns=["who"], path=tmp_path / "copy" / "records.parquet")
+        POSTGRESQL.copy(query, columns=["who"], path=tmp_path / "copy" / "records.parquet")
     assert statement(database, "select count(*) from visits") == [(2000,)]
 
 
@@ -226,7 +226,7 @@ def test_the_copy_is_of_one_moment(database, tmp_path) -> None:
         moved.wait()
         for number in range(4):
             path = tmp_path / str(number) / "records.parquet"
-            copy_records(query_of(database, table="visits"), columns=["who", "town"], path=path)
+            POSTGRESQL.copy(query_of(database, table="visits"), columns=["who", "town"], path=path)
             assert pq.read_metadata(path).num_rows == total
     finally:
         done.set()
@@ -407,11 +407,11 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_nothing_is_charged(de
 def test_a_type_that_is_not_read_is_refused_with_the_way_round(database, column, tmp_path) -> None:
     statement(database, f"create table odd (a int, b {column})")
     with pytest.raises(InputRefused, match=r"the column 'b' has the type .*, which isn't read") as refusal:
-        database_layout(query_of(database, table="odd"), columns=["a", "b"], limit=None)
+        POSTGRESQL.layout(query_of(database, table="odd"), columns=["a", "b"], limit=None)
     assert "b::text AS b" in refusal.value.remedy
-    assert database_layout(query_of(database, table="odd"), columns=["a"], limit=None).layouts
+    assert POSTGRESQL.layout(query_of(database, table="odd"), columns=["a"], limit=None).layouts
     query = query_of(database, "select a, b::text as b from odd")
-    copy_records(query, columns=["a", "b"], path=tmp_path / "copy" / "records.parquet")
+    POSTGRESQL.copy(query, columns=["a", "b"], path=tmp_path / "copy" / "records.parquet")
 
 
 def test_values_are_what_csv_would_have(database, tmp_path) -> None:
@@ -422,7 +422,7 @@ def test_values_are_what_csv_would_have(database, tmp_path) -> None:
     statement(database, "insert into kinds values (1, 2, 'é', 'd', true, '2020-02-29', 1.50, 2.5, 'red')")
     statement(database, "insert into kinds (a) values (null)")
     path = tmp_path / "copy" / "records.parquet"
-    copy_records(query_of(database, table="kinds"), columns=list("abcdefghi"), path=path)
+    POSTGRESQL.copy(query_of(database, table="kinds"), columns=list("abcdefghi"), path=path)
     first, second = pq.read_table(path).to_pylist()
     assert [str(value) for value in first.values()] == ["1", "2", "é", "d", "True", "2020-02-29", "1.50", "2.5", "red"]
     assert set(second.values()) == {None}

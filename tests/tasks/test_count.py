@@ -31,7 +31,7 @@ from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel.counting import CountJob, require_every_block, unmarked
-from crowdblend.tasks.readers.chunks import Chunk
+from crowdblend.tasks.readers.file_formats import Chunk
 from crowdblend.tasks.readers.values import RecordReading
 from dask.core import get_dependencies
 

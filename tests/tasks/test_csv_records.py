@@ -19,12 +19,10 @@ from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.quote_states import with_quote_states
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
-from crowdblend.tasks.readers import chunks as chunks_module
 from crowdblend.tasks.readers import csv_quotes, csv_records
-from crowdblend.tasks.readers.chunks import CsvChunk, csv_ranges
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.csv_header import LINE_LIMIT, read_csv_layout, split_line
-from crowdblend.tasks.readers.csv_records import RecordBlock, csv_keys, keys_of_range
+from crowdblend.tasks.readers.csv_records import CSV, CsvChunk, RecordBlock, keys_of_range
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -56,8 +54,8 @@ def ranges_of(path: Path, *, range_bytes: int, reading: RecordReading = READING)
     layout = read_csv_layout(str(path), columns=MAP.names, reading=reading)
     [file] = list_source(str(path), base=path).files
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks_module, "RANGE_BYTES", range_bytes)
-        ranges = csv_ranges(file, 0, layout)
+        patch.setattr(csv_records, "RANGE_BYTES", range_bytes)
+        ranges = CSV.chunks(file, 0, layout)
     return with_quote_states(ranges, executor=LocalThreads(workers=1))
 
 
@@ -331,7 +329,7 @@ def everything(path: Path) -> list[tuple]:
     chunks = with_quote_states(planned, executor=LocalThreads(workers=1))
     found: list[tuple] = []
     for chunk in chunks:
-        for _, keys in csv_keys(chunk, coders=coders(), key_words=MAP.key_words, coins=coins_of(KEY, ALL)):
+        for _, keys in CSV.keys([chunk], coders=coders(), key_words=MAP.key_words, coins=coins_of(KEY, ALL)):
             found.extend(row[1:] for row in labelled(keys, 0))
     return found
 
@@ -384,7 +382,7 @@ def test_a_single_column_works_too(tmp_path):
     chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=["letter"], reading=READING))
     coder = ColumnCoder(column=alone.columns[0], placement=alone.placements[0], reading=READING)
     keys = np.concatenate(
-        [keys for _, keys in csv_keys(chunks[0], coders=[coder], key_words=1, coins=coins_of(KEY, ALL))], axis=1
+        [keys for _, keys in CSV.keys([chunks[0]], coders=[coder], key_words=1, coins=coins_of(KEY, ALL))], axis=1
     )
     assert sorted(alone.columns[0].hierarchy.labels(keys[0], 0)) == ["*", "*", "a", "a;b", "b"]
 
@@ -395,7 +393,7 @@ def test_a_range_boundary_inside_a_long_file_changes_nothing(tmp_path, monkeypat
     rows = [b"%d;x;%s" % (number % 20, b"ab"[number % 2 : number % 2 + 1]) for number in range(3000)]
     path.write_bytes(HEADER + b"\n".join(rows))
     whole = sorted(everything(path))
-    monkeypatch.setattr(chunks_module, "RANGE_BYTES", 997)
+    monkeypatch.setattr(csv_records, "RANGE_BYTES", 997)
     assert sorted(everything(path)) == whole
     assert len(whole) == 3000
 
@@ -406,7 +404,7 @@ def test_a_file_that_goes_away_is_a_failure_without_a_value(tmp_path):
     (chunk,) = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     path.unlink()
     with pytest.raises(ReleaseFailed, match="it is gone") as failure:
-        list(csv_keys(chunk, coders=coders(), key_words=MAP.key_words, coins=coins_of(KEY, RATE)))
+        list(CSV.keys([chunk], coders=coders(), key_words=MAP.key_words, coins=coins_of(KEY, RATE)))
     assert "gone.csv" in failure.value.message
     assert "SECRET" not in failure.value.message
 

@@ -7,14 +7,15 @@ from contextlib import suppress
 
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.tasks.inputs.database_query import database_query
+from crowdblend.tasks.inputs.database import POSTGRESQL
+from crowdblend.tasks.inputs.database_query import connection_of, select_of_columns
 
 ADDRESS = "postgresql://anna@db.example:5432/people"
 SECRET = "Zanzibar7"  # noqa: S105 - planted
 
 
 def asked(query: str | None = None, *, source: str = ADDRESS, table: str | None = None):
-    return database_query(source, table=table, query=query, where="spec.toml: [data]")
+    return POSTGRESQL.query(source, table=table, query=query, where="spec.toml: [data]")
 
 
 @pytest.mark.parametrize(
@@ -139,15 +140,15 @@ def test_an_address_with_a_password_is_refused_and_not_repeated(source: str) -> 
 def test_other_addresses_are_taken_as_they_are(source: str) -> None:
     found = asked(source=source, table="visits")
     assert found.address == source
-    assert found.connection.startswith(source)
-    assert found.connection.endswith("client_encoding=UTF8")
+    assert connection_of(found.address).startswith(source)
+    assert connection_of(found.address).endswith("client_encoding=UTF8")
 
 
 def test_a_table_is_named_as_it_is_stored() -> None:
     assert asked(table="Visits").select == 'SELECT * FROM "Visits"'
     found = asked(table='other.we"ird; drop table x')
     assert found.select == 'SELECT * FROM "other"."we""ird; drop table x"'
-    assert found.columns(("a", 'b"c', "a")) == f'SELECT "a", "b""c" FROM ({found.select}) AS records'
+    assert select_of_columns(found.select, ("a", 'b"c', "a")) == f'SELECT "a", "b""c" FROM ({found.select}) AS records'
     for wrong in ("a.b.c", ".a", "a.", "a\0"):
         with pytest.raises(InputRefused, match="no table's name"):
             asked(table=wrong)

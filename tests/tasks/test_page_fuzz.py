@@ -19,9 +19,9 @@ from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers import parquet_records
-from crowdblend.tasks.readers.chunks import ParquetChunk
 from crowdblend.tasks.readers.column_codes import ColumnCoder
-from crowdblend.tasks.readers.parquet_records import parquet_keys
+from crowdblend.tasks.readers.file_formats import Chunk
+from crowdblend.tasks.readers.parquet_records import PARQUET
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,12 +56,12 @@ def write(path: Path, writing: dict) -> None:
     pq.write_table(table, path, row_group_size=800, write_batch_size=100, **writing)
 
 
-def planned(path: Path) -> list[ParquetChunk]:
+def planned(path: Path) -> list[Chunk]:
     layout = check_metadata(list_source(str(path), base=path.parent), columns=MAP.names, reading=READING)
-    return [chunk for chunk in plan_chunks(layout) if isinstance(chunk, ParquetChunk)]
+    return list(plan_chunks(layout))
 
 
-def outcome(chunks: list[ParquetChunk], rate: str | None) -> list[int] | None:
+def outcome(chunks: list[Chunk], rate: str | None) -> list[int] | None:
     """Every key in its order, or None where the release fails."""
     coders = [
         ColumnCoder(column=column, placement=place, reading=READING)
@@ -69,7 +69,7 @@ def outcome(chunks: list[ParquetChunk], rate: str | None) -> list[int] | None:
     ]
     coins = every_record if rate is None else coins_of(KEY, Decimal(rate))
     try:
-        batches = [keys for _, keys in parquet_keys(chunks, coders=coders, key_words=1, coins=coins)]
+        batches = [keys for _, keys in PARQUET.keys(chunks, coders=coders, key_words=1, coins=coins)]
         return np.concatenate(batches, axis=1)[0].tolist()
     except ReleaseFailed:
         return None

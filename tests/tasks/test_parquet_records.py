@@ -20,7 +20,7 @@ from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.kernel.counting import BlockCoins
 from crowdblend.tasks.readers import column_codes, parquet_records
 from crowdblend.tasks.readers.column_codes import ColumnCoder
-from crowdblend.tasks.readers.parquet_records import parquet_keys
+from crowdblend.tasks.readers.parquet_records import PARQUET
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -137,7 +137,7 @@ def keys_of(path, *, rate: str = "0.3") -> tuple[Counter, list]:
         for column, place in zip(MAP.columns, MAP.placements, strict=True)
     ]
     found: Counter = Counter()
-    for _, keys in parquet_keys(chunks, coders=coders, key_words=1, coins=coins_of(KEY, Decimal(rate))):
+    for _, keys in PARQUET.keys(chunks, coders=coders, key_words=1, coins=coins_of(KEY, Decimal(rate))):
         names = [
             column.hierarchy.labels(codes, column.level)
             for column, codes in zip(MAP.columns, MAP.decode(keys), strict=True)
@@ -237,7 +237,7 @@ def test_a_file_that_changed_since_it_was_listed_fails(tmp_path):
     chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
     pq.write_table(table_of(99, seed=1), path)
     with pytest.raises(ReleaseFailed, match="not the file any more that was listed"):
-        list(parquet_keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))
+        list(PARQUET.keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))
     path.unlink()
     with pytest.raises(ReleaseFailed, match="it is gone"):
-        list(parquet_keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))
+        list(PARQUET.keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))

@@ -13,9 +13,11 @@ import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.source import RecordFormat, check_metadata, manifest_bytes, plan_chunks
-from crowdblend.tasks.readers.chunks import RANGE_BYTES, CsvChunk, ParquetChunk, group_chunks, shared_chunks
+from crowdblend.tasks.inputs.source import check_metadata, manifest_bytes, plan_chunks
 from crowdblend.tasks.readers.csv_header import LINE_LIMIT
+from crowdblend.tasks.readers.csv_records import CSV, RANGE_BYTES, CsvChunk
+from crowdblend.tasks.readers.file_formats import Chunk, group_chunks, shared_chunks
+from crowdblend.tasks.readers.parquet_records import PARQUET
 from crowdblend.tasks.readers.source_files import SourceFile
 from crowdblend.tasks.readers.values import RecordReading
 
@@ -39,7 +41,7 @@ def test_files_folders_and_patterns_are_listed_in_order(tmp_path):
     put(tmp_path, "in/b.csv", "in/a.CSV", "in/deep/c.txt", "in/.hidden.csv", "in/_log/x.csv", "in/_SUCCESS")
     listed = list_source("in", base=tmp_path)
     assert names(listed) == ["a.CSV", "b.csv", "c.txt"]
-    assert listed.record_format is RecordFormat.CSV
+    assert listed.file_format == CSV
     assert [file.size for file in listed.files] == [8, 8, 8]
     assert names(list_source("in/b.csv", base=tmp_path)) == ["b.csv"]
     assert names(list_source("in/*.csv", base=tmp_path)) == ["b.csv"]
@@ -267,7 +269,7 @@ def test_csv_ranges_are_of_a_fixed_size(tmp_path):
 def test_processes_share_larger_tasks_but_all_have_some():
     file = SourceFile(path="p", size=1, version="", inode=None, device=None)
     chunks = [
-        ParquetChunk(file=file, identity=ChunkIdentity(file=0, block=block), records=1 << 20, read_bytes=1)
+        Chunk(file=file, read_by=PARQUET, identity=ChunkIdentity(file=0, block=block), records=1 << 20, read_bytes=1)
         for block in range(64)
     ]
     for workers, tasks in ((1, 16), (2, 16), (4, 16), (8, 32), (16, 64), (100, 64)):

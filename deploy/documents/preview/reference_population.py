@@ -32,11 +32,8 @@ from ....tasks.counting.released_groups import read_released_table
 from ....tasks.inputs.list import list_source
 from ....tasks.inputs.source import SourceLayout, check_metadata, plan_chunks, source_metadata_bytes
 from ....tasks.kernel.counting import BlockCoins
-from ....tasks.readers.chunks import CsvChunk
 from ....tasks.readers.column_codes import UndeclaredValues
-from ....tasks.readers.csv_header import CsvLayout
 from ....tasks.readers.file_source import keys_of_chunks
-from ....tasks.readers.parquet_footer import ParquetLayout
 from ....tasks.readers.source_files import is_url
 from ....tasks.readers.values import RecordReading
 from ....tasks.request import Request
@@ -279,14 +276,8 @@ def _identity(path: str) -> tuple[int, int] | str:
 
 def _outlines(layout: SourceLayout) -> set[tuple[object, ...]]:
     """Of each file what a copy of it would share, whatever it is called; empty files tell nothing."""
-    found: set[tuple[object, ...]] = set()
-    parts: Sequence[CsvLayout | ParquetLayout] = layout.layouts
-    for file, part in zip(layout.source.files, parts, strict=True):
-        if isinstance(part, ParquetLayout):
-            found |= {(file.size, *part.rows)} if sum(part.rows) else set()
-        if isinstance(part, CsvLayout) and file.size > part.first_record:
-            found.add((file.size, part.first_record))
-    return found
+    files = zip(layout.source.files, layout.layouts, strict=True)
+    return {(file.size, *part.outline) for file, part in files if not part.empty}
 
 
 def _private(layout: SourceLayout, what: str) -> InputRefused:
@@ -390,7 +381,7 @@ def _first_undeclared(
     # A layout has the places of the columns that it was asked for, in their order.
     chunks = plan_chunks(check_metadata(layout.source, columns=[column.name for column in stored], reading=reading))
     mapped = GeneralizationMap(columns=stored)
-    own = reading if isinstance(chunks[0], CsvChunk) else reading.of_unicode
+    own = layout.source.file_format.reading(reading)
     coders = [
         UndeclaredValues(column=column, placement=placement, reading=own, most=MOST_UNDECLARED)
         for column, placement in zip(mapped.columns, mapped.placements, strict=True)
