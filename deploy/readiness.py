@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .schemas.outputs import BudgetFacts, SourceFacts
 
 
-
 def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
     """Return what the ledger and the source's metadata say of a release; what speaks against it is a `problem`.
 
