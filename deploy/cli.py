@@ -59,12 +59,17 @@ OBJECTS_BETWEEN_COLLECTIONS = 300_000
 
 @click.group(cls=TopLevel, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="crowdblend")
-def crowdblend() -> None:
+@click.pass_context
+def crowdblend(context: click.Context) -> None:
     """Truthful microdata with a proved privacy guarantee, and an accountant that keeps its rules.
 
     Exit codes: 0 done; 1 failed; 2 the specification or the command is wrong, nothing was charged;
     3 refused by the accountant, nothing was read or published.
     """
+    if context.invoked_subcommand != "doctor":  # which says what is wrong with the settings by itself
+        from ..flows.extensions import switch_on_configured_kinds
+
+        switch_on_configured_kinds()
 
 
 def main(arguments: list[str] | None = None) -> None:

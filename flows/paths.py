@@ -33,14 +33,23 @@ DEFAULTS = ("scheduler", "publisher")
 released or what it costs, so that a file somewhere above can't change a release. None decides whose signature is
 trusted, so that a folder that was sent can't vouch for itself."""
 PATHS = frozenset({"home", "anchor"})
+EXTENSIONS = ("kinds",)
+"""Keys of [extensions]: kinds of mechanisms of other distributions that may price and protect."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SettingsFile:
-    """A settings file that was found."""
+    """A settings file that was found.
+
+    Args:
+        path: the file.
+        values: what it says, paths made absolute from its folder.
+        kinds: kinds of mechanisms of other distributions that are switched on.
+    """
 
     path: Path
     values: Mapping[str, str]
+    kinds: tuple[str, ...] = ()
 
 
 def settings_file(folder: Path) -> SettingsFile | None:
@@ -64,7 +73,8 @@ def settings_file(folder: Path) -> SettingsFile | None:
             continue
         except OSError as error:
             raise InputRefused(f"the settings can't be read ({error.strerror}).", where=str(path)) from None
-        return SettingsFile(path=path, values=_values(path, read_toml(path, what="the settings")))
+        tables = read_toml(path, what="the settings")
+        return SettingsFile(path=path, values=_values(path, tables), kinds=_kinds(path, tables))
     return None
 
 
@@ -119,7 +129,7 @@ def _values(path: Path, tables: Mapping[str, Any]) -> dict[str, str]:
     defaults = tables.get("defaults", {})
     if not isinstance(defaults, dict):
         raise InputRefused("this is a table.", where=f"{path}: [defaults]")
-    _require_known(path, [name for name in tables if name != "defaults"], PLACES, table="")
+    _require_known(path, [name for name in tables if name not in ("defaults", "extensions")], PLACES, table="")
     _require_known(path, list(defaults), DEFAULTS, table="defaults")
     found = {}
     for name, value in [*((name, tables[name]) for name in PLACES if name in tables), *defaults.items()]:
@@ -130,12 +140,26 @@ def _values(path: Path, tables: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def _kinds(path: Path, tables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the kinds that [extensions] names."""
+    extensions = tables.get("extensions", {})
+    if not isinstance(extensions, dict):
+        raise InputRefused("this is a table.", where=f"{path}: [extensions]")
+    _require_known(path, list(extensions), EXTENSIONS, table="extensions")
+    kinds = extensions.get("kinds", [])
+    if not isinstance(kinds, list) or not all(isinstance(name, str) and name.isidentifier() for name in kinds):
+        raise InputRefused(
+            'this is a list of names in quotes, such as ["coin_flip_count"].', where=f"{path}: [extensions].kinds"
+        )
+    return tuple(kinds)
+
+
 def _require_known(path: Path, names: list[str], known: tuple[str, ...], *, table: str) -> None:
     for name in names:
         if name in known:
             continue
         where = f"{path}: [{table}].{name}" if table else f"{path}: {name}"
-        other = PLACES if table else DEFAULTS
+        other = () if table == "extensions" else PLACES if table else DEFAULTS
         close = get_close_matches(name.lower().replace("-", "_"), known, n=1)
         remedy = f"Did you mean {close[0]}?" if close else f"There are {', '.join(known)}."
         if name in other:
@@ -275,7 +299,7 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
 
 
 def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) -> StatePaths:
-    """Return the places where state is kept, as `resolved_settings` finds them.
+    """Return the places where state is kept, as `resolved_settings` finds them, and switch on the configured kinds.
 
     Args:
         ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, crowdblend.toml or an SQLite file in the
@@ -283,8 +307,11 @@ def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) ->
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
 
     Raises:
-        InputRefused: there is a settings file that can't be used.
+        InputRefused: there is a settings file that can't be used, or a kind in it that can't be switched on.
     """
+    from .extensions import switch_on_configured_kinds  # which reads the settings by this module
+
+    switch_on_configured_kinds()
     found = resolved_settings(ledger_url=ledger_url, home=home)
     for name in PLACES[:2]:
         _LOGGER.debug("%s %s (%s)", name, found[name].shown, found[name].origin)

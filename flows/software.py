@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from .. import accounting, mechanisms, tasks
 from ..accounting.kernel.prices.registry import FILTER_RULES, MECHANISM_KINDS
+from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.mechanism import Mechanism
 
 PACKAGES: Mapping[str, Path] = {
@@ -23,6 +25,7 @@ PACKAGES: Mapping[str, Path] = {
 """The packages that decide what a release is and what it costs, and where they lie."""
 KERNEL = ("accounting/kernel", "mechanisms/kernel", "tasks/kernel")
 KINDS = ("accounting/kinds", "mechanisms/kinds")
+_OWN = f"{__package__.rpartition('.')[0]}."
 
 
 @cache
@@ -46,7 +49,10 @@ def kernel_files(mechanism: Mechanism | None) -> dict[str, Path]:
     if mechanism is None:
         return files
     kinds = {name: path for folder in KINDS for name, path in _sources(folder)}
-    modules = [type(mechanism).__module__, MECHANISM_KINDS[mechanism.kind].price_module, FILTER_RULES]
+    price_module = MECHANISM_KINDS[mechanism.kind].price_module
+    if not price_module.startswith(_OWN):  # of another distribution: the whole package that has it
+        files |= _package_files(price_module.partition(".")[0])
+    modules = [type(mechanism).__module__, price_module, FILTER_RULES]
     waiting = [_name_of(module) for module in modules]
     while waiting:
         name = waiting.pop()
@@ -61,6 +67,24 @@ def _sources(folder: str) -> Iterator[tuple[str, Path]]:
     root = PACKAGES[package] / inner
     for path in sorted(root.rglob("*.py")):
         yield f"{folder}/{path.relative_to(root).as_posix()}", path
+
+
+def _package_files(package: str) -> dict[str, Path]:
+    """Return the Python files of another distribution's package, which must be a folder.
+
+    Raises:
+        InputRefused: it is no folder of files.
+    """
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise InputRefused(
+            f"the package {package} isn't a folder of Python files, so that certificates can't name them."
+        )
+    return {
+        f"{package}/{path.relative_to(root).as_posix()}": path
+        for root in map(Path, found.submodule_search_locations)
+        for path in root.rglob("*.py")
+    }
 
 
 def _name_of(module: str) -> str:
@@ -98,6 +122,8 @@ def software_digest() -> str:
     version's name may differ in each.
     """
     versions = ",".join(f"{name} {_version_of(name)}" for name in LIBRARIES)
+    added = {kind.price_module.partition(".")[0] for kind in MECHANISM_KINDS.values()} - {_OWN.rstrip(".")}
+    versions += "".join(f",{package} {_digest(_package_files(package))}" for package in sorted(added))
     python = ".".join(map(str, sys.version_info[:2]))
     return hashlib.sha256(f"{sources_digest()}\n{versions}\npython {python}\n".encode()).hexdigest()
 

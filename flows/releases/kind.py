@@ -49,7 +49,27 @@ KINDS = {
     "reports": f"{__package__}.local_reports",
     "synthetic": f"{__package__}.synthetic",
 }
-"""Name of the kind → its module, which has a `KIND`. A new kind is a line here."""
+"""Name of the kind → its module, which has a `KIND`. A new kind is a line here, or is added from elsewhere."""
+
+
+def add_release_kind(module: str) -> None:
+    """Add the kind of release of another distribution, which charges a kind of mechanism that was switched on.
+
+    Args:
+        module: its full name; it has a `KIND`.
+
+    Raises:
+        InputRefused: the module can't be loaded, or its kind has the name of another one.
+    """
+    try:
+        kind: ReleaseKind = import_module(module).KIND
+    except (ImportError, AttributeError) as error:
+        raise InputRefused(
+            f"the kind of release in {module} can't be loaded ({type(error).__name__}: {error})."
+        ) from None
+    if KINDS.get(kind.name, module) != module:
+        raise InputRefused(f"there is another kind of release {kind.name!r} already.", where=module)
+    KINDS[kind.name] = module
 
 
 def release_kind(name: str) -> ReleaseKind:

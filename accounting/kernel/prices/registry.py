@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from importlib import import_module
@@ -171,7 +172,32 @@ MECHANISM_KINDS: dict[str, RegisteredKind] = {
 }
 """The one list of kinds: a mechanism's `kind` → where it is found; a module is loaded when it is first asked for."""
 
+_RECORD_OF_PACKAGE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*:[a-z0-9-]+/[1-9][0-9]*")
+
 M = TypeVar("M", bound=Mechanism)
+
+
+def add_kind(name: str, registered: RegisteredKind, *, package: str) -> None:
+    """Register a kind of another distribution; from now on it can price and protect in this process.
+
+    PRIVACY: whoever calls this vouches for the kind's price and protection as for the kernel (docs/kernel.md).
+
+    Args:
+        name: the kind's, as its mechanisms' `kind` has it.
+        registered: where it is found.
+        package: its distribution, by whose name each of its records begins, so that whoever meets a record without
+            having the kind knows what to install.
+
+    Raises:
+        InputRefused: the name is another kind's, or a record's name doesn't begin with the package's.
+    """
+    if MECHANISM_KINDS.get(name, registered) != registered:
+        raise InputRefused(f"there is another kind of mechanism {name!r} already.")
+    if not registered.records or not all(
+        _RECORD_OF_PACKAGE.fullmatch(record) and record.startswith(f"{package}:") for record in registered.records
+    ):
+        raise InputRefused(f"the records of the kind {name!r} must have names such as '{package}:name/1'.")
+    MECHANISM_KINDS[name] = registered
 
 
 def load_kind(name: str) -> MechanismKind[Any]:
@@ -203,7 +229,9 @@ def kind_name_of_record(name: object) -> str:
     for kind, registered in MECHANISM_KINDS.items():
         if name in registered.records:
             return kind
-    raise InputRefused(f"unknown kind of mechanism: {name!r}.")
+    package = name.partition(":")[0] if isinstance(name, str) and _RECORD_OF_PACKAGE.fullmatch(name) else ""
+    remedy = f"Install {package} and name its kind in crowdblend.toml: [extensions] kinds." if package else ""
+    raise InputRefused(f"unknown kind of mechanism: {name!r}.", remedy=remedy)
 
 
 def mechanism_record(mechanism: Mechanism) -> dict[str, str | int]:
