@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from dataclasses import fields
@@ -17,7 +16,6 @@ from crowdblend.accounting.kernel.prices import registry
 from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record
 from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
-from crowdblend.flows.releases import kind as release_kinds
 from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, NoDocument, ReleaseKind, kind_of_mechanism, release_kind
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.kernel.errors import InputRefused
@@ -29,7 +27,6 @@ from crowdblend.tasks.request import MetadataTexts
 from support.metadata_folder import check_formats, files_of, written_again
 from support.stand_in_synthesizer import written as written_stand_in
 
-TOY = Path(__file__).resolve().parents[1] / "support" / "toy_kind"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "specification.md"
 BASE = '[release]\nname = "a"\noutput = "out"\n[data]\ndataset = "people"\nsource = "people.csv"\n'
 TEXTS = {
@@ -272,26 +269,3 @@ def test_a_column_of_labels_may_be_called_as_another_kind_calls_its_figures(desk
     assert done.code == 0, done.err
     [column] = sheet_facts(verified_release(Path(done.json["output"]))).columns
     assert (column.name, column.labels) == ("standard_error", 3)
-
-
-@pytest.mark.slow
-def test_a_new_kind_is_its_modules_and_a_line_in_each_registry(desk, monkeypatch, two_attempts) -> None:
-    """The toy's three modules lie beside the others as far as Python knows; nothing else is touched."""
-    for name in ("crowdblend.accounting.kinds", "crowdblend.accounting.descriptions", release_kinds.__package__):
-        folder = importlib.import_module(name)
-        monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(TOY)])
-    registered = registry.RegisteredKind(
-        "crowdblend.accounting.kinds.coin_flip_count",
-        "crowdblend.accounting.descriptions.coin_flip_description",
-        ("coin-flip-count/1",),
-    )
-    monkeypatch.setitem(registry.MECHANISM_KINDS, "coin_flip_count", registered)
-    monkeypatch.setitem(KINDS, "coin-flips", f"{release_kinds.__package__}.coin_flip_release")
-    monkeypatch.setitem(RELEASES, "coin-flips", "[coin-flips]\nleast_count = 3\n" + COLOUR)
-    test_a_kind_is_found_by_its_name_and_by_what_it_charges("coin-flips")
-    spec = check_retry_and_documents(desk, two_attempts, "coin-flips")
-    assert "there is no sheet of coin flips" in desk("sheet", desk.folder / "out").err
-    certificate = (desk.folder / "out" / "certificate.json").read_text()
-    assert "with noise made of coin flips" in certificate
-    spec.write_text(spec.read_text() + TEXTS["suppression"])
-    assert "[suppression]: this table and [coin-flips] exclude each other" in desk("run", spec).err

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 from crowdblend import mechanisms
-from crowdblend.accounting import descriptions, kinds
 from crowdblend.accounting.descriptions import microdata_description
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price
 from crowdblend.accounting.kernel.prices.registry import (
     MECHANISM_KINDS,
     RegisteredKind,
+    add_kind,
     kind_of,
     load_kind,
     mechanism_of_record,
@@ -74,7 +74,8 @@ RANGED = ExponentialSafeRelease(
 )
 SURVEY = BiasedSampleCounts(k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=Decimal("0.103"), exceptions=1)
 
-TOY = Path(__file__).parents[1] / "support" / "toy_kind"
+STRANGER = Path(__file__).parents[1] / "support" / "stranger"
+STRANGERS_KIND = RegisteredKind("acme_coins.prices", "acme_coins.description", ("acme-coins:coin-flip-count/1",))
 
 EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
     "strongly_safe": (SAFE,),
@@ -389,21 +390,41 @@ def test_a_broken_kind_is_found_by_the_field_that_is_wrong(monkeypatch: pytest.M
             law("strongly_safe", kind, SAFE)
 
 
-def test_a_new_kind_is_a_module_each_for_its_price_and_its_description_and_one_entry(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The toy's modules lie where the others do as far as Python knows; nothing else in accounting is touched."""
-    monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(TOY)])
-    monkeypatch.setattr(descriptions, "__path__", [*descriptions.__path__, str(TOY)])
-    registered = RegisteredKind(
-        f"{kinds.__name__}.coin_flip_count", f"{descriptions.__name__}.coin_flip_description", ("coin-flip-count/1",)
-    )
-    monkeypatch.setitem(MECHANISM_KINDS, "coin_flip_count", registered)
-    toy = mechanism_of_record({"kind": "coin-flip-count/1", "least_count": 3})
-    monkeypatch.setitem(EXAMPLES, "coin_flip_count", (toy,))
-    for law in LAWS:
-        law("coin_flip_count", kind_of(toy), toy)
-    assert charged(toy).rule == "coin-flip-noise/1"
+def test_a_kind_of_another_distribution_holds_every_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies elsewhere, and nothing in accounting is touched: the kernel is told where it is."""
+    monkeypatch.syspath_prepend(STRANGER)
+    before = dict(MECHANISM_KINDS)
+    try:
+        add_kind("coin_flip_count", STRANGERS_KIND, package="acme-coins")
+        toy = mechanism_of_record({"kind": "acme-coins:coin-flip-count/1", "least_count": 3})
+        monkeypatch.setitem(EXAMPLES, "coin_flip_count", (toy,))
+        for law in LAWS:
+            law("coin_flip_count", kind_of(toy), toy)
+        assert charged(toy).rule == "coin-flip-noise/1"
+    finally:
+        MECHANISM_KINDS.clear()
+        MECHANISM_KINDS.update(before)
+
+
+@pytest.mark.parametrize(
+    ("name", "registered", "message"),
+    [
+        ("strongly_safe", STRANGERS_KIND, "another kind of mechanism 'strongly_safe'"),
+        ("coins", STRANGERS_KIND._replace(records=("strongly-safe-release/1",)), "names such as 'acme-coins:name/1'"),
+        ("coins", STRANGERS_KIND._replace(records=("other:coins/1",)), "names such as 'acme-coins:name/1'"),
+        ("coins", STRANGERS_KIND._replace(records=()), "names such as 'acme-coins:name/1'"),
+    ],
+)
+def test_a_kind_that_takes_the_place_of_another_is_refused(name: str, registered: RegisteredKind, message: str) -> None:
+    before = dict(MECHANISM_KINDS)
+    with pytest.raises(InputRefused, match=message):
+        add_kind(name, registered, package="acme-coins")
+    assert before == MECHANISM_KINDS
+
+
+def test_a_record_of_a_missing_kind_names_its_package() -> None:
+    with pytest.raises(InputRefused, match="install acme-coins, and name its kind"):
+        mechanism_of_record({"kind": "acme-coins:coin-flip-count/1", "least_count": 3})
 
 
 def test_a_kind_is_loaded_when_it_is_asked_for() -> None:

@@ -230,8 +230,8 @@ def kind_name_of_record(name: object) -> str:
         if name in registered.records:
             return kind
     package = name.partition(":")[0] if isinstance(name, str) and _RECORD_OF_PACKAGE.fullmatch(name) else ""
-    remedy = f"Install {package} and name its kind in crowdblend.toml: [extensions] kinds." if package else ""
-    raise InputRefused(f"unknown kind of mechanism: {name!r}.", remedy=remedy)
+    missing = f" (install {package}, and name its kind in crowdblend.toml below [extensions])" if package else ""
+    raise InputRefused(f"unknown kind of mechanism: {name!r}{missing}.")
 
 
 def mechanism_record(mechanism: Mechanism) -> dict[str, str | int]:

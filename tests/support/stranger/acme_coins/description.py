@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ...accounting.descriptions.kind_description import WHOLE, KindDescription, Published
-from ...accounting.kinds.composition.amplification import Guarantee
-from ..kinds.coin_flip_count import LN_4, CoinFlipCount
+from crowdblend.accounting.descriptions.kind_description import WHOLE, KindDescription, Published
+from crowdblend.accounting.kinds.composition.amplification import Guarantee
+
+from .prices import LN_4, CoinFlipCount
 
 COIN_FLIP_COUNT: KindDescription[CoinFlipCount] = KindDescription(
     done=lambda _: f"{WHOLE} The records were counted, with noise made of coin flips.",

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import ClassVar
 
-from ...mechanisms.kernel.group_counts import GroupCounts
-from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism, Randomness
-from ...mechanisms.kernel.protection import Numbers, counts_of_groups
-from ...mechanisms.kernel.recoding import KeyLayout
-from ..kernel.prices.arithmetic import decimal_up, log_up
-from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
-from .composition.composed import pure_filter_parts
-from .composition.group_privacy import summed_group_price
+from crowdblend.accounting.kernel.prices.arithmetic import decimal_up, log_up
+from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from crowdblend.accounting.kinds.composition.composed import pure_filter_parts
+from crowdblend.accounting.kinds.composition.group_privacy import summed_group_price
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
+from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism, Randomness
+from crowdblend.mechanisms.kernel.protection import Numbers, counts_of_groups
+from crowdblend.mechanisms.kernel.recoding import KeyLayout
 
 LN_4 = decimal_up(log_up(Decimal(4)))
 
@@ -61,7 +61,7 @@ def price_of_count(_mechanism: CoinFlipCount) -> Price:
 _price = summed_group_price(price_of_count)
 
 COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
-    records={"coin-flip-count/1": RecordForm(mechanism=CoinFlipCount)},
+    records={"acme-coins:coin-flip-count/1": RecordForm(mechanism=CoinFlipCount)},
     protections=(CoinFlips,),
     pure=True,
     series=False,

@@ -8,18 +8,24 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.flows.columns import declared_map
+from crowdblend.flows.releases.kind import (
+    GivenSpec,
+    NoDocument,
+    ReleaseKind,
+    count_records,
+    record_layout,
+)
+from crowdblend.flows.spec_tables import SpecTable
+from crowdblend.mechanisms.recoding import GeneralizationMap
+from crowdblend.tasks.request import Request
 from pydantic import Field
 
-from ...accounting.kernel.prices.registry import price
-from ...accounting.kinds.coin_flip_count import CoinFlipCount, CoinFlips
-from ...mechanisms.recoding import GeneralizationMap
-from ...tasks.request import Request
-from ..columns import declared_map
-from ..spec_tables import SpecTable
-from .kind import GivenSpec, NoDocument, ReleaseKind, count_records, record_layout
+from .prices import CoinFlipCount, CoinFlips
 
 if TYPE_CHECKING:
-    from ...tasks.stages.table import Publication
+    from crowdblend.tasks.stages.table import Publication
 
 
 class CoinFlipsTable(SpecTable):
@@ -55,7 +61,7 @@ def _request(given: GivenSpec) -> CoinFlipsRequest:
 
 
 def _publication(request: CoinFlipsRequest, _: GeneralizationMap, counts: tuple[int, ...]) -> Publication:
-    from ...tasks.stages.table import Publication, count_table
+    from crowdblend.tasks.stages.table import Publication, count_table
 
     published, cells = np.array(counts, dtype=np.int64), np.arange(len(counts)).reshape(1, -1)
     return Publication(
