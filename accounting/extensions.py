@@ -68,13 +68,13 @@ def switch_on(kinds: Iterable[str]) -> tuple[str, ...]:
         if found is None or found.dist is None:
             raise InputRefused(
                 f"no installed distribution has a kind of mechanism {name!r}.",
-                where="[extensions].kinds",
+                where="crowdblend.toml: [extensions].kinds",
                 remedy="Install the distribution that has it, or take the name out of crowdblend.toml.",
             )
         described = _loaded(found, "kinds")
         if not isinstance(described, ExtensionKind):
             raise InputRefused(
-                f"the entry point {name!r} of {found.dist.name} is no ExtensionKind.", where="[extensions].kinds"
+                f"the entry point {name!r} of {found.dist.name} is no ExtensionKind.", where="crowdblend.toml: [extensions].kinds"
             )
         package = re.sub(r"[-_.]+", "-", found.dist.name).lower()
         add_kind(

@@ -282,3 +282,63 @@ def test_a_bill_of_materials_is_valid_and_complete(name: str, lock: str, tmp_pat
     assert bill["metadata"]["component"]["name"] == "crowdblend"
     assert {(one["name"], one["version"]) for one in bill["components"]} == locked(ROOT / lock)
     assert all(one["externalReferences"][0]["hashes"] for one in bill["components"])
+
+
+STRANGER = ROOT / "tests" / "support" / "stranger"
+COINS = """
+[release]
+name = "coins"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+[coin-flips]
+least_count = 3
+[columns.sex]
+values = ["F", "M"]
+level = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def with_stranger(wheel: Path, tmp_path_factory) -> Path:
+    """The programs of a fresh environment in which the stranger's wheel is installed beside ours."""
+    folder = tmp_path_factory.mktemp("stranger")
+    shutil.copytree(STRANGER, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", folder / "source")
+    programs = environment(folder / "environment")
+    for distribution in (wheel, *(folder / "dist").iterdir()):
+        install(programs, distribution)
+    return programs
+
+
+@pytest.mark.slow
+def test_a_strangers_kind_runs_and_verifies_with_no_line_of_ours_changed(with_stranger: Path, tmp_path: Path) -> None:
+    def crowdblend(*words: str, code: int = 0) -> str:
+        return run(with_stranger / "crowdblend", *words, code=code, cwd=tmp_path, env=surroundings(with_stranger))
+
+    (tmp_path / "spec.toml").write_text(COINS, encoding="utf-8")
+    (tmp_path / "people.csv").write_text("sex\n" + "F\nM\n" * 250, encoding="utf-8")
+    crowdblend("dataset", "add", "people", "--epsilon", "5", "--delta", "1e-5")
+    # A kind that prices is taken only where the settings name it.
+    assert "[coin-flips]: there is no such key" in crowdblend("run", "spec.toml", code=2)
+    settings = tmp_path / "crowdblend.toml"
+    settings.write_text('[extensions]\nkinds = ["coin_flip_count"]\n', encoding="utf-8")
+    assert "ε = 1.3863" in crowdblend("run", "spec.toml")
+    crowdblend("verify", "out")
+    crowdblend("ledger", "verify")
+    certificate = json.loads((tmp_path / "out" / "certificate.json").read_text(encoding="utf-8"))
+    assert certificate["mechanism"] == {"kind": "acme-coins:coin-flip-count/1", "least_count": 3}
+    # Without the kind nothing can be priced, and both verifications name the package that has it.
+    settings.unlink()
+    for words in (("verify", "out"), ("ledger", "verify")):
+        assert "install acme-coins" in crowdblend(*words, code=1)
+    # The certificate's digest is of the stranger's code too.
+    [module] = with_stranger.parent.rglob("acme_coins/prices.py")
+    settings.write_text('[extensions]\nkinds = ["coin_flip_count"]\n', encoding="utf-8")
+    before = module.read_text(encoding="utf-8")
+    try:
+        module.write_text(before + "\n# another version\n", encoding="utf-8")
+        assert "another one than is installed here" in crowdblend("verify", "out")
+    finally:
+        module.write_text(before, encoding="utf-8")

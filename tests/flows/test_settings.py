@@ -95,6 +95,10 @@ def test_a_ledgers_path_starts_from_the_files_folder(below: Path, tmp_path: Path
         ('ledger = ""', "this is a text in quotes"),
         ("defaults = 3", "this is a table"),
         ('[defaults]\npublic_key = "office.pem"', "there is no such key"),
+        ("extensions = 3", "this is a table"),
+        ('[extensions]\nkind = ["x"]', "[extensions].kind: there is no such key"),
+        ('[extensions]\nkinds = "x"', "this is a list of names"),
+        ('[extensions]\nkinds = ["x"]', "no installed distribution has a kind of mechanism 'x'"),
         ("ledger = ", "this is not TOML"),
         ('[release]\nname = "x"', "Give the specification another name."),
     ],
@@ -104,7 +108,7 @@ def test_what_is_wrong_is_refused_with_its_place(below: Path, tmp_path: Path, te
     with pytest.raises(InputRefused) as refused:
         resolve_paths()
     assert told in refused.value.message
-    assert str(tmp_path / "crowdblend.toml") in refused.value.where
+    assert "crowdblend.toml" in refused.value.where
 
 
 def test_a_file_that_others_can_write_is_refused(below: Path, tmp_path: Path) -> None:
