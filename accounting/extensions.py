@@ -74,7 +74,8 @@ def switch_on(kinds: Iterable[str]) -> tuple[str, ...]:
         described = _loaded(found, "kinds")
         if not isinstance(described, ExtensionKind):
             raise InputRefused(
-                f"the entry point {name!r} of {found.dist.name} is no ExtensionKind.", where="crowdblend.toml: [extensions].kinds"
+                f"the entry point {name!r} of {found.dist.name} is no ExtensionKind.",
+                where="crowdblend.toml: [extensions].kinds",
             )
         package = re.sub(r"[-_.]+", "-", found.dist.name).lower()
         add_kind(
