@@ -15,6 +15,7 @@ from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import paper_price, price
 from ..accounting.ledger.lookup import DatasetState, SeriesState
 from ..accounting.theory.planning.planner import Plan
+from ..flows.extensions import switch_on_configured_kinds
 from ..flows.paths import StatePaths, resolve_paths
 from ..flows.prepare import PreparedRelease
 from ..mechanisms.hierarchies.build import (
@@ -122,6 +123,7 @@ __all__ = [
     "resolve_paths",
     "series",
     "suppress",
+    "switch_on_configured_kinds",
     "utility_of",
     "verify",
     "write_hierarchy",

@@ -299,7 +299,7 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
 
 
 def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) -> StatePaths:
-    """Return the places where state is kept, as `resolved_settings` finds them, and switch on the configured kinds.
+    """Return the places where state is kept, as `resolved_settings` finds them.
 
     Args:
         ledger_url: SQLAlchemy URL of the ledger; None takes CROWDBLEND_LEDGER, crowdblend.toml or an SQLite file in the
@@ -307,11 +307,8 @@ def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) ->
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
 
     Raises:
-        InputRefused: there is a settings file that can't be used, or a kind in it that can't be switched on.
+        InputRefused: there is a settings file that can't be used.
     """
-    from .extensions import switch_on_configured_kinds  # which reads the settings by this module
-
-    switch_on_configured_kinds()
     found = resolved_settings(ledger_url=ledger_url, home=home)
     for name in PLACES[:2]:
         _LOGGER.debug("%s %s (%s)", name, found[name].shown, found[name].origin)

@@ -41,6 +41,7 @@ from ..tasks.destinations import Output
 from ..tasks.request import Request
 from .charged_request import as_charged, request_of_series, series_and_part
 from .columns import pays_for_any_draw
+from .extensions import switch_on_configured_kinds
 from .metadata_remarks import metadata_remarks
 from .output_place import check_output, output_name, require_apart, require_plain_name
 from .paths import StatePaths
@@ -153,6 +154,7 @@ def prepare(
     """
     _check_release_id(release_id)
     _require_clock()
+    switch_on_configured_kinds()
     series, part = (None, None) if series is None else series_and_part(series)
     ad_hoc = read_spec(spec, output=output, rehearse=rehearse) if series is None else None
     with open_reader(state_paths.ledger_url) as reader, ExitStack() as held:

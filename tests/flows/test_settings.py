@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from crowdblend.flows.paths import DEFAULTS, PLACES, resolve_paths, resolved_settings
+from crowdblend.flows.extensions import switch_on_configured_kinds
+from crowdblend.flows.paths import DEFAULTS, EXTENSIONS, PLACES, resolve_paths, resolved_settings
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 WHOLE = """
@@ -106,7 +107,7 @@ def test_a_ledgers_path_starts_from_the_files_folder(below: Path, tmp_path: Path
 def test_what_is_wrong_is_refused_with_its_place(below: Path, tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "crowdblend.toml").write_text(text)
     with pytest.raises(InputRefused) as refused:
-        resolve_paths()
+        switch_on_configured_kinds()
     assert told in refused.value.message
     assert "crowdblend.toml" in refused.value.where
 
@@ -144,7 +145,7 @@ def test_every_key_is_documented() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "operations" / "environment.md").read_text(encoding="utf-8")
     example = page.partition("```toml\n")[2].partition("```")[0]
     keys = {line.split(" = ")[0] for line in example.splitlines() if " = " in line}
-    assert keys == {*PLACES, *DEFAULTS}
+    assert keys == {*PLACES, *DEFAULTS, *EXTENSIONS}
 
 
 def test_commands_use_the_file_and_its_ledger_from_every_folder_below(desk, monkeypatch) -> None:
