@@ -54,10 +54,6 @@ def output_named(name: str) -> Output:
 def output_at(location: str, *, base: Path) -> Output:
     """The place that a text names.
 
-    Args:
-        location: a path, or an fsspec URL.
-        base: folder that a relative path starts from.
-
     Raises:
         InputRefused: no file can have the name.
     """
@@ -127,8 +123,6 @@ def put_into_view(folder: Path, prefix: ObjectPrefix, hashes: Hashes) -> None:
     where it is the same and put again where it is torn.
 
     Args:
-        folder: the staged files.
-        prefix: where they go.
         hashes: name and SHA-256 (hex) of each file, the certificate among them.
 
     Raises:

@@ -209,11 +209,7 @@ class Request(ABC):
         return _DATED.sub("*", self.source if self.written_source is None else self.written_source)
 
     def on_day(self, day: date) -> Self:
-        """Return the request with a day's source, where parts of its name are {year}, {month} or {day}.
-
-        Args:
-            day: the day.
-        """
+        """Return the request with a day's source, where parts of its name are {year}, {month} or {day}."""
         written = self.source if self.written_source is None else self.written_source
         if _DATED.search(written) is None:
             return self
@@ -286,9 +282,6 @@ def digest_of_mixed(series: Mechanism, *, dataset: str, delta: Decimal, unit: Da
     the series' price.
 
     Args:
-        series: the parts.
-        dataset: whose budget pays.
-        delta: of all releases together.
         unit: whose presence all of them hide; None in a data set without one, which an earlier version added.
     """
     bound = {"dataset": dataset, "delta": str(delta), "mechanism": mechanism_record(series)}

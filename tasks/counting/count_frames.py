@@ -32,12 +32,7 @@ def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
 
 
 def merged_counts(partial: dd.DataFrame, *, split_every: int = SPLIT_EVERY) -> dd.DataFrame:
-    """Add up partial counts in a tree; one partition, groups ascending.
-
-    Args:
-        partial: as `partial_counts`.
-        split_every: branches of the tree.
-    """
+    """Add up partial counts in a tree; one partition, groups ascending."""
     return partial.reduction(
         chunk=_unchanged,
         combine=_merged,

@@ -89,11 +89,6 @@ def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
 def computed(frame: dd.DataFrame, *, executor: Executor, on_progress: OnProgress | None) -> pd.DataFrame:
     """Compute a small Dask dataframe.
 
-    Args:
-        frame: the merged counts.
-        executor: where.
-        on_progress: called with the progress, from a thread of the computation's choice.
-
     Raises:
         ReleaseFailed: a task said so, or its workers were lost.
     """
@@ -119,12 +114,6 @@ def computed_on_threads(
     on_progress: OnProgress | None,
 ) -> Any:  # noqa: ANN401 - whatever the graph's functions give
     """Compute one key of a Dask graph on this process's threads.
-
-    Args:
-        graph: Dask's own form: keys, and tuples of a function and its arguments.
-        last: the key that is wanted.
-        executor: how many threads.
-        on_progress: called with the progress, from a thread of the computation's choice.
 
     Raises:
         ReleaseFailed: a task said so.

@@ -70,15 +70,6 @@ def count_job(
 ) -> CountJob:
     """Describe the counting of one release; every call makes a job whose tasks are its own.
 
-    Args:
-        release_id: id of the release.
-        sample_id: `sample_commitment` of the key, as in the ledger; None where every record is counted.
-        generalization: the map.
-        rate: sampling rate; None counts every record.
-        reading: how the records are read.
-        key_source: where workers read the key; None where every record is counted.
-        limit: how many records of a person count; None where all do.
-
     Raises:
         ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
@@ -106,10 +97,6 @@ def counting_of(
     """Return how files are counted by a map.
 
     Args:
-        generalization: the map.
-        reading: how the records are read.
-        rate: of the sample; None counts every record.
-        limit: how many records of a person count; None where all do.
         rates: of each code of the map's last column, where that says the rate of each record.
     """
     person = None if limit is None else limit.column
@@ -118,12 +105,7 @@ def counting_of(
 
 
 def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:
-    """A lazy Dask dataframe with one partition per group of chunks: columns key0 … and count.
-
-    Args:
-        groups: at least one; how chunks are grouped changes no coin.
-        job: map, rate, and the place of the key.
-    """
+    """A lazy Dask dataframe with one partition per group of chunks: columns key0 … and count."""
     import dask
     import dask.dataframe as dd
 
@@ -154,12 +136,6 @@ def block_counts(
 
     PRIVACY: the result still has the groups below the threshold; it goes to the gate and nowhere else.
 
-    Args:
-        chunks: as `plan_chunks`.
-        job: as `count_job`.
-        executor: where the work is done.
-        on_progress: called with the progress; for the steward's terminal alone.
-
     Raises:
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
@@ -185,14 +161,7 @@ def block_counts(
 
 
 def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tuple[int, int, int]) -> None:
-    """Tell how many groups of chunks are counted, from the tasks of those that are counted now.
-
-    Args:
-        on_progress: told.
-        done: tasks that are done.
-        tasks: of how many.
-        groups: how many are counted already, how many are counted now, and all.
-    """
+    """Tell how many groups of chunks are counted, from the tasks of those that are counted now."""
     before, now, every = groups
     on_progress(before + now * done // max(tasks, 1), every)
 
@@ -211,9 +180,6 @@ def counting_graph(
     Args:
         groups: at least one, of `GROUPS_AT_ONCE` at most: the memory in which Dask orders a graph as deep as this one
             grows with the square of its tasks.
-        job: as `count_job`.
-        total: as `add_block_counts`; used up.
-        together: how many are added in a step.
 
     Returns:
         The graph, and the key of its result, which is the new sum in blocks.

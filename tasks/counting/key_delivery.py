@@ -105,10 +105,6 @@ class WorkerKey:
 def delivered_key(client: Any, key: KeyRef) -> Iterator[WorkerKey]:  # noqa: ANN401
     """Give the key to every worker, also to those that join later, until the block ends; then have them drop it.
 
-    Args:
-        client: a connected `distributed.Client`.
-        key: the key in the private store, which this process alone reads.
-
     Raises:
         ReleaseFailed: the key is gone or damaged.
     """

@@ -27,10 +27,6 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
     more numbers while records are deleted and labels put together, or twice with one more; and of each group of a later
     stage a key and four numbers.
 
-    Args:
-        layout: the files of the records.
-        maps: the maps of the stages, at least one, the finest first.
-
     Raises:
         InputRefused: the groups may need more than CROWDBLEND_MEMORY says, or half of this machine's memory.
     """

@@ -68,12 +68,6 @@ def person_counts(
     PRIVACY: the result still has the groups below the threshold. Which records count, and which of them are sampled,
     follows from the records and the key alone, however the work is split.
 
-    Args:
-        chunks: as `plan_chunks`.
-        job: as `count_job`, with a limit.
-        executor: where the work is done.
-        on_progress: called with the progress; for the steward's terminal alone.
-
     Raises:
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """

@@ -45,14 +45,6 @@ def private_counts(
     PRIVACY: these are the private records themselves but for their order. They go into a private report and nowhere
     else. It is no task of Prefect, so Prefect has nothing to record.
 
-    Args:
-        look: proof that the look is in the ledger, of the request's data set.
-        request: the release, whose source is read.
-        generalization: the release's map.
-        layout: the files of the records.
-        executor: where the counting is done.
-        on_progress: called with the progress; for the steward's terminal alone.
-
     Raises:
         ReleaseFailed: the records can't be read, the workers were lost, or the look is of another data set; of an
             unknown fault only the kind is reported.
@@ -85,15 +77,6 @@ def records_left_out(
     """How many records don't count where so many of a person do; whichever are chosen, it is the same number.
 
     PRIVACY: as `private_counts`. Ids are hashed under a key of this look's own, which is nowhere kept.
-
-    Args:
-        look: proof that the look is in the ledger, of the request's data set.
-        request: the release, whose source is read.
-        limit: how many records of a person count.
-        before: all records.
-        layout: the files of the records with the column of ids as their last.
-        randomness: n to n secret bytes.
-        on_progress: called with the progress; for the steward's terminal alone.
 
     Raises:
         ReleaseFailed: as `private_counts`.

@@ -53,11 +53,6 @@ def with_quote_states(
 
     PRIVACY: three possible states for each 64 MiB travel through Dask, where they are the steward's.
 
-    Args:
-        chunks: as `plan_chunks`.
-        executor: where the scanning is done.
-        on_progress: called with the progress; for the steward's terminal alone.
-
     Raises:
         ReleaseFailed: a file can't be read, or the workers were lost.
     """

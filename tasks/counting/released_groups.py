@@ -24,7 +24,6 @@ def read_released_table(folder: Path, *, figures: Collection[str] = (COUNT,)) ->
     """One row a published group, with the number of its records in the column `count`.
 
     Args:
-        folder: of a release of rows or of their counts, `data.parquet` or `data.csv` in it.
         figures: names that, of those in `NUMBERS`, have numbers here; every other column has labels. A group is what
             has the same labels and the same numbers, but for its count.
 
@@ -50,10 +49,6 @@ def read_released_table(folder: Path, *, figures: Collection[str] = (COUNT,)) ->
 
 def released_groups(table: pa.Table, coarsened: CountedRecords) -> CountedRecords:
     """The groups of a release, as keys of its map.
-
-    Args:
-        table: as `read_released_table`.
-        coarsened: all records at the release's levels, which have every label that can be published.
 
     Raises:
         InputRefused: the release has other columns, or labels that no record has.

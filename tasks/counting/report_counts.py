@@ -40,12 +40,6 @@ def sketch_totals(
 ) -> SketchSums:
     """Add up the reports of a count mean sketch; memory is a few megabytes a thread and a few tables of k·m counts.
 
-    Args:
-        groups: as `check_report_files`.
-        sketch: the collection's parameters.
-        executor: where the work is done.
-        on_progress: called with the progress.
-
     Raises:
         ReleaseFailed: reports cannot be read, or the workers were lost.
     """
@@ -153,11 +147,6 @@ def check_report_files(
 
 def report_layout(source: Source, *, collection: Collection, reading: RecordReading) -> SourceLayout:
     """Check the columns of every file by its footer or header alone; no report is read.
-
-    Args:
-        source: the files.
-        collection: what the reports were made with.
-        reading: how the records are read.
 
     Raises:
         InputRefused: as `check_report_files`.

@@ -41,9 +41,6 @@ def require_same_everywhere(client: Any) -> None:  # noqa: ANN401
     Another version could read a record in another way or draw another sample. Workers are asked directly since
     that is how they are given the key.
 
-    Args:
-        client: a connected `distributed.Client`.
-
     Raises:
         InputRefused: names the first machine that differs or that this process can't connect to.
     """
@@ -57,10 +54,6 @@ def require_files_seen(client: Any, files: Sequence[SourceFile]) -> None:  # noq
     """Have each worker open some of the files and refuse one that sees other files, or none; no record is read.
 
     A file system that numbers files anew on every machine would else make the release fail after its charge.
-
-    Args:
-        client: a connected `distributed.Client`.
-        files: as `list.layout_for_other_machines` gives them.
 
     Raises:
         InputRefused: names the first worker that doesn't see one of them.

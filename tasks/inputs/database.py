@@ -131,11 +131,7 @@ def _cursor(query: DatabaseQuery) -> Iterator[Any]:
 
 
 def _prepared(cursor: Any, select: str, query: DatabaseQuery) -> pa.Schema:  # noqa: ANN401
-    """The columns of a query, which the server prepares and doesn't run.
-
-    Raises:
-        InputRefused: it can't.
-    """
+    """The columns of a query, which the server prepares and doesn't run."""
     try:
         return cursor.adbc_execute_schema(select)
     except Exception as error:  # noqa: BLE001 - as in `_cursor`
@@ -143,11 +139,7 @@ def _prepared(cursor: Any, select: str, query: DatabaseQuery) -> pa.Schema:  # n
 
 
 def _begun(cursor: Any, select: str, query: DatabaseQuery) -> None:  # noqa: ANN401
-    """See that a query may be run, which is more than prepared; no record is asked for.
-
-    Raises:
-        InputRefused: it may not.
-    """
+    """See that a query may be run, which is more than prepared; no record is asked for."""
     try:
         cursor.execute(f"{select} LIMIT 0")
     except Exception as error:  # noqa: BLE001 - as in `_cursor`
@@ -172,11 +164,7 @@ def _batches(cursor: Any, select: str) -> Iterator[pa.RecordBatch]:  # noqa: ANN
 
 
 def _column_types(query: DatabaseQuery, schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:
-    """The fields of some columns, each there once and of a type that is read.
-
-    Raises:
-        InputRefused: one isn't.
-    """
+    """The fields of some columns, each there once and of a type that is read."""
     found = []
     for name in names:
         places = schema.get_all_field_indices(name)

@@ -45,12 +45,6 @@ def database_query(source: str, *, table: str | None, query: str | None, where: 
 
     PRIVACY: the address is never repeated before it is known to hold no password.
 
-    Args:
-        source: [data].source.
-        table: [data].table: NAME or SCHEMA.NAME, as they are stored.
-        query: [data].query.
-        where: the specification's table, for messages.
-
     Returns:
         One SELECT, as it is run; and what it reads, for messages: "table visits", or "query".
 

@@ -139,10 +139,6 @@ class PeerRows:
 def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
     """The lines of a text file without their ends.
 
-    Args:
-        path: the file.
-        encoding: as Python names them; the default takes UTF-8 with or without a byte order mark.
-
     Raises:
         InputRefused: it can't be read, is over 1 GiB, or isn't in that encoding; with the line.
     """
@@ -184,8 +180,6 @@ def read_peer_rows(
     """Read a hierarchy as ARX and others write it: one line a value, from the value to its most general label.
 
     Args:
-        path: the file.
-        encoding: as `read_lines`.
         separator: one character; None takes the one of ; , tab | that splits the lines most evenly.
         header: whether the first line names the levels and is no row.
 

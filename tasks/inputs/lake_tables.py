@@ -178,7 +178,6 @@ class TableFolder:
 
         Args:
             path: as the file is called, with nothing escaped any more.
-            where: the log.
 
         Raises:
             InputRefused: it is absolute, has a scheme, goes up, or is no path.
@@ -198,8 +197,6 @@ def misread(what: str, *, where: str, remedy: str = REWRITE) -> InputRefused:
 
     Args:
         what: that is not understood, without a full stop.
-        where: the file of the log, or the table.
-        remedy: what to do instead.
     """
     return InputRefused(f"{what}, so which records the table has cannot be told.", where=where, remedy=remedy)
 

@@ -41,8 +41,6 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
     one, and a folder that holds one, is refused.
 
     Args:
-        source: as the specification has it.
-        base: folder from which a relative path starts.
         version: of a table of Delta Lake, or id of a snapshot of Iceberg; None is the present one.
 
     Raises:
@@ -215,14 +213,7 @@ def _fixed(parts: Iterable[str]) -> list[str]:
 def _local_file(
     name: Path, *, found: dict[tuple[int, int], Path], partition: Partition, size: int | None = None
 ) -> SourceFile:
-    """One file of this machine.
-
-    Args:
-        name: its path.
-        found: those before it; it is added.
-        partition: values of its partition.
-        size: by a table's log; None where there is none.
-    """
+    """One file of this machine."""
     try:
         state = name.stat()
     except OSError as error:
@@ -376,10 +367,6 @@ def _listed_twice(name: str, other: str) -> InputRefused:
 
 def _hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Partition]:
     """The values that folders called `column=value` bear, for each file.
-
-    Args:
-        paths: of each file, the names of the folders between the source and the file.
-        source: for messages.
 
     Raises:
         InputRefused: not all files have the same columns in the same order, one is there twice, or an escape is wrong.

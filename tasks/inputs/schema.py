@@ -13,8 +13,6 @@ def read_names(source: str, *, base: Path, separator: str | None = None) -> Sour
     """Read the names and types of the source's first file, and of the columns that folders or a table's log have.
 
     Args:
-        source: file, folder, glob or URL.
-        base: folder that a relative path starts from.
         separator: of CSV; None takes the one that splits the first line into most fields.
 
     Raises:

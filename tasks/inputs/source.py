@@ -171,11 +171,6 @@ def check_metadata(source: Source, *, columns: Sequence[str], reading: RecordRea
 
     PRIVACY: this runs before the charge, so it must not depend on a record.
 
-    Args:
-        source: the files.
-        columns: names of the released columns.
-        reading: how the records are read.
-
     Raises:
         InputRefused: names the file and, where there is one, the column.
     """
@@ -242,9 +237,6 @@ def delivery_bytes(source: Source) -> bytes | None:
     PRIVACY: names, times and a table's version alone, no size and no digest: what is decided by them shows in public
     and must not follow from a record (docs/decisions/0025-deliveries.md). It is kept as `manifest_bytes` is.
 
-    Args:
-        source: the files.
-
     Returns:
         None where the times aren't known: of a database, or of a store that doesn't tell them.
     """
@@ -278,9 +270,6 @@ def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
 
     INVARIANT: the cut depends on the files alone, never on the machine, the workers, or a setting, since a
     chunk's identity decides its coins.
-
-    Args:
-        layout: the checked source.
     """
     files = zip(layout.source.files, layout.layouts, strict=True)
     return tuple(
@@ -306,12 +295,6 @@ def with_person_column(
     source: Source, *, columns: Sequence[str], reading: RecordReading, limit: ContributionLimit
 ) -> SourceLayout:
     """The files of a source with the released columns and, as the last, the one that names persons.
-
-    Args:
-        source: the files, which have the released columns.
-        columns: names of the released columns.
-        reading: how the records are read.
-        limit: names the column.
 
     Raises:
         InputRefused: a file lacks the column, or has it in a type that names nobody or in another one than the first;

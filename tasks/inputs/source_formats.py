@@ -107,9 +107,6 @@ def foreign_source(location: str) -> InputRefused | None:
 
     A spreadsheet has no types and no fixed header, and a query may give other rows at each attempt: a release must
     be able to read the very same records again after a crash. So both are written to Parquet first.
-
-    Args:
-        location: a file's name, a path or a URL; nothing is opened.
     """
     protocol, mark, _ = location.partition("://")
     database = protocol.partition("+")[0].removeprefix("jdbc:").lower()

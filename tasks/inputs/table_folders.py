@@ -28,13 +28,7 @@ class Mark(NamedTuple):
 def _marks_of(
     *, there: Callable[[str], bool], names: Callable[[str], Iterable[str]], partitions: bool
 ) -> Iterator[Mark]:
-    """Yield what a folder has of the marks of all formats.
-
-    Args:
-        there: tells whether a name is in the folder.
-        names: gives the names in a folder below it.
-        partitions: whether marks of partitions are looked for too.
-    """
+    """Yield what a folder has of the marks of all formats."""
     listed: dict[str, list[str]] = {}
     for table_format in table_formats():
         for mark in table_format.marks + (table_format.partition_marks if partitions else ()):
@@ -113,10 +107,7 @@ def refuse_stored_tables(store: Any, *, files: Collection[str], everything: bool
     that folder and for each above it.
 
     Args:
-        store: an fsspec file system.
-        files: names of the objects, without their protocol.
         everything: whether these are all objects of a folder, so that no listing is needed.
-        source: the source as the specification has it, for refusals.
 
     Raises:
         InputRefused: there is a table, or that cannot be seen.

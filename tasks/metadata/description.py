@@ -186,10 +186,7 @@ def described_release(
     and sizes of the published files. No record, private store, source or clock is within reach.
 
     Args:
-        folder: holds the published tables.
         certificate: its fields but the files' digests and the signature's value.
-        tables: stem of their files → the tables.
-        texts: the publisher's, from the specification.
 
     Raises:
         OSError: a file can't be read.

@@ -261,10 +261,6 @@ def write_metadata(place: Path, described: DescribedRelease) -> None:
 
     PRIVACY: a function of what is described; the same bytes however often it is written.
 
-    Args:
-        place: the release's folder.
-        described: the release.
-
     Raises:
         OSError: the folder can't be written.
     """

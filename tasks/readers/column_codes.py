@@ -182,13 +182,7 @@ class ColumnCoder:
         return self._known_entries[type_name]
 
     def learn_entries(self, type_name: str, entries: Sequence[bytes], table: NDArray[np.int64]) -> None:
-        """Remember a dictionary's entries, as far as there is room for them.
-
-        Args:
-            type_name: of the column's type.
-            entries: as Parquet stores them.
-            table: as `table` gives it.
-        """
+        """Remember a dictionary's entries, as far as there is room for them."""
         known = self.known_entries(type_name)
         fresh = {entry: code for entry, code in zip(entries, table.tolist(), strict=False) if entry not in known.codes}
         raw_bytes = sum(len(entry) + _ENTRY_BYTES for entry in fresh)

@@ -100,12 +100,6 @@ def read_csv_layout(
 
     PRIVACY: where there is no header, the first line is a record; so no refusal here quotes that line.
 
-    Args:
-        location: the file.
-        columns: names of the released columns.
-        reading: how the records are read.
-        borne: names of those that folders bear, which the header may not name.
-
     Raises:
         InputRefused: the header is missing, too long, not UTF-8, does not name every column once, or names one that
             folders bear.
@@ -151,11 +145,6 @@ def read_head(location: Location) -> bytes:
 
 def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
     """The header with which a file begins; whatever is refused follows from the header alone.
-
-    Args:
-        head: as `read_head` gives it.
-        path: the file, for messages.
-        reading: how the records are read.
 
     Raises:
         InputRefused: the header is missing, too long, not UTF-8, or its lines end with CR alone.
@@ -274,7 +263,6 @@ def csv_names(location: Location, *, separator: str | None) -> SourceNames:
     PRIVACY: the first line is taken, and refused where it looks like a record; no refusal quotes it.
 
     Args:
-        location: the file.
         separator: None takes the one that splits the first line into most fields.
 
     Raises:

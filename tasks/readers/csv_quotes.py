@@ -90,12 +90,7 @@ class Quotes:
         return _odd_until(self._quotes)
 
     def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
-        """Which places, ascending and none of them a quote, lie within quotes; shape (n,).
-
-        Args:
-            places: offsets in the block.
-            state: before the block.
-        """
+        """Which places, ascending and none of them a quote, lie within quotes; shape (n,)."""
         inside = self._inside(state)
         if inside is None:
             return _QuoteRuns(self._raw_bytes, separator=self._separator).within(places, state)
@@ -230,12 +225,7 @@ class _QuoteRuns:
         self._run_opens = bool(opens[-1]) if starts.size else False
 
     def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
-        """Which places, ascending and none of them a quote, lie within quotes; shape (n,).
-
-        Args:
-            places: offsets in the block.
-            state: before the block.
-        """
+        """Which places, ascending and none of them a quote, lie within quotes; shape (n,)."""
         inside = np.append(self._inside(state), state is QuoteState.QUOTED)  # the last is before all runs
         found: NDArray[np.bool_] = inside[np.searchsorted(self._starts, places) - 1]
         return found
@@ -272,12 +262,7 @@ class _QuoteRuns:
 
 
 def transition_over(block: bytes, *, separator: bytes) -> QuoteTransition:
-    """What a block does to each state; a block without a quote costs one search for one.
-
-    Args:
-        block: bytes of the file.
-        separator: one byte.
-    """
+    """What a block does to each state; a block without a quote costs one search for one."""
     if not block:
         return UNCHANGED
     if b'"' not in block:
@@ -293,7 +278,6 @@ def split_line(line: bytes, separator: bytes) -> list[bytes] | None:
     inside stands for one. A `"` elsewhere is an ordinary character. An empty line has one empty field.
 
     Args:
-        line: the bytes of the line.
         separator: one byte, not a quote.
     """
     if b'"' not in line:

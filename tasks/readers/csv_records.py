@@ -69,12 +69,8 @@ def record_blocks(
     of it is passed over: so memory is bounded by window and limit. Windows do not change the records.
 
     Args:
-        file: opened for reading bytes.
-        start: first byte of the range.
-        stop: first byte after it.
         before: the state one byte before `start`, which decides together with that byte whether a record begins
             there; None where one does for certain.
-        separator: one byte.
         quoted: whether quotes are followed across line breaks; otherwise every line is a record.
         record_limit: length that a record may have.
         window: bytes to read at a time.
@@ -232,13 +228,7 @@ def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecor
 def _separators(
     marks: NDArray[np.int64], records: TakenRecords, *, separators: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which records have so many separators, shape (n,), and where theirs are, shape (those, separators).
-
-    Args:
-        marks: offsets of the separators of all the records, ascending.
-        records: one after the other.
-        separators: how many a record should have.
-    """
+    """Which records have so many separators, shape (n,), and where theirs are, shape (those, separators)."""
     count = records.starts.size
     if marks.size == count * separators:
         between = marks.reshape(count, separators)
@@ -383,12 +373,6 @@ def keys_of_range(
 def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, window: int) -> Iterator[RecordBlock]:
     """The records of a range, window by window.
 
-    Args:
-        file: the range's, opened for reading bytes.
-        chunk: the range.
-        record_limit: as for `record_blocks`.
-        window: as for `record_blocks`.
-
     Raises:
         ValueError: the state of the quotes before the range isn't known.
     """
@@ -467,9 +451,7 @@ class _KnownFields:
         """The keys of records of which every field is known, and which records are left.
 
         Args:
-            block: the records.
             chosen: numbers of some, ascending; shape (chosen,).
-            key_words: 64-bit words of a key.
 
         Returns:
             Keys of shape (words, done), and whether each chosen record is left, shape (chosen,).

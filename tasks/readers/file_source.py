@@ -56,12 +56,6 @@ def keys_of_chunks(
 
     Each batch has shape (words, n).
 
-    Args:
-        chunks: of one task.
-        coders: one per column.
-        key_words: 64-bit words of a key.
-        coins: of each chunk.
-
     Raises:
         ReleaseFailed: the records cannot be read.
     """

@@ -75,8 +75,6 @@ def open_parquet(
 
     Args:
         location: the file, or what `open_local` gave of it.
-        dictionary_columns: those whose texts are to be read as dictionaries.
-        footer: the footer, where it has been read already.
 
     Raises:
         OSError, pyarrow.ArrowException: it cannot be opened, or its footer cannot be read or is damaged.
@@ -97,9 +95,6 @@ def read_parquet_layout(
     of these. Where whole numbers are declared, others have the bucket's code, and so have all decimals with places.
 
     Args:
-        location: the file.
-        columns: names of the released columns.
-        borne: names of those that folders bear, which the file may not have.
         field_ids: of columns of an Iceberg table: a name is another column's where the file has another id with it.
 
     Raises:

@@ -182,8 +182,6 @@ class SampledPages:
         threads in has its price.
 
         Args:
-            coders: of the columns.
-            row_group: its number.
             positions: ascending, shape (n,); records of the row group.
             keys: shape (words, n); each column adds to the row of its word.
 

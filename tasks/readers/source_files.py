@@ -58,11 +58,6 @@ def path_of(location: Location) -> str:
 def refuse_twofold(names: Collection[str], *, borne: Collection[str], where: str) -> None:
     """Refuse a file that has a column which folders bear too.
 
-    Args:
-        names: of the file's columns.
-        borne: names of the released columns that folders bear.
-        where: the file.
-
     Raises:
         InputRefused: there is one.
     """

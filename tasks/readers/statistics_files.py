@@ -107,11 +107,6 @@ class StatisticsHead:
 def read_statistics_layout(location: Location, *, columns: Sequence[str], borne: Sequence[str] = ()) -> ParquetLayout:
     """Check the released columns of one file by its head; what follows is cut into blocks, as row groups are.
 
-    Args:
-        location: the file.
-        columns: names of the released columns.
-        borne: names of those that folders bear, which the file may not have.
-
     Raises:
         InputRefused: pyreadstat isn't installed, the head can't be read, or a column is missing or of a type that has
             no text.
@@ -231,11 +226,6 @@ def require_one_meaning(
 
     PRIVACY: it follows from the hierarchies and the files' heads, not from a record.
 
-    Args:
-        layouts: of each file.
-        paths: of each file.
-        hierarchies: of each released column.
-
     Raises:
         InputRefused: of one column codes and labels are both declared, and don't agree.
     """
@@ -291,11 +281,7 @@ def _type(stored: str, shown: str, suffix: str) -> pa.DataType:
 
 
 def _read(location: Location, **options: Any) -> tuple[Mapping[str, list[Any]], Any]:  # noqa: ANN401 - pyreadstat's options
-    """What pyreadstat reads; numbers stay as they are stored, and user-missing values of SPSS are values.
-
-    Raises:
-        OSError, ValueError, ImportError: it doesn't.
-    """
+    """What pyreadstat reads; numbers stay as they are stored, and user-missing values of SPSS are values."""
     import pyreadstat
 
     suffix = _suffix(path_of(location))

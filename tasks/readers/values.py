@@ -70,9 +70,6 @@ class RecordReading:
         """What a stored text means, in UTF-8; None where it means nothing that is declared.
 
         Total: each text has one meaning, whatever other records have.
-
-        Args:
-            text: as it is stored.
         """
         if self.encoding != "utf-8":
             try:

@@ -40,13 +40,6 @@ def reserve(
 ) -> DatasetContext:
     """Reserve the cost and the sample in one transaction, or take up the reservation of a release cut off.
 
-    Args:
-        gate: the release.
-        writer: the ledger, open for writing.
-        reader: the same ledger, open for looking.
-        state: what the ledger knows of the id.
-        today: day of the charge.
-
     Returns:
         What the ledger said of the data set at the charge.
 
@@ -93,12 +86,8 @@ def charge_of(
     """Return the entry of a charge; the gate puts in the ids of the samples, and the ledger the number in a series.
 
     Args:
-        request: what is asked for.
-        release_id: its id.
         series: the series that has paid for it, None for a release that pays for itself.
         epsilon_paper: the price by the paper's bound, None where the bound gives no guarantee.
-        code_version: version of the software; a retry by another is refused.
-        day: of the charge.
 
     Raises:
         InputRefused: a value that the ledger can't hold.
@@ -165,13 +154,6 @@ def destroy_secrets(
     INVARIANT: a release counts as never charged only where the writers' lock was taken and the ledger continues its
     anchor: by then a charge whose connection was lost in the middle of its commit is in the ledger or never will be,
     and a ledger that was set back has not forgotten it.
-
-    Args:
-        releases: their ids, of each of which the private store has a secret.
-        ledger_url: the ledger.
-        anchoring: who signs the chain's heads, and where they are copied to.
-        reader: the same ledger, open for looking.
-        store: the private store.
     """
     ledger_id = reader.ledger_id
     with suppress(Refusal), open_writer(ledger_url, anchoring=anchoring) as writer:
@@ -193,13 +175,6 @@ def refuse(
     today: date,
 ) -> NoReturn:
     """Refuse for an objection that was found outside a charge, and keep the refusal as evidence in the ledger.
-
-    Args:
-        refusal: the objection.
-        opened: opens the ledger for writing.
-        release_id: the release.
-        dataset: whose budget was asked.
-        today: day of the refusal.
 
     Raises:
         AccountantRefused: always; it says so where the ledger could not be written.

@@ -68,11 +68,6 @@ def count_stage(*, work: ReleaseWork, count: Callable[[], ExactCounts], protecti
 
     PRIVACY: exact counts go from the count to the protection and nowhere else, both inside the gate.
 
-    Args:
-        work: the release.
-        count: counts the records exactly.
-        protection: makes of exact counts what may be published: suppressed, or with noise.
-
     Raises:
         ReleaseFailed: the records can't be read or were changed meanwhile, the workers were lost, or the draw can't be
             stored.
@@ -85,11 +80,6 @@ def exact_counts(work: ReleaseWork, *, counting: Counting, on_selection_sample: 
 
     PRIVACY: counts of files that were changed or exchanged while they were read may have a person twice: they are
     never protected (docs/decisions/0023-bound-readings.md).
-
-    Args:
-        work: the release.
-        counting: how they are counted.
-        on_selection_sample: whether the sample is that which the map is chosen on.
 
     Raises:
         ReleaseFailed: the records can't be read, or the workers were lost.
@@ -111,12 +101,7 @@ def exact_counts(work: ReleaseWork, *, counting: Counting, on_selection_sample: 
 
 @contextmanager
 def key_source_at(key: KeyRef | None, executor: Executor) -> Iterator[KeySource | None]:
-    """Where tasks find a key: in the private store, or where there are other machines, in their memory.
-
-    Args:
-        key: in the private store; None where every record is counted, for which there is no key.
-        executor: where the tasks run.
-    """
+    """Where tasks find a key: in the private store, or where there are other machines, in their memory."""
     if key is None or not isinstance(executor, DaskCluster):
         yield key
         return
@@ -141,13 +126,6 @@ def drawn_chain(
     else; never on the release's sample. The stored draw is the map that is published. Counts and scores are given to
     nobody and kept nowhere; an attempt that ends before its draw is stored has given nothing away, so that the next
     one may draw (docs/decisions/0007-drawn-maps.md).
-
-    Args:
-        choice: the candidates and the draw.
-        selection: what is paid for, as the kind of the mechanism has it.
-        reading: how the records are read.
-        limit: how many records of a person count; None where all do.
-        work: the release; a choice on a fresh sample is made on the one that its receipt names.
 
     Returns:
         The map of each stage, the finest first: one, but for a chain.
@@ -200,8 +178,6 @@ def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> S
     """Where the levels of a drawn map stand, one a column.
 
     Args:
-        choice: what they are drawn from.
-        sample_id: commitment to the release's sample.
         step: number of a walk's step, from 0; None for the map itself.
     """
 
@@ -227,11 +203,6 @@ def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> Gene
 
     Of a chain that was drawn it is the first, the finest.
 
-    Args:
-        request: what is asked for.
-        folder: the release's folder in the private store.
-        sample_id: commitment to the release's sample, which the draw was made for.
-
     Raises:
         ReleaseFailed: what is stored is damaged, or was drawn for something else.
     """
@@ -247,11 +218,6 @@ def copied_records(*, request: Request, receipt: Receipt, folder: ReleaseFolder)
 
     INVARIANT: nothing is counted before the keyed hash of the copy is durable, and later attempts read what has this
     hash, or nothing. A copy that was cut off has decided nothing and is made anew.
-
-    Args:
-        request: what is asked for, of a database.
-        receipt: proof that the release is paid for.
-        folder: its folder in the private store.
 
     Raises:
         ReleaseFailed: the records can't be copied, or the copy is gone or another one.

@@ -41,15 +41,6 @@ def write_output(
 ) -> StagedRelease:
     """Write the table and its certificate where nobody looks yet, and remember them durably.
 
-    Args:
-        gate: the release, whose counts are protected.
-        context: what the ledger said of the data set at the charge.
-        request: what is asked for.
-        generalization: the map that the records were recoded with.
-        finish: makes tables of what may be published, and what the certificate says of them.
-        code_sources: digest of the software's sources, for the certificate.
-        signing: the private store's signing keys; the private one is read here and nowhere kept.
-
     Raises:
         ReleaseFailed: the signing key is gone.
     """

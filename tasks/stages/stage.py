@@ -30,9 +30,6 @@ class _Call:
 def stage(name: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Make a function one stage of a release: a Prefect task of this name.
 
-    Args:
-        name: the stage's name, all that Prefect knows of it.
-
     PRIVACY: Prefect's default cache could hand a later release the same sample, and Prefect records the texts of
     exceptions. So nothing is cached or persisted, and only refusals leave as they are; of any other fault only the
     kind is reported, since its text could hold a value of the records. The arguments are closed to Prefect.

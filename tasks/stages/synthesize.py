@@ -72,11 +72,6 @@ def synthetic_rows(
 
     PRIVACY: each call is a draw of its own and costs the mechanism's price: store the result before it is used.
 
-    Args:
-        counts: records by their labels, exactly.
-        layout: of their keys.
-        mechanism: the method and what it may spend.
-
     Returns:
         The numbers of the libraries' versions, and the rows as keys of the same layout.
 

@@ -60,9 +60,6 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
     Code 0, which is that of values that nobody declared, is the category "null" that the library has in each column.
 
     PRIVACY: the privacy unit is one record, added or removed; ρ is spent in one query.
-
-    Args:
-        records: a `pyarrow.Table`; its schema's metadata have "method", "rho" and "sizes".
     """
     import numpy as np
     import opendp.prelude as dp

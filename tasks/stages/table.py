@@ -170,7 +170,6 @@ def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap)
 
     Args:
         keys: the groups, shape (words, n).
-        generalization: the map that they are keys of.
     """
     columns = []
     for number, column in enumerate(generalization.columns):
@@ -203,11 +202,7 @@ def _number_labels(
 
 
 def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:
-    """Columns of labels below one another; a dictionary holds the labels that some row has and nothing else.
-
-    Args:
-        parts: at least one, each with the same columns, as `label_columns` gives them.
-    """
+    """Columns of labels below one another; a dictionary holds the labels that some row has and nothing else."""
     return tuple(
         TableColumn(
             name=columns[0].name,
@@ -237,9 +232,7 @@ def count_table(
     """The labels of some groups, with their counts or repeated as often.
 
     Args:
-        keys: the groups, shape (words, n).
         counts: what is published of each group's size; int64, shape (n,). Only as "counts" it may be 0 or negative.
-        generalization: the map that they are keys of.
         form: "microdata" repeats each row, "counts" gives each its count.
     """
     columns = label_columns(keys, generalization=generalization)
@@ -256,15 +249,7 @@ def figure_columns(
     *,
     shown: Callable[[float], str],
 ) -> tuple[TableColumn, ...]:
-    """An estimate, the ends of its interval, and its standard error, as four columns of one row for each.
-
-    Args:
-        names: of the columns.
-        values: the estimates.
-        widths: half of each interval.
-        errors: the standard errors.
-        shown: how CSV shows a figure.
-    """
+    """An estimate, the ends of its interval, and its standard error, as four columns of one row for each."""
     value, width = np.array(values, dtype=np.float64), np.array(widths, dtype=np.float64)
     columns = (value, value - width, value + width, np.array(errors, dtype=np.float64))
     return tuple(
@@ -368,11 +353,6 @@ def write_statistics_table(
     are never those of the source's head, which may have been made from the records.
 
     Args:
-        table: what is published.
-        folder: an existing folder.
-        format_: of the file.
-        stem: its name without the ending.
-        day: of the release, which the file's head tells.
         codes: column → label → code, as declared; distinct in each column.
 
     Raises:
