@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from coverage import CoverageData
 
 ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger", "tests/kernel")
-OF_EVERY_MODULE = ("tests/mechanisms/test_values.py",)  # of what runs at import, which no test's lines tell
 NOT_NEEDED = ("schemathesis", "xdist", "anyio")  # plugins that cost each fork half a second
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
-LOOKING_ON = "tests/architecture/test_records.py"
+LOOKING_ON = "tests/architecture/test_records.py"  # and runs what runs at import, which no test's lines tell
 OF_DECLARATIONS = ("core/ReplaceTrueWithFalse", "core/ReplaceFalseWithTrue", "core/ReplaceBinaryOperator_Mul_Div")
 KILLED_AT = {1: "killed", 2: "killed at import"}
 USAGE_ERROR = 4
@@ -213,7 +212,7 @@ def met(mutant: Mutant, tests: Tests, *, folder: Path) -> tuple[str, str | None]
     if not chosen:
         return "not covered", None
     allowed = int(20 + 4 * sum(tests.seconds.get(name, 0.02) for name in chosen) + NOT_TIMED * len(tests.more))
-    return _tested((mutant.module, source), [*chosen, *OF_EVERY_MODULE], seconds=allowed, log=folder / "last-run")
+    return _tested((mutant.module, source), [*chosen, LOOKING_ON], seconds=allowed, log=folder / "last-run")
 
 
 def _tested(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int, log: Path) -> tuple[str, str | None]:

@@ -88,3 +88,11 @@ def test_every_argument_may_be_named() -> None:
     assert len(found) > 1000
     kinds = {one.__qualname__: {each.kind for each in inspect.signature(one).parameters.values()} for one in found}
     assert not [name for name, own in kinds.items() if inspect.Parameter.POSITIONAL_ONLY in own]
+
+
+def test_randomness_is_named_and_has_no_default() -> None:
+    mechanisms = [one for one in functions() if one.__module__.startswith("crowdblend.mechanisms.")]
+    given = [inspect.signature(one).parameters.get("randomness") for one in mechanisms]
+    found = [one for one in given if one is not None]
+    assert len(found) > 8
+    assert {(one.kind, one.default) for one in found} == {(inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty)}

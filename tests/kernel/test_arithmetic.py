@@ -13,6 +13,7 @@ from crowdblend.accounting.kernel.prices import arithmetic
 from crowdblend.accounting.kernel.prices.arithmetic import (
     ABOVE,
     BELOW,
+    PRICE_DIGITS,
     ULP,
     add_down,
     add_up,
@@ -22,6 +23,9 @@ from crowdblend.accounting.kernel.prices.arithmetic import (
     divide_up,
     exact_log_down,
     exp_up,
+    float_down,
+    float_up,
+    least_epsilon,
     log_binomial_pmf,
     log_down,
     log_up,
@@ -31,6 +35,8 @@ from crowdblend.accounting.kernel.prices.arithmetic import (
 )
 from crowdblend.accounting.kinds.composition import loss_distribution
 from crowdblend.accounting.kinds.composition.robust_counts import tail_up
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 
 @pytest.fixture(autouse=True)
@@ -142,3 +148,47 @@ def test_only_small_arrays_are_convolved_in_a_plain_loop(sizes, small, monkeypat
     for first, second in (sizes, sizes[::-1]):
         loss_distribution.convolve_direct(np.ones(first), np.ones(second))
     assert len(used) == (2 if small else 0)
+
+
+@settings(max_examples=300, derandomize=True)
+@given(st.floats(0.0, 1e300))
+def test_rounding_up_never_goes_down_and_by_little(amount):
+    rounded = decimal_up(amount)
+    assert rounded >= Decimal(amount)
+    assert len(rounded.as_tuple().digits) <= PRICE_DIGITS
+    assert rounded <= Decimal(amount) * Decimal("1.00000000001")
+
+
+@settings(max_examples=300, derandomize=True)
+@given(st.decimals("1e-300", "1e10", allow_nan=False, allow_infinity=False))
+def test_conversions_to_doubles_bracket_the_decimal(amount):
+    assert Decimal(float_down(amount)) <= amount <= Decimal(float_up(amount))
+    assert math.nextafter(float_down(amount), math.inf) >= float_up(amount)
+    if amount > 0:
+        with decimal.localcontext() as context:
+            context.prec = 50
+            assert Decimal(log_down(amount)) <= amount.ln()
+
+
+@pytest.mark.parametrize("amount", [-1.0, math.inf, math.nan])
+def test_what_is_no_amount_is_refused(amount):
+    with pytest.raises(ValueError, match="amount"):
+        decimal_up(amount)
+    with pytest.raises(ValueError, match="logarithm"):
+        log_down(Decimal(0))
+
+
+@pytest.mark.parametrize("answer", [1e-40, 1e-17, 1e-3, 0.9, 1.0, 1.1, 7.9, 8.0, 15.9, 16.0])
+def test_the_least_epsilon_has_been_evaluated_and_is_near(answer):
+    asked = []
+
+    def curve(epsilon):
+        asked.append(epsilon)
+        return 0.1 if epsilon >= answer else 0.2
+
+    found = least_epsilon(curve, 0.1, high=16.0)
+    assert answer <= found <= answer + 1e-12 * max(answer, 1e-3) * 1.001
+    assert found in asked
+    assert len(asked) <= 62
+    assert answer <= 1.0 or least_epsilon(curve, 0.1, high=answer / 2.1) is None
+    assert least_epsilon(lambda _: 0.1, 0.1, high=16.0) == 0.0

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
-from crowdblend.tasks.kernel.publication import Staged, bring_into_view, staging_folder, write_staged
+from crowdblend.tasks.kernel.publication import (
+    Staged,
+    StagedRelease,
+    bring_into_view,
+    staging_folder,
+    try_staging,
+    write_staged,
+)
 
 DAY = date(2026, 3, 1)
 
@@ -77,3 +84,49 @@ def test_what_an_unfinished_attempt_left_is_replaced(tmp_path: Path) -> None:
     (folder / "half").write_text("written")
     staged, _ = prepared(tmp_path)
     assert [name for name, _ in staged.hashes] == ["certificate.json", "data.csv"]
+
+
+def test_a_place_that_could_not_be_written_is_found_before_the_charge(tmp_path: Path) -> None:
+    for output in (tmp_path / "out", tmp_path / "new" / "folders" / "out"):
+        try_staging(output)
+        assert [*tmp_path.iterdir()] == []
+    with pytest.raises(OSError, match="too long"):
+        try_staging(tmp_path / ("o" * 230))
+    assert [*tmp_path.iterdir()] == []
+
+
+class Store:
+    """A place elsewhere, which gives back what it was brought."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.hashes: object = None
+
+    def holds(self, hashes: object) -> bool:
+        """Tell whether they are there."""
+        return self.hashes == hashes
+
+    def bring(self, folder: Path, hashes: object) -> None:
+        """Take them."""
+        assert self.hashes is None
+        self.files, self.hashes = {path.name: path.read_bytes() for path in folder.rglob("*.csv")}, hashes
+
+
+def test_a_place_elsewhere_has_the_files_once_and_the_folder_goes(tmp_path: Path) -> None:
+    store = Store()
+    folder = staging_folder(store, sample_id="ab" * 32, private=tmp_path)
+
+    def write(place: Path) -> None:
+        (place / "tables").mkdir()
+        (place / "tables" / "data.csv").write_text("x\n1\n")
+
+    staged = write_staged(folder, day=DAY, write=write)
+    release = StagedRelease(sample_id="ab" * 32, output=store, groups=1, records=1, staged=staged, details={})
+    assert not release.in_view
+    (folder / "more").write_text("")
+    with pytest.raises(ReleaseFailed, match="not what was written"):
+        bring_into_view(staged, store)
+    (folder / "more").unlink()
+    bring_into_view(staged, store)
+    bring_into_view(staged, store)
+    assert (store.files, release.in_view, folder.exists()) == ({"data.csv": b"x\n1\n"}, True, False)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
 from itertools import combinations
 from math import prod
 
-import numpy as np
 import pytest
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
-from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer, tallied
-from crowdblend.mechanisms.kinds.biased_coins import biased_coins, uniform_below, word_threshold_up
+from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
+from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable, counted_cells, library_rho
-from crowdblend.mechanisms.map_selection.choice import draw_scale, epsilon_shares, group_threshold
+from crowdblend.mechanisms.map_selection.choice import draw_scale, epsilon_shares
 
 TINY, ALMOST = Decimal("1e-20"), 1 - Decimal("1e-20")
 RATES = ([TINY, ALMOST], [Decimal(0), Decimal(1), -TINY, 1 + TINY])
@@ -151,55 +148,3 @@ def test_a_scale_can_be_drawn_for_thirty_digits_either_side() -> None:
     for steps in (4, 0):
         with pytest.raises(ValueError, match="step"):
             epsilon_shares(Decimal("3e-12"), steps)
-
-
-def test_a_threshold_of_groups_is_rounded_up_and_needs_a_k_and_rates() -> None:
-    assert group_threshold(1, ALMOST, None) == 2
-    assert group_threshold(1, HALF, None) == 2
-    assert group_threshold(3, HALF, TINY) == 1
-    for given in ((0, HALF, None), (1, ONE, None), (1, Decimal(0), None), (1, HALF, ONE), (1, HALF, Decimal(0))):
-        with pytest.raises(ValueError, match="must"):
-            group_threshold(*given)
-
-
-def test_coins_and_uniform_numbers_have_all_thresholds_that_fit_a_word(seeded_bytes) -> None:
-    assert not biased_coins(99, threshold=0, randomness=seeded_bytes).any()
-    assert biased_coins(99, threshold=2**64 - 1, randomness=seeded_bytes).all()
-    for threshold in (-1, 2**64):
-        with pytest.raises(ValueError, match="threshold must"):
-            biased_coins(1, threshold=threshold, randomness=seeded_bytes)
-    assert not uniform_below(99, bound=1, randomness=seeded_bytes).any()
-    assert uniform_below(99, bound=2**32, randomness=seeded_bytes).max() > 2**31
-    for bound in (0, 2**32 + 1):
-        with pytest.raises(ValueError, match="bound must"):
-            uniform_below(1, bound=bound, randomness=seeded_bytes)
-    assert word_threshold_up(Fraction(1, 2**70)) == 1
-    assert word_threshold_up(1 - Fraction(1, 2**70)) == 2**64
-    for probability in (Fraction(0), Fraction(1), Fraction(-1, 2), Fraction(3, 2)):
-        with pytest.raises(ValueError, match="probability must"):
-            word_threshold_up(probability)
-
-
-def test_sums_fit_64_bits() -> None:
-    """511 values of up to 2⁵³ stay below 2⁶², 512 don't."""
-    answer = SumAnswer(**ANSWER, lower=-WHOLE, upper=1)
-
-    def some(count: int):
-        return tallied(
-            answer, groups=np.zeros(1, dtype=np.int64), values=np.array([-WHOLE - 5]), times=np.array([count])
-        )
-
-    assert some(511).sums.tolist() == [-511 * WHOLE]
-    with pytest.raises(ValueError, match="64 bits"):
-        some(512)
-
-
-def test_the_noise_of_a_rare_group_is_the_wider_the_rarer_it_is() -> None:
-    """ε(c) = tε/(K − c) below K − t, and ε from there on."""
-    event = OutlierPrivateHistogram(epsilon=Decimal("0.2"), horizon=15, margin=5)
-    scales = [event.noise(count).scale for count in range(13)]
-    assert scales == pytest.approx([(15 - count) / (5 * 0.2) for count in range(10)] + [1 / 0.2] * 3)
-    counts = np.array([0, 9, 10, 11])
-    published = outlier_private_counts(counts, event)
-    assert published.shape == counts.shape
-    assert counts.tolist() == [0, 9, 10, 11]

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds import biased_coins as coins_of_bytes
 from crowdblend.mechanisms.kinds.biased_coins import WORD, biased_coins, uniform_below, word_threshold_up
 from scipy import stats
 
@@ -60,32 +59,6 @@ def test_bounds_out_of_range(bound, seeded_bytes):
         biased_coins(1, threshold=WORD, randomness=seeded_bytes)
     with pytest.raises(ValueError, match="probability"):
         word_threshold_up(Decimal(1))
-
-
-@pytest.mark.parametrize("at_once", [1, 7, 1 << 24])
-def test_coins_are_compared_word_by_word_however_many_are_drawn_at_once(monkeypatch, at_once):
-    """The bytes that come first are the words' highest; the others are drawn only for those that tie with T's."""
-    monkeypatch.setattr(coins_of_bytes, "_BLOCK", at_once)
-    threshold = (3 << 56) + (1 << 55) + 12345
-    given = np.random.default_rng(2)
-    asked: list[int] = []
-
-    def randomness(count: int) -> bytes:
-        asked.append(count)
-        high = given.integers(2, 5, count, dtype=np.uint8)
-        return (high if len(asked) % 2 else given.integers(0, 256, count, dtype=np.uint8)).tobytes()
-
-    coins = biased_coins(40, threshold=threshold, randomness=randomness)
-    given, asked, expected = np.random.default_rng(2), [], []
-    for start in range(0, 40, at_once):
-        first = randomness(min(at_once, 40 - start))
-        ties = first.count(3)
-        rest = iter(randomness(7 * ties))
-        for byte in first:
-            low = bytes(next(rest) for _ in range(7)) if byte == 3 else bytes(7)
-            expected.append(int.from_bytes(bytes([byte]) + low, "big") < threshold)
-    assert coins.tolist() == expected
-    assert 5 < sum(expected) < 35
 
 
 @pytest.mark.parametrize("bound", [1, 3, 6, 2**32 - 1, 2**32])

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds import sketch as sketches
 from crowdblend.mechanisms.kinds.biased_coins import WORD
 from crowdblend.mechanisms.kinds.sketch import (
     LEAST_EPSILON,
@@ -101,20 +100,6 @@ def test_the_estimate_has_its_mean_and_variance_for_given_hash_functions(seeded_
         assert abs(1.1**3 * drawn.var() / variance - 1) > 6 * math.sqrt(2 / trials)
 
 
-def test_a_persons_variance_is_that_of_a_coin_with_two_sides():
-    """c times a bit that is set with q = s(1 − p) + (1 − s)p, s the share of collisions: c²·q(1 − q)."""
-    sketch = CountMeanSketch(epsilon=Decimal(1), hashes=3, bits=8, seed=b"collides")
-    p, stretch = sketch.flip_probability, (8 / 7) ** 2
-    shares = set()
-    for other in ("green", *(f"other {number}" for number in range(30))):
-        share = (hash_positions(sketch, other) == hash_positions(sketch, "green")).mean()
-        shares.add(float(share))
-        q = share * (1 - p) + (1 - share) * p
-        found = variance_given_hashes(sketch, value="green", counts={other: 5})
-        assert found == pytest.approx(stretch * 5 * sketch.correction**2 * q * (1 - q))
-    assert len(shares) >= 3
-
-
 def test_more_reports_of_one_hash_function_than_16_bits_count_are_summed():
     sketch = CountMeanSketch(epsilon=Decimal(1), hashes=1, bits=8, seed=b"x")
     many = 2 * 2**16 + 3
@@ -179,24 +164,6 @@ def test_sums_of_parts_add_up_and_unknown_hash_functions_count_nowhere(seeded_by
 def test_fields_out_of_range(change):
     with pytest.raises(ValueError, match=r"must|bytes"):
         CountMeanSketch(**{"epsilon": Decimal(1), "hashes": 2, "bits": 8, "seed": b"x"} | change)
-
-
-@pytest.mark.parametrize("at_once", [1, 3, 4, 100])
-def test_reports_are_made_and_summed_alike_however_many_at_once(monkeypatch, seeded_bytes, at_once):
-    """At ε = 40 two bits in a milliard are flipped: a report is the bit of its value alone."""
-    sketch = CountMeanSketch(epsilon=Decimal(40), hashes=3, bits=16, seed=b"at once")
-    monkeypatch.setattr(sketches, "_BLOCK_BYTES", at_once * sketch.bits)
-    values = [f"value {number}" for number in range(11)]
-    asked: list[int] = []
-    reports = encode(sketch, values, randomness=lambda size: asked.append(size) or seeded_bytes(size))
-    assert max(asked[1:]) == min(at_once, 11) * sketch.bits
-    rows = np.unpackbits(reports.packed_bits, axis=1)
-    places = [hash_positions(sketch, value)[n] for value, n in zip(values, reports.hash_numbers, strict=True)]
-    assert (rows.sum(axis=1).tolist(), rows.argmax(axis=1).tolist()) == ([1] * 11, places)
-    sums = summed(sketch, reports)
-    for number in range(3):
-        assert sums.ones[number].tolist() == rows[reports.hash_numbers == number].sum(axis=0).tolist()
-        assert sums.reports[number] == (reports.hash_numbers == number).sum()
 
 
 @pytest.mark.parametrize(("epsilon", "bits"), [("2", 8), ("0.5", 64)])

@@ -89,15 +89,6 @@ def test_the_logarithm_of_the_weights_is_concave_up_to_rounding(noise):
         assert here**2 * (10**25 + 1) >= before * after * 10**25
 
 
-def test_symmetric_weights_are_those_of_the_law_to_the_last_unit():
-    weights = deletion_weights(GaussianDeletion(scale=Decimal(2), width=3))
-    law = [Decimal(-(z * z)) / 8 for z in (-3, -2, -1, 0, 1, 2, 3)]
-    total = sum(x.exp() for x in law)
-    for weight, x in zip(weights, law, strict=True):
-        assert abs(Fraction(weight, WEIGHT_TOTAL) - Fraction(x.exp() / total)) < Fraction(1, 10**26)
-    assert weights == weights[::-1]
-
-
 @pytest.mark.parametrize("noise", NOISES)
 def test_draws_are_exact_on_both_sides_of_every_cumulative_weight(noise):
     edges = list(itertools.accumulate(deletion_weights(noise)))

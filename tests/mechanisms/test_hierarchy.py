@@ -153,11 +153,6 @@ def test_values_that_sort_before_the_bucket_are_values_too():
     assert labels(signs, [b"!", b"#1", b"~", b"*", b"+"], 1) == ["low", "low", "high", "*", "*"]
 
 
-def test_a_label_that_parts_is_told_with_both_levels():
-    with pytest.raises(HierarchyError, match=r"'x' at level 1 becomes 'q' at level 2, but 'p' elsewhere"):
-        ValueHierarchy.from_rows([("a", "x", "p"), ("b", "x", "q")])
-
-
 def test_declared_values_have_two_levels():
     sex = ValueHierarchy.from_values(["Female", "Male"])
     assert (sex.levels, sex.size(0), sex.size(1)) == (2, 3, 1)
@@ -171,69 +166,8 @@ def test_values_without_regard_to_case_are_published_as_declared():
         ValueHierarchy.from_values(["a", "A"]).folded()
 
 
-@pytest.mark.parametrize(
-    ("pairs", "dense"),
-    [
-        ([(5, 3)], 3),
-        ([(0, 1), (4_103, 2)], 4_106),  # nearer than 4,096 and four for each number
-        ([(0, 1), (4_104, 2)], 0),
-        ([(-2_000, 1), (0, 2), (2_107, 3)], 4_110),
-        ([(-2_000, 1), (0, 2), (2_108, 3)], 0),
-        ([(-(2**63), 1)], 0),  # there is no number below it for the end of a table
-        ([(-(2**63) + 1, 1)], 3),
-        ([(2**63 - 1, 1)], 0),
-        ([(2**63 - 2, 1)], 3),
-        ([], 0),
-    ],
-)
-def test_numbers_that_lie_close_together_have_a_table(pairs, dense):
-    index = IntegerIndex.of(pairs)
-    assert index.dense.size == dense
-    code_of = dict(pairs)
-    around = {number + step for number, _ in pairs for step in (-2, -1, 0, 1, 2)} | {-(2**63), 2**63 - 1, 0}
-    asked = sorted(number for number in around if -(2**63) <= number < 2**63)
-    assert index.lookup(np.array(asked, dtype=np.int64)).tolist() == [code_of.get(number, 0) for number in asked]
-    assert index.lookup(np.array([asked, asked], dtype=np.int64)).shape == (2, len(asked))
-
-
 def test_numbers_of_up_to_forty_characters_are_read_exactly():
     for text in ("1" * 40, "-" + "1" * 39, "9" * 40):
         assert canonical_integer(text.encode()) == int(text)
     assert canonical_integer(b"1" * 41) == canonical_integer(b"9" * 5_000) == 10**40
     assert canonical_integer(b"-" + b"1" * 40) == canonical_integer(b"-" + b"9" * 5_000) == -(10**40)
-
-
-@pytest.mark.parametrize(
-    ("rows", "row", "what"),
-    [
-        ([], None, "the hierarchy declares no value"),
-        ([("a", "*"), ("b",)], 1, "this row has 1 levels where the first has 2"),
-        ([()], 0, "this row is empty"),
-        ([("a", "*"), ("b", "")], 1, "the label at level 1 is empty"),
-        ([("a\n", "*")], 0, "the label at level 0 has a line break, a NUL or a character outside Unicode"),
-        ([("a", "*"), ("b", "*"), ("a", "*")], 2, "the value 'a' is declared twice, first in row 1"),
-        ([("*", "*"), ("b", "x"), ("b", "y")], 2, "the value 'b' is declared twice, first in row 2"),
-        (
-            [("a", "x", "1"), ("b", "x", "2")],
-            1,
-            "'x' at level 1 becomes '2' at level 2, but '1' elsewhere: equal labels must stay equal at the levels"
-            " above",
-        ),
-        (
-            [("a", "x", "2"), ("b", "x", "1")],
-            1,
-            "'x' at level 1 becomes '1' at level 2, but '2' elsewhere: equal labels must stay equal at the levels"
-            " above",
-        ),
-        (
-            [("a", "x"), ("*", "y")],
-            1,
-            "'*' at level 0 becomes 'y' at level 1, but '*' elsewhere: equal labels must stay equal at the levels"
-            " above",
-        ),
-    ],
-)
-def test_a_hierarchy_that_breaks_a_rule_is_refused_with_its_row(rows, row, what):
-    with pytest.raises(HierarchyError) as refused:
-        ValueHierarchy.from_rows(rows)
-    assert (refused.value.row, refused.value.what, str(refused.value)) == (row, what, what)

@@ -93,16 +93,6 @@ def test_a_huge_domain_costs_nothing():
     assert wide.labels(codes, 0) == [str(-(2**59)), "0", str(2**59 - 1), f">= {2**59}", f"< {-(2**59)}"]
 
 
-@pytest.mark.parametrize(
-    ("lower", "upper", "widths"),
-    [(0, 0, ()), (5, 4, ()), (0, 10, (0,)), (0, 10, (-5,)), (0, 10, (4, 6)), (0, 10, (5, 5)), (0, 9, (8, 4)),
-     (0, 2**60 + 1, ()), (-(2**60) - 1, 0, ()), (0, 9, (2**62,))],
-)  # fmt: skip
-def test_ill_formed_intervals_are_refused(lower, upper, widths):
-    with pytest.raises(ValueError, match="interval"):
-        IntervalHierarchy(lower=lower, upper=upper, widths=widths)
-
-
 def test_codes_and_levels_out_of_range_are_errors():
     tens = IntervalHierarchy(lower=0, upper=100, widths=(10,))
     for code in (-1, tens.size(1)):

@@ -92,27 +92,6 @@ def test_what_leaves_no_lattice_is_refused(broken):
         broken()
 
 
-def test_the_digest_knows_every_change_and_one_text_for_a_weight():
-    def with_column(**changes) -> Lattice:
-        return Lattice(columns=(LATTICE.columns[0], replace(LATTICE.columns[1], **changes)))
-
-    others = [
-        with_column(name="years"),
-        with_column(min_level=0),
-        with_column(max_level=2),
-        with_column(weight=Decimal("1.5")),
-        with_column(hierarchy=IntervalHierarchy(lower=0, upper=100, widths=(5, 25))),
-        Lattice(columns=LATTICE.columns[::-1]),
-        replace(LATTICE, candidates=tuple(LATTICE.levels_of(number) for number in range(LATTICE.size))),
-        replace(LATTICE, candidates=((0, 1),)),
-    ]
-    assert len({LATTICE.digest(), *(other.digest() for other in others)}) == len(others) + 1
-    for same in ("1.0", "1E+0", "1.000"):
-        assert with_column(weight=Decimal(same)).digest() == LATTICE.digest()
-    assert with_column(weight=Decimal("1E+1")).digest() == with_column(weight=Decimal(10)).digest()
-    assert "values" not in str(LATTICE.description())
-
-
 def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 

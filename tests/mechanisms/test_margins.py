@@ -9,7 +9,6 @@ from secrets import token_bytes
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms import record_weights as raking
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
@@ -155,22 +154,6 @@ def test_negative_absent_and_inconsistent_cells_are_raked_to_something_finite_an
     assert (found.weights * [10, 10, 5, 20]).sum() == pytest.approx(total)
     # A cell stands for its published records at least, before all are scaled to one total.
     assert (found.weights * [10, 10, 5, 20])[2:].sum() == pytest.approx(total * 25 / (90 + 25), rel=1e-3)
-
-
-def test_margins_that_cannot_hold_together_end_after_so_many_rounds(monkeypatch):
-    """Two groups on the diagonal: sex and age must agree, and their margins don't."""
-    diagonal = [(1, 1, 1), (2, 2, 1)]
-    divided: list[int] = []
-    monkeypatch.setattr(raking.np, "divide", lambda *both, of=np.divide, **more: divided.append(1) or of(*both, **more))
-    found = raked([1.0, 1.0], [10, 10], diagonal, TARGETS)
-    assert found.largest_difference == pytest.approx(0.3)
-    assert len(divided) == 3 * 200
-    divided.clear()
-    assert raked(
-        [1.0] * 4, [7, 3, 2, 8], GROUPS, [cells_of(3, c1=10, c2=10)] * 1, margins=((0,),)
-    ).total == pytest.approx(20)
-    assert len(divided) == 1, "what fits already is not changed twice"
-    assert np.isfinite(found.weights).all()
 
 
 def test_totals_below_the_published_records_are_lifted_and_no_records_are_left_alone():

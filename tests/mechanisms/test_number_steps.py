@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import number_of_text
-from crowdblend.mechanisms.kernel.recoding import KeyLayout
-from crowdblend.mechanisms.synthetic_points import PointAxis, axis_steps, centres, sides_of_codes
+from crowdblend.mechanisms.synthetic_points import PointAxis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,31 +88,6 @@ def test_a_label_names_the_cuts_between_which_its_numbers_lie(cuts) -> None:
     assert steps.values_covered(codes, 0).tolist() == [len(expected)] + [1] * len(expected)
     assert steps.values_covered(codes[:1], 1).tolist() == [len(expected)]
     assert (steps.label_sizes(0), steps.label_sizes(1)) == ({1: len(expected)}, {len(expected): 1})
-
-
-AXES = (
-    PointAxis(name="x", lower=Decimal("-1"), upper=Decimal("1"), missing=Decimal("0.1")),
-    PointAxis(name="y", lower=Decimal("0.1"), upper=Decimal("0.7"), missing=Decimal("0.1")),
-)
-
-
-def cells_of(codes) -> list[int]:
-    sides = [sides_of_codes(axis, cells=6)[own] for axis, own in zip(AXES, codes, strict=True)]
-    return KeyLayout(sizes=(6, 6)).keys(sides)[0].tolist()
-
-
-def test_a_centre_lies_in_the_middle_of_its_own_cell() -> None:
-    numbers = np.arange(36)
-    places = centres(AXES, numbers, cells=6)
-    codes = [axis_steps(axis, cells=6).codes_of_numbers(place, 0) for axis, place in zip(AXES, places, strict=True)]
-    assert cells_of(codes) == numbers.tolist()
-    assert places[0][::6] == pytest.approx([-5 / 6, -3 / 6, -1 / 6, 1 / 6, 3 / 6, 5 / 6])
-    assert places[1][:6] == pytest.approx([0.15, 0.25, 0.35, 0.45, 0.55, 0.65])
-
-
-def test_what_is_missing_has_the_cell_of_the_declared_number() -> None:
-    codes = [np.array([0, 1, 6]), np.array([0, 6, 0])]
-    assert cells_of(codes) == [3 * 6 + 0, 0 * 6 + 5, 5 * 6 + 0]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -200,100 +197,3 @@ def test_what_cannot_be_scored_is_refused():
     huge = GroupCounts(counts.keys, counts.counts * 2**42)
     with pytest.raises(ValueError, match="exact up to"):
         scores(huge, lattice=lattice, threshold=1)
-
-
-@pytest.mark.parametrize(
-    ("spans", "threads", "pieces"),
-    [
-        ((3, 5, 2, 2), 1, 30),  # 15 branches of the first two columns are too few for sixteen pieces a thread
-        ((4, 4, 2, 2), 1, 16),
-        ((4, 4, 2, 2), 2, 32),
-        ((4, 4, 2, 2, 2), 4, 64),
-        ((2, 2), 1, 2),  # never the last column, however few pieces there are
-        ((3,), 1, 1),
-    ],
-)
-def test_the_work_is_in_sixteen_pieces_a_thread_and_never_in_more_than_it_needs(spans, threads, pieces) -> None:
-    columns = tuple(
-        LatticeColumn(
-            name=f"column {number}",
-            hierarchy=IntervalHierarchy(lower=0, upper=2**12, widths=(2, 4, 8)),
-            min_level=0,
-            max_level=span - 1,
-            weight=Decimal(1),
-        )
-        for number, span in enumerate(spans)
-    )
-    lattice = Lattice(columns=columns)
-    candidates = sorted((lattice.levels_of(number), number) for number in range(lattice.size))
-    depth = rollup._depth(candidates, enough=rollup._PIECES_PER_THREAD * threads)
-    assert len({levels[:depth] for levels, _ in candidates}) == pieces
-
-
-@pytest.mark.parametrize(("columns", "pieces"), [(2, 4), (3, 16), (4, 16)])
-def test_progress_is_told_after_each_piece(columns: int, pieces: int) -> None:
-    tree = IntervalHierarchy(lower=0, upper=16, widths=(2, 4))
-    made = [
-        LatticeColumn(name=f"column {number}", hierarchy=tree, min_level=0, max_level=3, weight=Decimal(1))
-        for number in range(columns)
-    ]
-    lattice = Lattice(columns=tuple(made))
-    counts = counted(lattice, [np.array([2, 3, 9])] * columns)
-    told: list[tuple[int, int]] = []
-    scores(counts, lattice=lattice, threshold=1, on_progress=lambda *both: told.append(both))
-    each = lattice.size // pieces
-    assert told == [(done, lattice.size) for done in range(each, lattice.size + 1, each)]
-
-
-class Held:
-    """A piece of work that ends once so many are there; it counts those that are not done."""
-
-    lock = threading.Lock()
-
-    def __init__(self, alive: list[int], enough: threading.Event, number: int) -> None:
-        self.alive, self.enough, self.number = alive, enough, number
-
-    def kept(self) -> tuple[list[int], list[int]]:
-        assert self.enough.wait(20), "the work doesn't begin before all of it is there"
-        with self.lock:
-            self.alive[0] -= 1
-        return [self.number], [0]
-
-
-def test_no_more_pieces_are_there_at_a_time_than_threads_and_one() -> None:
-    alive, most, enough = [0], [0], threading.Event()
-
-    def pieces() -> Iterator[Held]:
-        for number in range(12):
-            with Held.lock:
-                alive[0] += 1
-                most[0] = max(most[0], alive[0])
-            if number == 2:
-                enough.set()
-            yield Held(alive, enough, number)
-
-    done = [number for numbers, _ in rollup._worked(pieces(), threads=2) for number in numbers]
-    assert sorted(done) == [*range(12)]
-    assert most == [3]
-
-
-@pytest.mark.parametrize(("groups", "by_threads"), [(131_071, False), (131_072, True)])
-def test_threads_share_what_has_131072_groups(monkeypatch, groups, by_threads) -> None:
-    """Fewer keep the interpreter busy, which threads can't share."""
-    used = []
-    monkeypatch.setattr(rollup, "_worked", lambda pieces, *, threads: used.append(threads) or iter(()))
-    monkeypatch.setattr(rollup, "_depth", lambda candidates, *, enough: used.append(enough) or 0)
-    lattice = wide_lattice(1)
-    base = prefix_keys(counted(lattice, [np.arange(5)]), lattice=lattice)
-    assert base is not None
-    many = replace(base, counts=np.ones(groups, dtype=np.int64))
-    rollup.rolled_up(many, lattice=lattice, threshold=1, on_progress=None, threads=3)
-    assert used == ([48, 3] if by_threads else [16, 1])
-
-
-def test_one_thread_is_that_of_the_caller(monkeypatch) -> None:
-    monkeypatch.setattr(rollup, "ThreadPoolExecutor", None)
-    monkeypatch.setattr(rollup, "_WORTH_THREADS", 0)
-    lattice = wide_lattice(2)
-    codes = [np.array([2, 3, 9, 9])] * 2
-    assert scores(counted(lattice, codes), lattice=lattice, threshold=1).tolist() == by_hand(lattice, codes, 1)

@@ -164,13 +164,13 @@ class Bench:
         self.store = PrivateStore(self.anchoring.home)
         self.secrets: list[bytes] = []
 
-    def add_dataset(self, name: str) -> None:
+    def add_dataset(self, name: str, *, relation: str = "add/remove") -> None:
         """Add a data set with a large budget."""
         self.writer.add_dataset(
             name=name,
             epsilon=Decimal(1000),
             delta=Decimal("0.001"),
-            relation="add/remove",
+            relation=relation,
             survey_rate=None,
             rows_per_person=1,
             by="steward",
@@ -181,13 +181,14 @@ class Bench:
         """Return where a release is published."""
         return self.root / f"out-{name}"
 
-    def plan(self, name: str = "one", *, mechanism: Any = MICRODATA, facts: Mapping[str, Any] = {}) -> Plan:
+    def plan(
+        self, name: str = "one", *, mechanism: Any = MICRODATA, facts: Mapping[str, Any] = {}, **more: Any
+    ) -> Plan:
         """Return the honest plan of a release."""
         costs, paper = _prices(mechanism)
         charge = ReleaseCharge(
             release_id=name,
             label="census",
-            dataset="census",
             sample_id="0" * 64,
             mechanism=mechanism,
             price=costs,
@@ -197,6 +198,7 @@ class Bench:
             code_version="0.1.0",
             sampler_layout="chacha20-byte-first/1",
             day=DAY,
+            **({"dataset": "census"} | more),
         )
         return Plan(
             entry=charge.entry,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -10,15 +9,11 @@ from itertools import combinations, combinations_with_replacement, pairwise
 from math import comb
 
 import pytest
-from crowdblend.accounting.kernel.prices.registry import not_covered, price, recorded_price
+from crowdblend.accounting.kernel.prices.registry import price, recorded_price
 from crowdblend.accounting.kinds.composition.amplification import Guarantee
 from crowdblend.accounting.kinds.composition.composed import epsilon_composed
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
-from crowdblend.mechanisms.kinds.answers import CountAnswer
-from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, SelectedDeletion
-from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion
-from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
 
 pytestmark = pytest.mark.slow
@@ -179,46 +174,6 @@ def test_a_profile_that_is_nowhere_larger_would_break_the_price():
     assert reached([*registered, supremum(registered)], 2, factor) > Fraction(108, 100) * reached(registered, 2, factor)
 
 
-SAFE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
-CHOSEN = EpsilonSafeRelease(
-    k=20, sampling_rate=Decimal("0.1"), selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.05")
-)
-NOISE = GeometricDeletion(epsilon=Decimal("0.5"), width=19)
-KEPT = DeletionRelease(stages=2, k=5, noise=NOISE)
-DRAWN = SelectedDeletion(stages=2, k=5, noise=NOISE, selection_epsilon=Decimal("0.1"))
-WEIGHED = CalibratedDeletion(stages=2, k=5, noise=NOISE, margins=3, margin_scale=Decimal(9), margin_width=60)
-
-
-@pytest.mark.parametrize("registered", [SAFE, CHOSEN, KEPT, DRAWN, WEIGHED], ids=lambda one: type(one).__name__)
-def test_what_is_covered(registered):
-    assert not_covered(registered, registered) is None
-    assert not_covered(replace(registered, k=registered.k + 1), registered) is None
-    assert "below the registered" in not_covered(replace(registered, k=registered.k - 1), registered)
-    if isinstance(registered, StronglySafeRelease | EpsilonSafeRelease):
-        less, more = (replace(registered, sampling_rate=Decimal(rate)) for rate in ("0.0999", "0.1001"))
-        assert not_covered(less, registered) is None
-        assert not_covered(replace(less, k=40), registered) is None
-        assert "above the registered" in not_covered(more, registered)
-        # Whose profile is far below is not covered either.
-        assert not_covered(replace(more, k=80), registered) is not None
-        assert not_covered(replace(less, k=19), registered) is not None
-
-
-def test_what_else_differs_is_not_covered():
-    for mechanism, registered in (
-        (replace(CHOSEN, selection_epsilon=Decimal("0.09")), CHOSEN),
-        (replace(CHOSEN, selection_rate=Decimal("0.04")), CHOSEN),
-        (replace(CHOSEN, selection_rate=None), CHOSEN),
-        (replace(KEPT, stages=1), KEPT),
-        (replace(KEPT, noise=GeometricDeletion(epsilon=Decimal("0.4"), width=19)), KEPT),
-        (replace(WEIGHED, margins=2), WEIGHED),
-        (replace(DRAWN, selection_epsilon=Decimal("0.05")), DRAWN),
-    ):
-        assert "differs from what was registered" in not_covered(mechanism, registered)
-    for mechanism, registered in ((SAFE, CHOSEN), (CHOSEN, SAFE), (KEPT, SAFE), (KEPT, WEIGHED), (WEIGHED, KEPT)):
-        assert not_covered(mechanism, registered) == "another kind of mechanism"
-
-
 PURE = ((Fraction(5, 9), Fraction(4, 9)), (Fraction(4, 9), Fraction(5, 9)))
 """The pair of an answer whose e^ε is 5/4."""
 
@@ -269,30 +224,6 @@ def test_the_series_of_the_design_costs_what_it_says_and_less_than_its_parts_alo
         assert round(sum(alone) + 24 * Decimal("0.05"), 2) == Decimal(expected), "two series, and the answers added up"
     with pytest.raises(InputRefused, match="no price as a series of 47"):
         price(mixed, delta=delta, releases=47)
-
-
-def test_which_numbers_a_part_has_and_what_it_covers():
-    mixed = series_of_parts([" 2 x k=20, rate=0.10", "3 x k = 50,rate=5e-2", "4 x epsilon=0.050"])
-    assert mixed.parts == "2 x k=20,rate=0.1; 3 x k=50,rate=0.05; 4 x epsilon=0.05"
-    assert [mixed.part_of(number) for number in range(1, 10)] == [1, 1, 2, 2, 2, 3, 3, 3, 3]
-    assert [mixed.numbers(part) for part in (1, 2, 3)] == [range(1, 3), range(3, 6), range(6, 10)]
-    with pytest.raises(ValueError, match="no part"):
-        mixed.part_of(10)
-    answer = CountAnswer(epsilon=Decimal("0.05"), relation=ADD_REMOVE, groups=3, sampling_rate=None)
-    fifty = StronglySafeRelease(k=50, sampling_rate=Decimal("0.05"))
-
-    def reason(mechanism, number):
-        return not_covered(mechanism, mixed, number=number)
-
-    assert reason(SAFE, 2) is reason(fifty, 1) is reason(fifty, 3) is reason(answer, 9) is None
-    assert "k = 20 is below the registered 50" in reason(SAFE, 3)
-    assert "above the registered 0.05" in reason(replace(answer, epsilon=Decimal("0.0501")), 6)
-    # On a sample it costs less: ln(1 + 0.1(e^0.4 - 1)) is 0.0481, and 0.0513 of 0.425.
-    assert reason(replace(answer, epsilon=Decimal("0.4"), sampling_rate=Decimal("0.1")), 6) is None
-    assert reason(replace(answer, epsilon=Decimal("0.425"), sampling_rate=Decimal("0.1")), 6) is not None
-    assert "replacement" in reason(replace(answer, relation=REPLACEMENT, epsilon=Decimal("0.01")), 6)
-    assert reason(answer, 1) == "another kind of mechanism"
-    assert reason(fifty, 6) == "no answer whose price has no delta"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from crowdblend.accounting.descriptions import zero_knowledge
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.descriptions.zero_knowledge import delta_zero_knowledge
-from crowdblend.accounting.kernel.prices.arithmetic import least_epsilon
 from crowdblend.accounting.kernel.prices.registry import (
     mechanism_of_record,
     mechanism_record,
@@ -68,14 +67,6 @@ TARGET = {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6")}
 def test_numbers_out_of_range_are_refused(call) -> None:
     with pytest.raises(ValueError, match=r"must|needs"):
         call()
-
-
-def test_a_least_epsilon_is_zero_where_nothing_is_lost_and_none_where_all_is() -> None:
-    assert least_epsilon(lambda epsilon: 0.0, 0.0, high=1.0) == 0.0
-    assert least_epsilon(lambda epsilon: 1.0, 0.5, high=100.0) is None
-    found = least_epsilon(lambda epsilon: max(0.0, 3.0 - epsilon), 0.0, high=100.0)
-    assert found == pytest.approx(3.0, abs=1e-9)
-    assert found >= 3.0
 
 
 def test_the_paper_has_no_price_below_the_chance_that_all_are_sampled() -> None:
@@ -169,13 +160,6 @@ def test_a_series_is_composed_of_what_each_mechanism_is_to_the_composition() -> 
     assert parts_of_mechanism(ANSWER) == (Guarantee(epsilon=Decimal("0.1"), delta=Decimal(0)),)
     with pytest.raises(InputRefused):
         parts_of_mechanism(NOISY)
-
-
-def test_a_least_epsilon_next_to_zero_is_found_from_above_though_not_to_its_last_digit() -> None:
-    for answer in (1e-9, 1e-17, 1e-40):
-        found = least_epsilon(lambda epsilon, answer=answer: max(0.0, answer - epsilon), 0.0, high=1.0)
-        assert found is not None
-        assert answer <= found <= answer + 1e-17
 
 
 @pytest.mark.parametrize("records", [1, 2])

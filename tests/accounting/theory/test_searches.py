@@ -9,7 +9,6 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices.arithmetic import least_epsilon
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.theory.planning import inversion
 from crowdblend.accounting.theory.planning.inversion import (
@@ -71,28 +70,6 @@ def test_the_last_number_that_fits_is_found_to_the_precision_and_soon(answer, pr
         assert asked[:2] == [1e-9, 1.0]
         assert most > 7 or asked[2] == pytest.approx(answer, rel=0.26 * precision + 1e-9)
         assert all(1e-9 <= number <= 1.0 for number in asked)
-
-
-def step_at(answer):
-    return lambda epsilon: 0.1 if epsilon >= answer else 0.2
-
-
-@pytest.mark.parametrize("answer", [1e-3, 0.9, 1.0, 1.1, 7.9, 8.0, 15.9])
-def test_the_least_epsilon_has_been_evaluated_and_is_near(answer):
-    asking, asked = remembered(step_at(answer))
-    found = least_epsilon(asking, 0.1, high=16.0)
-    assert answer <= found <= answer + 1e-12 * max(answer, 1e-3) * 1.001
-    assert found in asked
-    assert len(asked) <= 62
-    assert answer <= 1.0 or least_epsilon(step_at(answer), 0.1, high=answer / 2.1) is None
-
-
-def test_the_least_epsilon_ends_where_it_is_told():
-    assert least_epsilon(lambda _: 0.1, 0.1, high=16.0) == 0.0
-    assert least_epsilon(step_at(16.0), 0.1, high=16.0) == pytest.approx(16.0)
-    asking, asked = remembered(lambda _: 0.2)
-    assert least_epsilon(asking, 0.1, high=16.0) is None
-    assert asked == [0.0, 1.0, 2.0, 4.0, 8.0, 16.0]
 
 
 def test_searches_go_by_the_price_that_is_charged():

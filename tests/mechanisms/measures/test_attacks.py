@@ -102,44 +102,6 @@ TOWNS_OF = {"North": "Lille", "South": "Nice"}
 PEOPLE = {("Lille", 31): 6, ("Lille", 61): 3, ("Nice", 32): 4}
 
 
-@pytest.mark.parametrize(
-    ("shown", "guessed", "without"),
-    [
-        ({("North", 31): 4, ("North", 61): 2}, 10, 10),  # her own record decides nothing; nothing is known of the South
-        ({("North", 31): 3, ("North", 61): 2}, 10, 8.5),  # without hers, which half of them have in, it's a tie
-        ({("North", 31): 2, ("North", 61): 2}, 8.5, 6.5),  # a tie, and without hers the other label is in front
-        ({("North", 31): 1}, 10, 10),  # without hers nothing is left, and the most frequent label is the same
-        ({("North", 61): 2}, 3, 3),
-    ],
-)
-def test_a_column_is_guessed_by_the_others(shown, guessed, without) -> None:
-    found = inferred_column(table(PEOPLE, (1, 1)), table(shown, (1, 1)), 1)
-    assert found.name == "age"
-    assert (found.guessed * 13, found.without * 13) == pytest.approx((guessed, without))
-    assert found.most_frequent * 13 == pytest.approx(3 if shown == {("North", 61): 2} else 10)
-
-
-def test_each_record_is_told_of_by_all_stages_that_it_went_through() -> None:
-    """Two stages: 5 of 9 in Lille are published, none of 4 in Arras, and 3 of the 8 that are left of the North."""
-    people = table({("Lille", 31): 9, ("Arras", 31): 4, ("Nice", 31): 1})
-    stages = [table({("Lille", 31): 5}), table({("North", 31): 3}, (1, 0))]
-    mechanism = DeletionRelease(stages=2, k=1, noise=NOISE)
-    found = known_person(people, stages, told=told_by(mechanism))
-
-    def ratio(town: int, shown: int, rest: int, again: int) -> float:
-        there, without = (deleted(town - gone, 1)[shown] * deleted(rest - gone, 1)[again] for gone in (0, 1))
-        return abs(math.log(there / without))
-
-    # Lille, Arras, and the South, where nothing is published at either stage
-    told = [ratio(9, 5, 8, 3), ratio(4, 0, 8, 3), ratio(1, 0, 1, 0)]
-    certain = [1 / (1 + math.exp(-one)) for one in told]
-    assert found.highest == pytest.approx(max(certain))
-    assert found.median == pytest.approx(certain[0])  # of nine among fourteen, whatever the others' are
-    by_size = zip(certain, (9, 4, 1), strict=True)
-    share = sum(size for one, size in by_size if one >= CERTAINTIES[0]) / 14
-    assert found.shares[0] == pytest.approx(share)
-
-
 def test_a_group_that_is_published_whole_is_certain_and_one_persons_group_is_counted() -> None:
     shown = table({("Lille", 31): 2, ("Nice", 61): 1})
     people = table({("Lille", 31): 2, ("Nice", 61): 1, ("Arras", 31): 1})

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal
-
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
@@ -40,35 +37,6 @@ def numbers(counts: list[int], *, upper: int = 2**40) -> CountedRecords:
     return table({"number": (IntervalHierarchy(lower=0, upper=upper, widths=()), 0, codes)}, [c for c in counts if c])
 
 
-def test_a_column_takes_the_memory_of_its_records_however_many_values_it_may_have() -> None:
-    codes, counts = numbers([3, 1, 2], upper=2**59).marginal(0)
-    assert (codes.tolist(), counts.tolist()) == ([2, 1002, 2002], [3, 1, 2])
-
-
-def test_a_class_is_told_in_the_interval_that_begins_at_or_below_its_size() -> None:
-    sizes = [1, 2, 4, 5, 9, 10, 19, 20, 49, 50, 99, 100, 999, 1000, 5000]
-    records = numbers(sizes)
-    told = utility_of(records, records, k=1, sampling_rate=Decimal("0.5")).before.shares
-    by_hand = [1, 2 + 4, 5 + 9, 10 + 19, 20 + 49, 50 + 99, 100 + 999, 1000 + 5000]
-    assert told == pytest.approx([size / sum(sizes) for size in by_hand])
-
-
-def test_queries_are_told_by_the_digits_of_their_true_answers() -> None:
-    before, after = numbers([1, 9, 10, 99, 0, 1000, 9999]), numbers([0, 5, 0, 40, 0, 500, 9000])
-    found = counting_query_errors(before, after, sampling_rate=Decimal("0.5"), ways=1)
-    assert [(one.least, one.below, one.queries, one.lost) for one in found.by_size] == [
-        (1, 10, 2, 0.5), (10, 100, 2, 0.5), (1000, 10000, 2, 0.0),
-    ]  # fmt: skip
-    assert found.floor == pytest.approx(11.118)
-    errors = [[1 / 11.118, 1 / 11.118], [10 / 11.118, 19 / 99], [0, 8001 / 9999]]
-    assert [one.median for one in found.by_size] == pytest.approx([float(np.median(order)) for order in errors])
-    assert [one.high for one in found.by_size] == pytest.approx([float(np.quantile(order, 0.95)) for order in errors])
-    # At a rate of a half, a count's estimate has the standard deviation √c, and a normal law's median is 0.67449 of it.
-    alone = [(1 + 3) / 11.118, math.sqrt(10) / 11.118 + 1 / math.sqrt(99), 1 / math.sqrt(1000) + 1 / math.sqrt(9999)]
-    halves = [one.sampling_alone / 0.6744897501960817 for one in found.by_size]
-    assert halves == pytest.approx([both / 2 for both in alone])
-
-
 def test_a_domain_of_one_value_has_nothing_to_lose_and_one_of_two_has() -> None:
     for values, loss in ((["a"], 0.0), (["a", "b"], 1.0)):
         blank = table({"one": (ValueHierarchy.from_values(values), 1, [1])}, [3])
@@ -91,73 +59,6 @@ def test_tables_without_records_are_alike_and_a_single_label_is_associated_with_
     assert total_variation(np.array([3]), np.array([0])) == 1.0
     one_label = table({"one": (SIDES, 0, [1, 1]), "other": (SIDES, 0, [1, 2])}, [3, 4])
     assert association(one_label) == 0.0
-
-
-def learnt(decides, *, upper: int) -> Classification:
-    """Numbers below `upper` decide the side; they may be told in fives, and are published not at all."""
-    tree = IntervalHierarchy(lower=0, upper=upper, widths=(5,))
-    side = [1 + int(decides(number)) for number in range(upper)]
-    codes = [2 + number for number in range(upper)]
-    before = table({"number": (tree, 0, codes), "side": (SIDES, 0, side)}, [30] * upper)
-    released = before.recoded(table({"number": (tree, 2, codes), "side": (SIDES, 0, side)}, [1] * upper).map)
-    found = classification(before, released, target="side")
-    assert found is not None
-    return found
-
-
-def odd(number: int) -> bool:
-    return number % 2 == 1
-
-
-def odd_five(number: int) -> bool:
-    return number // 5 % 2 == 1
-
-
-@pytest.mark.parametrize(
-    ("decides", "upper", "right"), [(odd, 97, True), (odd, 98, False), (odd_five, 98, True), (odd_five, 485, True),
-                                    (odd_five, 490, False)]
-)  # fmt: skip
-def test_a_classifier_learns_from_the_finest_level_of_at_most_a_hundred_labels(decides, upper, right) -> None:
-    """Three labels are of what is no number of the domain."""
-    majority, records, coarsened, release = learnt(decides, upper=upper).scores
-    assert (records.accuracy == 1.0) is right
-    assert coarsened.accuracy == release.accuracy == majority.accuracy < 0.6
-
-
-@pytest.mark.parametrize(("records", "thin"), [(90_000, 1), (90_001, 2), (180_001, 3), (400_000, 5)])
-def test_two_thirds_are_trained_on_and_at_most_60000(records, thin) -> None:
-    codes = {"one": (SIDES, 0, [1, 2, 1, 2]), "other": (SIDES, 0, [1, 1, 2, 2])}
-    before = table(codes, [records - 30_000, 10_000, 10_000, 10_000])
-    found = classification(before, before, target="other")
-    assert found is not None
-    _, fine, coarse, release = found.scores
-    assert found.held_out == -(-records // (3 * thin))
-    assert fine.trained_records == coarse.trained_records == -(-records // thin) - found.held_out <= 60_000
-    assert release.trained_records == -(-records // -(-records // 60_000)) <= 60_000
-
-
-def test_the_most_frequent_class_is_told_with_the_shares_that_were_trained_on() -> None:
-    """Of the records 0 … 9 in their order, 0, 3, 6 and 9 are held out: two of a, one of b, and the only c there is."""
-    letters = ValueHierarchy.from_values(["a", "b", "c"])
-    before = table({"one": (letters, 0, [1, 2, 3]), "other": (letters, 0, [1, 2, 3])}, [6, 3, 1])
-    found = classification(before, before, target="other")
-    assert found is not None
-    assert (found.classes, found.held_out) == (3, 4)
-    majority = found.scores[0]
-    assert (majority.trained_records, majority.accuracy) == (6, 0.5)
-    unseen = 1 / (2 * 6)
-    assert majority.log_loss == pytest.approx(-(2 * math.log(4 / 6) + math.log(2 / 6) + math.log(unseen)) / 4)
-
-
-def test_a_classifier_that_knows_the_shares_alone_has_the_entropy_for_its_loss() -> None:
-    """A quarter to three: H(1/4) nats. The ridge moves the shares of 10,000 records by less than a thousandth."""
-    tree = IntervalHierarchy(lower=0, upper=8, widths=())
-    codes = {"number": (tree, 1, [2 + n for n in range(8)]), "side": (SIDES, 0, [1, 1, 2, 1, 1, 1, 2, 1])}
-    before = table(codes, [1_500] * 8)
-    found = classification(before, before, target="side")
-    assert found is not None
-    entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
-    assert [score.log_loss for score in found.scores] == pytest.approx([entropy] * 4, rel=1e-3)
 
 
 def test_nothing_asked_has_no_errors_and_tables_of_many_columns_are_asked_by_pairs() -> None:

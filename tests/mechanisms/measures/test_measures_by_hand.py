@@ -113,35 +113,6 @@ def test_risks_are_those_of_each_record(seed: int) -> None:
     assert nothing.threshold == threshold
 
 
-def test_granularity_counts_what_a_label_covers_beyond_the_value() -> None:
-    coarse = table(PEOPLE, levels=(1, 1))
-    # Lille alone is North, three towns are South: 4 records lose 0, 4 lose (3 - 1)/(4 - 1).
-    assert granularity_loss(coarse, 0) == pytest.approx(4 * (2 / 3) / 8)
-    assert granularity_loss(coarse, 1) == pytest.approx(9 / 99)
-    assert granularity_loss(table(PEOPLE), 0) == 0.0
-    assert granularity_loss(table(PEOPLE, levels=(2, 3)), 1) == 1.0
-    # What lies outside the domain, and the bucket, tell nothing of it.
-    assert granularity_loss(table({("Lille", -5): 1, ("Paris", 200): 1}), 1) == 1.0
-    assert granularity_loss(table({("Lille", -5): 1, ("Paris", 200): 1}), 0) == 0.5
-
-
-def test_entropy_is_the_bits_from_label_to_value() -> None:
-    before = table(PEOPLE)
-    loss = entropy_loss(before, 0, level=1)
-    assert loss.lost == pytest.approx(2 * math.log2(4 / 2) + 2 * math.log2(4 / 1))
-    assert loss.had == pytest.approx(4 * math.log2(8 / 4) + 2 * math.log2(8 / 2) + 2 * math.log2(8))
-    assert entropy_loss(before, 0, level=0).lost == 0.0
-    everything = entropy_loss(before, 0, level=2)
-    assert everything.lost == pytest.approx(everything.had)
-    assert everything.share == 1.0
-
-
-def test_ambiguity_is_the_average_number_of_combinations() -> None:
-    assert ambiguity_log10(table(PEOPLE)) == 0.0
-    # North covers 1 town, South 3, a ten-year band 10 ages: (4·10 + 4·30)/8.
-    assert ambiguity_log10(table(PEOPLE, levels=(1, 1))) == pytest.approx(math.log10(20))
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_measures_of_columns_are_those_of_each_record(seed: int) -> None:
     """A table of two columns, record by record; what a label covers is counted over the declared values."""

@@ -1,0 +1,154 @@
+"""The gate on honest ways: taken up after each step, with two samples, with rates of records' own, and with reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.kernel.recoding import KeyLayout
+from crowdblend.mechanisms.kernel.sampling import kept_positions, sample_commitment
+from crowdblend.mechanisms.kinds.biased_sampling import Thinning, inclusion_coins
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.local_reports import ReportsProtection
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, suppress
+from crowdblend.tasks.kernel.counting import CountJob, counted_blocks
+from crowdblend.tasks.kernel.draws import StoredDraw
+from crowdblend.tasks.kernel.gate import Gate
+from support.kernel_bench import BLOCKS, HISTOGRAM, LAYOUT, MICRODATA, RATE, Bench, Outside
+
+LOW, HIGH = Decimal("0.05"), Decimal("0.1")
+RATES = (LOW, LOW, HIGH, HIGH)
+TWICE = EpsilonSafeRelease(k=20, sampling_rate=RATE, selection_epsilon=Decimal("0.1"), selection_rate=Decimal("0.2"))
+REPORTS = OutcomeCounts(randomizer=KRandomization(bits=2, flip_probability=Decimal("0.25")), least_people=10**6)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A fresh ledger and private store."""
+    return Bench(tmp_path)
+
+
+STEPS: Mapping[str, Callable[[Gate, Outside], object]] = {
+    "charge": lambda gate, _: gate.charge(),
+    "read": lambda gate, _: gate.read(),
+    "protect": lambda gate, own: own.protect(gate),
+    "stage": lambda gate, own: gate.stage(own.render),
+    "publish": lambda gate, _: gate.publish(),
+}
+
+
+@pytest.mark.parametrize("taken", range(1, 6), ids=lambda taken: [*STEPS][taken - 1])
+@pytest.mark.parametrize("mechanism", [MICRODATA, HISTOGRAM], ids=lambda one: one.kind)
+def test_a_release_that_was_cut_off_after_a_step_is_finished_once(bench: Bench, taken: int, mechanism: Any) -> None:
+    own = bench.outside(mechanism=mechanism)
+    with bench.gate(own) as gate:
+        for step in [*STEPS.values()][:taken]:
+            step(gate, own)
+        assert gate.plan is own.plan
+    secret = bench.secrets[0]
+    with bench.gate(own) as gate:
+        assert gate.resume() == ()
+        if (staged := gate.remembered()) is None:
+            gate.read()
+            own.finish(gate)
+        else:
+            assert staged.in_view is (taken == 5)
+            gate.publish()
+            gate.close()
+    assert bench.published() == bench.paid_for(mechanism=mechanism, secret=secret)
+    with bench.gate(own) as gate:
+        assert any("key" in what for what in gate.resume()), "its key is gone, and it is never made again"
+
+
+def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench: Bench) -> None:
+    own = bench.outside()
+    with bench.gate(own) as gate:
+        gate.charge()
+    for change, told in (
+        ({"software": "e" * 64}, "the software or a library of it"),
+        ({"inputs": b"other files"}, "the input files"),
+        ({"entry": replace(own.plan.entry, spec_digest="f" * 64)}, "the specification"),
+    ):
+        other = replace(own, plan=replace(own.plan, **change))
+        with bench.gate(other) as gate:
+            assert any(told in what for what in gate.resume()), gate
+            with pytest.raises(ReleaseFailed, match="another step of it is due"):
+                gate.read()
+    with bench.gate(own) as gate:
+        assert gate.resume() == ()
+
+
+def test_a_map_is_chosen_on_a_sample_of_its_own_and_once(bench: Bench) -> None:
+    own = replace(bench.outside(), plan=bench.plan(mechanism=TWICE, selection_sample_id="1" * 64))
+    own.protection = replace(own.protection, mechanism=TWICE)
+    other = replace(own.counting, rate=TWICE.selection_rate)
+    draw = StoredDraw(name="map", field="levels", what="it was", again="It is", drawn_for={}, fits=lambda _: True)
+    seen: list[Any] = []
+    with bench.gate(own) as gate:
+        receipt = gate.charge()
+        assert (receipt.sample_id, receipt.selection_sample_id) == tuple(map(sample_commitment, bench.secrets))
+        gate.read()
+
+        def exact() -> Any:
+            return gate.exact(
+                other, blocks=BLOCKS, counted=own.counted, unchanged=own.unchanged, on_selection_sample=True
+            )
+
+        for _ in range(2):
+            assert gate.choose(draw, exact=exact, by=lambda counts: seen.append(counts) or (0, 1)) == (0, 1)
+        own.finish(gate)
+    [counts] = seen
+    first, second = bench.secrets
+    assert counts.counts.sum() == sum(
+        kept_positions(key=second, chunk=block.identity, records=400, rate=Decimal("0.2")).size for block in BLOCKS
+    )
+    assert bench.published() == bench.paid_for(secret=first)
+
+
+def test_records_with_rates_of_their_own_are_drawn_once_more_by_the_releases_key(bench: Bench) -> None:
+    own = bench.outside()
+    own.counting = replace(own.counting, rates=RATES)
+    own.protection = replace(own.protection, layout=KeyLayout(sizes=(3,)))
+    bench.run(own)
+    [secret] = bench.secrets
+    sampled = replace(own.counting, rates=None)
+    job = CountJob(
+        release_id="one",
+        token="t",  # noqa: S106 - the name of a computation
+        sample_id=sample_commitment(secret),
+        layout=LAYOUT,
+        rate=RATE,
+        source=sampled.source,
+        key_source=SimpleNamespace(load=lambda: secret),
+    )
+    counts = counted_blocks(BLOCKS, job=job).counts
+    thinned = Thinning(layout=LAYOUT, rates=RATES).thinned(counts, randomness=inclusion_coins(secret))
+    groups = suppress(thinned.keys, thinned.counts, MICRODATA.k)
+    assert 0 < groups.counts.sum() < counts.counts.sum()
+    assert bench.published() == {"keys": groups.keys[0].tolist(), "counts": groups.counts.tolist()}
+
+
+def test_totals_of_reports_are_published_where_there_are_enough(bench: Bench) -> None:
+    bench.add_dataset("drinks", relation="replacement")
+    own = replace(bench.outside(), plan=bench.plan(mechanism=REPORTS, dataset="drinks"))
+    own.protection = ReportsProtection(mechanism=REPORTS)
+    totals = np.array([300_000] * 4)
+    with bench.gate(own) as gate:
+        with pytest.raises(ReleaseFailed, match="isn't charged"):
+            _ = gate.receipt
+        with pytest.raises(ReleaseFailed, match="after it is recorded that they are read"):
+            gate.totals(lambda: totals)
+        gate.charge()
+        gate.read()
+        gate.protect(own.protection, exact=lambda: gate.totals(lambda: totals))
+        gate.stage(own.render)
+        gate.publish()
+        gate.close()
+    assert bench.published() == {"keys": None, "counts": totals.tolist()}
