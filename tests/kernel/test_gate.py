@@ -152,3 +152,18 @@ def test_totals_of_reports_are_published_where_there_are_enough(bench: Bench) ->
         gate.publish()
         gate.close()
     assert bench.published() == {"keys": None, "counts": totals.tolist()}
+
+
+def test_a_gate_without_its_charge_or_its_result_goes_no_further(bench: Bench, monkeypatch: Any) -> None:
+    """Whatever has put something else in their place."""
+    own = bench.outside()
+    with bench.gate(own) as gate:
+        gate.charge()
+        gate.read()
+        own.protect(gate)
+        gate._protected = None
+        with pytest.raises(ReleaseFailed, match="nothing is protected"):
+            gate.stage(own.render)
+    monkeypatch.setattr("crowdblend.tasks.kernel.gate.entry_of_bytes", lambda _: own.plan)
+    with bench.gate(bench.outside("two")) as gate, pytest.raises(TypeError, match="by an entry of a charge"):
+        gate.charge()

@@ -20,7 +20,7 @@ from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REP
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, SelectedDeletion
 from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion
-from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
 
 
@@ -199,6 +199,13 @@ def test_what_is_covered(registered):
         # Whose profile is far below is not covered either.
         assert not_covered(replace(more, k=80), registered) is not None
         assert not_covered(replace(less, k=19), registered) is not None
+
+
+def test_a_choice_of_any_draw_pays_for_an_exponential_one_and_not_the_other_way_round():
+    fields = {name: getattr(CHOSEN, name) for name in ("k", "sampling_rate", "selection_epsilon", "selection_rate")}
+    drawn = ExponentialSafeRelease(**fields, selection_draws=1)
+    assert not_covered(drawn, CHOSEN) is None
+    assert not_covered(CHOSEN, drawn) == "another kind of mechanism"
 
 
 def test_what_else_differs_is_not_covered():
