@@ -75,12 +75,15 @@ def leave_repeats_to_check(items: list[pytest.Item], folder: Path) -> None:
 
 
 @cache
-def costs_of(mechanism: Mechanism = MECHANISM, *, delta: Decimal = DELTA, releases: int = 1) -> dict[str, Any]:
+def costs_of(
+    mechanism: Mechanism = MECHANISM, *, delta: Decimal = DELTA, releases: int = 1, rows_per_person: int = 1
+) -> dict[str, Any]:
     """What a charge of a mechanism, or of a series of it, has of its own."""
-    paper = paper_price(mechanism, delta=delta, releases=releases)
+    terms = {"delta": delta, "releases": releases, "rows_per_person": rows_per_person}
+    paper = paper_price(mechanism, **terms)
     return {
         "mechanism": mechanism,
-        "price": price(mechanism, delta=delta, releases=releases),
+        "price": price(mechanism, **terms),
         "epsilon_paper": None if paper is None else paper.epsilon,
     }
 
@@ -95,6 +98,41 @@ def anchoring_at(home: Path) -> Anchoring:
     """Keys and anchors in a private store, whose signing key is made where there is none."""
     create_where_none(SigningKeys(home=home), os.urandom)
     return Anchoring(home=home, file=None)
+
+
+def request(release_id: str = "one", **changes: Any) -> ReleaseCharge:
+    """A release that is to be charged, of the tests' mechanism unless another is given."""
+    values: dict[str, Any] = {
+        "release_id": release_id,
+        "label": "census",
+        "dataset": "census",
+        "sample_id": hashlib.sha256(release_id.encode()).hexdigest(),
+        "spec_digest": "a" * 64,
+        "map_digest": "b" * 64,
+        "code_version": "0.1.0",
+        "sampler_layout": "chacha20-byte-first/1",
+        "day": DAY,
+    }
+    return ReleaseCharge(**values | costs_of() | changes)
+
+
+def registration(name: str = "monthly", *, releases: int = 3, **changes: Any) -> SeriesRegistration:
+    """A series that is to be registered."""
+    values = {"dataset": "census", "spec_digest": "c" * 64, "map_digest": "b" * 64, "day": DAY}
+    return SeriesRegistration(series=name, **values | costs_of(releases=releases) | changes)
+
+
+def of_series(release_id: str, *, name: str = "monthly", releases: int = 3, **changes: Any) -> ReleaseCharge:
+    """A release that a series pays for."""
+    return request(release_id, **costs_of(releases=releases) | {"series": name, "series_digest": "c" * 64} | changes)
+
+
+def of_two_samples(release_id: str, *, mechanism: EpsilonSafeRelease = CHOSEN, **changes: Any) -> ReleaseCharge:
+    """A release that chooses its map, on a sample of its own where the mechanism has a rate for one."""
+    values = dict(costs_of(mechanism))
+    if mechanism.selection_rate is not None:
+        values["selection_sample_id"] = hashlib.sha256(f"{release_id} chooses".encode()).hexdigest()
+    return request(release_id, **values | changes)
 
 
 @dataclass(frozen=True)
@@ -148,20 +186,10 @@ class Books:
         accounting = dataclasses.replace(whole, tail_delta=tail_delta, tail_each=tail_each, allowance=terms.allowance)
         self.add(name, epsilon=epsilon, delta=DELTA, accounting=accounting)
 
-    def request(self, release_id: str = "one", **changes: Any) -> ReleaseCharge:
-        charge = ReleaseCharge(
-            release_id=release_id,
-            label="census",
-            dataset="census",
-            sample_id=hashlib.sha256(release_id.encode()).hexdigest(),
-            **costs_of(),
-            spec_digest="a" * 64,
-            map_digest="b" * 64,
-            code_version="0.1.0",
-            sampler_layout="chacha20-byte-first/1",
-            day=DAY,
-        )
-        return dataclasses.replace(charge, **changes)
+    request = staticmethod(request)
+    registration = staticmethod(registration)
+    of_series = staticmethod(of_series)
+    of_two_samples = staticmethod(of_two_samples)
 
     def charge(self, release_id: str = "one", **changes: Any) -> Receipt:
         return self.writer().charge(self.request(release_id, **changes))
@@ -174,34 +202,10 @@ class Books:
         if found is not None:
             raise found
 
-    def registration(self, name: str = "monthly", *, releases: int = 3, **changes: Any) -> SeriesRegistration:
-        registration = SeriesRegistration(
-            series=name,
-            dataset="census",
-            **costs_of(releases=releases),
-            spec_digest="c" * 64,
-            map_digest="b" * 64,
-            day=DAY,
-        )
-        return dataclasses.replace(registration, **changes)
-
     def register(self, name: str = "monthly", **changes: Any) -> SeriesRegistration:
         registration = self.registration(name, **changes)
         self.writer().register_series(registration)
         return registration
-
-    def of_series(self, release_id: str, *, name: str = "monthly", releases: int = 3, **changes: Any) -> ReleaseCharge:
-        values = costs_of(releases=releases) | {"series": name, "series_digest": "c" * 64}
-        return self.request(release_id, **(values | changes))
-
-    def of_two_samples(
-        self, release_id: str, *, mechanism: EpsilonSafeRelease = CHOSEN, **changes: Any
-    ) -> ReleaseCharge:
-        """A release that chooses its map, on a sample of its own where the mechanism has a rate for one."""
-        values = dict(costs_of(mechanism))
-        if mechanism.selection_rate is not None:
-            values["selection_sample_id"] = hashlib.sha256(f"{release_id} chooses".encode()).hexdigest()
-        return self.request(release_id, **(values | changes))
 
     def series(self, name: str = "monthly") -> SeriesState:
         with self.reader() as reader:

@@ -48,17 +48,6 @@ def test_one_sample_serves_one_release_of_whatever_kind(books) -> None:
     assert books.findings() == []
 
 
-@pytest.mark.parametrize("first", [{}, {"kind": "histogram"}, {"kind": "answer"}], ids=["microdata", "count", "ask"])
-def test_a_sample_that_served_one_kind_serves_no_other(books, first) -> None:
-    books.add()
-    steps = ("charge", "reading", "publish")
-    assert books.race([{"release_id": "first", "sample_id": sample(7)} | first], steps=steps) == ["done"]
-    others = [{}, {"kind": "histogram"}, {"kind": "answer"}]
-    attempts = [{"release_id": f"r{number}", "sample_id": sample(7)} | kind for number, kind in enumerate(others)]
-    assert all("a sample serves one release" in outcome for outcome in books.race(attempts))
-    assert books.findings() == []
-
-
 def test_the_last_of_a_budget_is_spent_once(books) -> None:
     books.add(epsilon=books.price.epsilon + Decimal("0.01"))
     attempts = [{"release_id": f"r{number}", "sample_id": sample(number)} for number in range(PROCESSES)]
@@ -91,6 +80,37 @@ def test_a_survey_is_released_once_under_a_race(sqlite_books) -> None:
     attempts = [{"release_id": f"r{number}", "sample_id": sample(number)} for number in range(10)]
     one_winner(sqlite_books.race(attempts), "can be released once")
     assert sqlite_books.findings() == []
+
+
+@pytest.mark.slow
+def test_ten_processes_get_the_last_places_of_a_series(books) -> None:
+    books.add()
+    registered = books.register(releases=3)
+    books.writer().charge(books.of_series("first"))
+    attempts = [{"release_id": f"r{number}", "sample_id": sample(number), "series": "monthly"} for number in range(10)]
+    outcomes = books.race(attempts, releases=3)
+    assert outcomes.count("done") == 2, outcomes
+    assert sum("all its 3 releases are taken" in outcome for outcome in outcomes) == 8, outcomes
+    assert books.kinds().count("release-refused/1") == 8
+    assert sorted(books.number(f"r{number}") for number, outcome in enumerate(outcomes) if outcome == "done") == [2, 3]
+    assert books.spent() == (registered.price.epsilon, registered.price.delta)
+    assert books.findings() == []
+
+
+@pytest.mark.slow
+def test_counts_win_or_lose_a_race_against_everything_else(books) -> None:
+    """Either the counts are charged and nothing else, or the others are and not the counts."""
+    books.add("phones", relation="replacement", epsilon=Decimal(100))
+    kinds = ["counts", "reports"] * 5
+    attempts = [
+        {"release_id": f"r{number}", "sample_id": sample(number), "dataset": "phones", "kind": kind}
+        for number, kind in enumerate(kinds)
+    ]
+    outcomes = books.race(attempts)
+    done = {kind for kind, outcome in zip(kinds, outcomes, strict=True) if outcome == "done"}
+    assert len(done) == 1, outcomes
+    assert outcomes.count("done") == (1 if done == {"counts"} else 5), outcomes
+    assert books.findings() == []
 
 
 @pytest.mark.slow
