@@ -21,11 +21,9 @@ from ....mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, 
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ....mechanisms.map_selection.choice import Levels
 from ....mechanisms.recoding import GeneralizationMap, MappedColumn
-from .changes import Change, KeptColumn, TellingRecords, column_changes, columns_kept, telling_records
-from .forecast import MOST_LABELS, SAME_PRICE_RATES, Lost, worst_labels
-from .reference_population import Groups, ReferencePopulation, UndeclaredColumn, limit_remarks
-
-__all__ = ["ByEpsilon", "DeletionForecast", "SampledInstead", "StageForecast", "forecast_deletion"]
+from .changes import TellingRecords, column_changes, columns_kept, telling_records
+from .forecast import MOST_LABELS, SAME_PRICE_RATES, ForecastBasis, worst_labels
+from .reference_population import Groups, ReferencePopulation, limit_remarks
 
 EPSILONS = tuple(Decimal(epsilon) for epsilon in ("0.1", "0.2", "0.5", "1", "2", "4"))
 WIDEST = 2_000
@@ -106,16 +104,10 @@ class ByEpsilon:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DeletionForecast:
-    """A whole preview.
+class DeletionForecast(ForecastBasis):
+    """A preview of a deletion release.
 
     Args:
-        crowd: what was looked at, in words.
-        remarks: what has to be borne in mind.
-        people: how many people it stands for.
-        k: the smallest number of records that would be published of a group.
-        epsilon: what the release would be charged.
-        delta: the same.
         expected_deletion: E[Z] of a group at each stage.
         largest_deletion: of a group at a stage.
         published: records that would be published in all.
@@ -124,19 +116,8 @@ class DeletionForecast:
         stages: each of them.
         sampled: what sampling would publish instead; none where it has no such price.
         by_epsilon: this and other prices, with the noise that follows from them.
-        by_label: labels that lose more than others, worst first.
-        telling: how much the published records would tell.
-        undeclared: columns in which the public records have values that aren't declared.
-        changes: each column left out or coarser alone, with what would then be told, most first.
-        kept: the columns that are worth keeping, in the order of what they add.
     """
 
-    crowd: str
-    remarks: tuple[str, ...]
-    people: float
-    k: int
-    epsilon: float
-    delta: float
     expected_deletion: float
     largest_deletion: int
     published: float
@@ -145,11 +126,16 @@ class DeletionForecast:
     stages: tuple[StageForecast, ...]
     sampled: tuple[SampledInstead, ...]
     by_epsilon: tuple[ByEpsilon, ...]
-    by_label: tuple[Lost, ...]
-    telling: TellingRecords
-    undeclared: tuple[UndeclaredColumn, ...]
-    changes: tuple[Change, ...]
-    kept: tuple[KeptColumn, ...]
+
+    @property
+    def columns(self) -> int:
+        """How many columns are released."""
+        return len(self.stages[0].levels)
+
+    @property
+    def published_groups(self) -> float:
+        """How many groups would be published, at all stages."""
+        return self.groups
 
 
 def forecast_deletion(

@@ -31,22 +31,6 @@ from .reference_population import (
     limit_remarks,
 )
 
-__all__ = [
-    "MOST_MAPS",
-    "SAME_PRICE_RATES",
-    "ByLevel",
-    "ByPrice",
-    "Forecast",
-    "Lost",
-    "Suggestion",
-    "WithoutColumn",
-    "best_levels",
-    "forecast",
-    "rate_of",
-    "suggestions",
-    "worst_labels",
-]
-
 THRESHOLDS = (5, 10, 20, 30, 50, 100)
 RATES = tuple(Decimal(rate) for rate in ("0.01", "0.02", "0.05", "0.1", "0.2", "0.3", "0.5"))
 SAME_PRICE_RATES = (*RATES, *(Decimal(rate) for rate in ("0.4", "0.6", "0.7", "0.8", "0.9")))
@@ -128,26 +112,17 @@ class Lost:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Forecast:
-    """A whole preview.
+class ForecastBasis:
+    """What is predicted of a release of any kind.
 
     Args:
         crowd: what was looked at, in words.
         remarks: what has to be borne in mind.
         people: how many people it stands for.
-        levels: level of each column in the previewed map.
-        k: suppression threshold.
-        rate: sampling rate.
+        k: the threshold: the smallest number of records of a group that is published.
         epsilon: what the release would be charged.
         delta: the same.
-        estimate: what would become of the records.
-        by_k: for thresholds, at the specification's rate.
-        by_rate: for rates, at the specification's k.
-        same_price: for rates, the least k that costs no more.
-        by_level: for each level of each column.
-        by_column: for each column left out, dearest first.
         by_label: labels that lose more than others, worst first.
-        by_pair: the same for labels of two columns together.
         telling: how much the published records would tell.
         undeclared: columns in which the public records have values that aren't declared.
         changes: each column left out or coarser alone, with what would then be told, most first.
@@ -157,23 +132,56 @@ class Forecast:
     crowd: str
     remarks: tuple[str, ...]
     people: float
-    levels: dict[str, int]
     k: int
-    rate: float
     epsilon: float
     delta: float
+    by_label: tuple[Lost, ...]
+    telling: TellingRecords
+    undeclared: tuple[UndeclaredColumn, ...]
+    changes: tuple[Change, ...]
+    kept: tuple[KeptColumn, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forecast(ForecastBasis):
+    """A preview of a release that suppresses.
+
+    Args:
+        levels: level of each column in the previewed map.
+        rate: sampling rate.
+        estimate: what would become of the records.
+        by_k: for thresholds, at the specification's rate.
+        by_rate: for rates, at the specification's k.
+        same_price: for rates, the least k that costs no more.
+        by_level: for each level of each column.
+        by_column: for each column left out, dearest first.
+        by_pair: the same as `by_label` for labels of two columns together.
+    """
+
+    levels: dict[str, int]
+    rate: float
     estimate: SuppressionEstimate
     by_k: tuple[ByPrice, ...]
     by_rate: tuple[ByPrice, ...]
     same_price: tuple[ByPrice, ...]
     by_level: tuple[ByLevel, ...]
     by_column: tuple[WithoutColumn, ...]
-    by_label: tuple[Lost, ...]
     by_pair: tuple[Lost, ...]
-    telling: TellingRecords
-    undeclared: tuple[UndeclaredColumn, ...]
-    changes: tuple[Change, ...]
-    kept: tuple[KeptColumn, ...]
+
+    @property
+    def columns(self) -> int:
+        """How many columns are released."""
+        return len(self.levels)
+
+    @property
+    def published(self) -> float:
+        """How many records would be published."""
+        return self.estimate.records
+
+    @property
+    def published_groups(self) -> float:
+        """How many groups would be published."""
+        return self.estimate.groups
 
 
 def forecast(request: Request, mechanism: Suppressing, reference: ReferencePopulation, *, levels: Levels) -> Forecast:

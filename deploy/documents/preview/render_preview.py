@@ -7,9 +7,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -34,180 +33,202 @@ from .deletion import DeletionForecast, forecast_deletion
 from .forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
 from .reference_population import REMEDY, WHY, ReferencePopulation, reference_of_records, reference_of_release
 
-__all__ = [
-    "Preview",
-    "PreviewRow",
-    "PreviewTable",
-    "not_a_level",
-    "preview",
-    "preview_tables",
-    "print_forecast",
-    "require_place",
-]
-
 BAR = 16
 MOST_WITH_BARS = 5
 LONGEST_VALUE = 40
 LEAST_TOLD = 0.0005
+Write = Callable[[float], str]
+"""How a number, or a share that is not drawn as a bar, is written."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreviewRow:
-    """A row of a table.
-
-    Args:
-        cells: texts; a float is a share that would be suppressed, 0 to 1, and is drawn as a bar too.
-        chosen: whether this is what the specification says.
-    """
+class PreviewRow(NamedTuple):
+    """A row of a table: texts, and shares that would be lost, drawn as bars; whether it is what is specified."""
 
     cells: tuple[str | float, ...]
     chosen: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreviewTable:
-    """A table of a preview.
-
-    Args:
-        title: what it is about.
-        note: how it is to be read; empty where the title says it.
-        headers: of the columns.
-        rows: at least one.
-    """
+class PreviewTable(NamedTuple):
+    """A table of a preview; its note says how it is to be read, and is empty where the title says it."""
 
     title: str
     note: str
     headers: tuple[str, ...]
-    rows: tuple[PreviewRow, ...]
+    rows: list[PreviewRow]
 
 
 def preview_tables(
-    prediction: Forecast,
-    helpful: Sequence[Suggestion],
-    *,
-    number: Callable[[float], str],
-    percent: Callable[[float], str],
+    prediction: Forecast | DeletionForecast, helpful: Sequence[Suggestion], *, number: Write, percent: Write
 ) -> dict[str, PreviewTable]:
-    """The tables that have rows, by a word for each, in their order.
+    """Return the tables that have rows, by a word for each, in their order."""
+    tables = _column_tables(prediction, number=number, percent=percent)
+    if isinstance(prediction, DeletionForecast):
+        tables |= _deletion_tables(prediction, number)
+    else:
+        tables |= _suppression_tables(prediction, helpful, number=number, percent=percent)
+    return {name: table for name, table in tables.items() if table.rows}
 
-    Args:
-        prediction: the preview.
-        helpful: what would help.
-        number: how a number of people or records is written.
-        percent: how a share is written that is not drawn as a bar.
-    """
-    tables = _told_tables(prediction, number=number, percent=percent) | {
-        "suggested": PreviewTable(
-            title="Worth a thought",
-            note="Each tried alone on the same people. Information: what the map keeps of that at the finest levels "
-            "that are known, by the columns' weights.",
-            headers=("change", "suppressed", "published", "information", "ε"),
-            rows=tuple(
-                PreviewRow(
-                    cells=(
-                        one.what,
-                        one.suppressed,
-                        number(one.records),
-                        percent(one.information),
-                        amount_shown(one.epsilon),
-                    )
-                )
-                for one in helpful
-            ),
+
+def _column_tables(
+    prediction: Forecast | DeletionForecast, *, number: Write, percent: Write
+) -> dict[str, PreviewTable]:
+    """Values that aren't declared, and what leaving out or coarsening columns would bring back."""
+
+    def told(telling: TellingRecords) -> tuple[str, ...]:
+        return (number(telling.informative), f"{telling.columns_told}", percent(telling.information))
+
+    figures = ("informative", "columns told", "information")
+    kept = [PreviewRow((one.column, ", ".join(map(str, one.levels)), *told(one.telling))) for one in prediction.kept]
+    if kept:
+        kept.append(PreviewRow(("all, as specified •", "–", *told(prediction.telling)), chosen=True))
+    undeclared = [
+        PreviewRow((one.column, ", ".join(map(_quoted, one.values)) or "missing values", one.share))
+        for one in prediction.undeclared
+    ]
+    changes = [PreviewRow((one.column, one.change, *told(one.telling))) for one in prediction.changes]
+    return {
+        "undeclared": PreviewTable(
+            "Published as * already at the finest level",
+            "Shares of these public records, and the first values that aren't declared. Declare them, or say how they "
+            "are written: docs/starting-from-a-file.md, messy values.",
+            ("column", "for example", "become *"),
+            undeclared,
         ),
+        "kept": PreviewTable(
+            "The columns that are worth keeping",
+            "Begun with no column, each adds most of all to those above it, at its own or coarser levels; the others "
+            "would take away more than they tell. Information: of what the finest values of all columns would tell of "
+            "everybody. The noise is as specified; with fewer margins it would be less.",
+            ("column", "level at each stage", *figures),
+            kept,
+        ),
+        "changes": PreviewTable(
+            "One column left out, or a level coarser",
+            "Each alone, the others as they are; those with most information come first.",
+            ("column", "change", *figures),
+            changes,
+        ),
+    }
+
+
+def _suppression_tables(
+    prediction: Forecast, helpful: Sequence[Suggestion], *, number: Write, percent: Write
+) -> dict[str, PreviewTable]:
+    suggested = [
+        PreviewRow((one.what, one.suppressed, number(one.records), percent(one.information), amount_shown(one.epsilon)))
+        for one in helpful
+    ]
+    columns = [
+        PreviewRow((one.column, one.suppressed, f"{100 * one.saved:.1f} points")) for one in prediction.by_column
+    ]
+    levels = [
+        PreviewRow((one.column, _marked(f"{one.level}", one.chosen), percent(one.kept), one.suppressed), one.chosen)
+        for one in prediction.by_level
+    ]
+    return {
         "columns": PreviewTable(
-            title="Which columns cost most",
-            note="What would be suppressed if the column were left out of the release.",
-            headers=("column", "suppressed without it", "saves"),
-            rows=tuple(
-                PreviewRow(cells=(cost.column, cost.suppressed, f"{100 * cost.saved:.1f} points"))
-                for cost in prediction.by_column
-            ),
+            "Which columns cost most",
+            "What would be suppressed if the column were left out of the release.",
+            ("column", "suppressed without it", "saves"),
+            columns,
         ),
         "levels": PreviewTable(
-            title="Level by level",
-            note="One column at another level, the others as they are; • marks the level that is previewed.",
-            headers=("column", "level", "information kept", "suppressed"),
-            rows=tuple(
-                PreviewRow(
-                    cells=(row.column, _marked(f"{row.level}", row.chosen), percent(row.kept), row.suppressed),
-                    chosen=row.chosen,
-                )
-                for row in prediction.by_level
-            ),
+            "Level by level",
+            "One column at another level, the others as they are; • marks the level that is previewed.",
+            ("column", "level", "information kept", "suppressed"),
+            levels,
         ),
         "lost": PreviewTable(
-            title="Who is lost more than others",
-            note="Labels, and pairs of labels, whose people are suppressed more often than all people together; those "
-            "who lose most people first.",
-            headers=("people with", "people", "suppressed"),
-            rows=_lost((*prediction.by_label, *prediction.by_pair), number),
+            "Who is lost more than others",
+            "Labels, and pairs of labels, whose people are suppressed more often than all people together; those who "
+            "lose most people first.",
+            ("people with", "people", "suppressed"),
+            _lost_rows((*prediction.by_label, *prediction.by_pair), number),
         ),
         "by_k": _priced("Other thresholds at this rate", prediction.by_k, number),
         "by_rate": _priced("Other rates at this threshold", prediction.by_rate, number),
         "same_price": _priced(
             "Other rates at no higher price, each with its least threshold", prediction.same_price, number
         ),
+        "suggested": PreviewTable(
+            "Worth a thought",
+            "Each tried alone on the same people. Information: what the map keeps of that at the finest levels that "
+            "are known, by the columns' weights.",
+            ("change", "suppressed", "published", "information", "ε"),
+            suggested,
+        ),
     }
-    return {name: table for name, table in tables.items() if table.rows}
 
 
-def _lost(found: Iterable[Lost], number: Callable[[float], str]) -> tuple[PreviewRow, ...]:
-    return tuple(
-        PreviewRow(
-            cells=(
-                ", ".join(f"{column} {label}" for column, label in zip(lost.columns, lost.labels, strict=True)),
-                number(lost.people),
-                lost.suppressed,
-            )
-        )
-        for lost in found
-    )
-
-
-def _told_tables(
-    prediction: Forecast | DeletionForecast, *, number: Callable[[float], str], percent: Callable[[float], str]
-) -> dict[str, PreviewTable]:
-    """Values that aren't declared, and what leaving out or coarsening columns would bring back."""
-    now = prediction.telling
-
-    def told(telling: TellingRecords) -> tuple[str, ...]:
-        return (number(telling.informative), f"{telling.columns_told}", percent(telling.information))
-
+def _deletion_tables(prediction: DeletionForecast, number: Write) -> dict[str, PreviewTable]:
+    stages, several = [], len(prediction.stages) > 1
+    for stage in prediction.stages:
+        levels = ", ".join(f"{name} {level}" for name, level in stage.levels.items())
+        records = map(number, (stage.groups, stage.published_groups, stage.left, stage.published))
+        stages.append(PreviewRow((f"{stage.stage}", levels, *records, stage.withheld)))
+    own = ("deletion, as specified •", f"{prediction.k}", "–", number(prediction.published), number(prediction.groups))
+    sampled = [PreviewRow((*own, "–", prediction.deleted), chosen=True)] if prediction.sampled else []
+    for one in prediction.sampled:
+        release = f"sampled, map of stage {one.stage}" if several else "sampled, same map"
+        published = (number(one.records), number(one.groups), f"{one.suppressed:.1%}")
+        lost = 1.0 - one.records / prediction.people
+        sampled.append(PreviewRow((release, f"{one.k}", f"{one.rate:g}", *published, lost)))
+    prices = []
+    for point in prediction.by_epsilon:
+        noise = (f"{point.expected_deletion:.1f}", f"{point.largest_deletion}")
+        epsilon, counts = _marked(amount_shown(point.epsilon), point.chosen), (point.published, point.groups)
+        prices.append(PreviewRow((epsilon, *noise, *map(number, counts), point.deleted), point.chosen))
     return {
-        "undeclared": PreviewTable(
-            title="Published as * already at the finest level",
-            note="Shares of these public records, and the first values that aren't declared. Declare them, or say how "
-            "they are written: docs/starting-from-a-file.md, messy values.",
-            headers=("column", "for example", "become *"),
-            rows=tuple(
-                PreviewRow(cells=(one.column, ", ".join(map(_quoted, one.values)) or "missing values", one.share))
-                for one in prediction.undeclared
-            ),
+        "stages": PreviewTable(
+            "Stage by stage",
+            "What a stage withholds goes on to the next; at the last it is deleted for good. Groups: combinations of "
+            "labels that somebody has.",
+            ("stage", "levels", "groups", "of them published", "records", "published", "withheld"),
+            stages,
         ),
-        "kept": PreviewTable(
-            title="The columns that are worth keeping",
-            note="Begun with no column, each adds most of all to those above it, at its own or coarser levels; the "
-            "others would take away more than they tell. Information: of what the finest values of all columns would "
-            "tell of everybody. The noise is as specified; with fewer margins it would be less.",
-            headers=("column", "level at each stage", "informative", "columns told", "information"),
-            rows=(
-                *(
-                    PreviewRow(cells=(one.column, ", ".join(map(str, one.levels)), *told(one.telling)))
-                    for one in prediction.kept
-                ),
-                PreviewRow(cells=("all, as specified •", "–", *told(now)), chosen=True),
-            )
-            if prediction.kept
-            else (),
+        "sampled": PreviewTable(
+            "What sampling would publish at the same price",
+            "By the map of each stage, at the rate that publishes most, with the least threshold that costs no more. "
+            "Suppressed: of the sampled records.",
+            ("release", "k", "rate", "records", "groups", "suppressed", "not published"),
+            sampled,
         ),
-        "changes": PreviewTable(
-            title="One column left out, or a level coarser",
-            note="Each alone, the others as they are; those with most information come first.",
-            headers=("column", "change", "informative", "columns told", "information"),
-            rows=tuple(PreviewRow(cells=(one.column, one.change, *told(one.telling))) for one in prediction.changes),
+        "by_epsilon": PreviewTable(
+            "Other prices at the same δ",
+            "With the noise that follows from each; • marks the specification's.",
+            ("ε", "expected deletion", "at most", "records", "groups", "deleted"),
+            prices,
+        ),
+        "lost": PreviewTable(
+            "Who is lost more than others",
+            "Labels of the last stage whose people are deleted more often than all people together; those who lose "
+            "most people first.",
+            ("people with", "people", "deleted"),
+            _lost_rows(prediction.by_label, number),
         ),
     }
+
+
+def _lost_rows(found: Iterable[Lost], number: Write) -> list[PreviewRow]:
+    return [
+        PreviewRow(
+            (", ".join(map(" ".join, zip(one.columns, one.labels, strict=True))), number(one.people), one.suppressed)
+        )
+        for one in found
+    ]
+
+
+def _priced(title: str, points: Iterable[ByPrice], number: Write) -> PreviewTable:
+    rows = []
+    for one in points:
+        epsilon = "none" if one.epsilon is None else amount_shown(one.epsilon)
+        price = (_marked(f"k = {one.k}", one.chosen), f"{one.rate:g}", epsilon)
+        rows.append(PreviewRow((*price, one.suppressed, number(one.records)), one.chosen))
+    return PreviewTable(title, "", ("threshold", "rate", "ε", "suppressed", "published"), rows)
+
+
+def _marked(text: str, chosen: bool) -> str:
+    return f"{text} •" if chosen else text
 
 
 def _quoted(value: str) -> str:
@@ -215,142 +236,19 @@ def _quoted(value: str) -> str:
     return json.dumps(value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…", ensure_ascii=False)
 
 
-def _told_words(prediction: Forecast | DeletionForecast, *, published: float) -> str:
-    """How much the published records would tell."""
-    told = prediction.telling
+def told_words(prediction: Forecast | DeletionForecast) -> str:
+    """Return how much the published records would tell."""
+    told, columns = prediction.telling, counted(prediction.columns, "column")
     return (
-        f"About {told.informative:,.0f} of the {published:,.0f} published records would be informative, with a label "
-        f"that isn't *; at least half would tell {told.columns_told} of "
-        f"{counted(_columns_of(prediction), 'column')} or more."
+        f"About {told.informative:,.0f} of the {prediction.published:,.0f} published records would be informative, "
+        f"with a label that isn't *; at least half would tell {told.columns_told} of {columns} or more."
     )
 
 
-def _columns_of(prediction: Forecast | DeletionForecast) -> int:
-    return len(prediction.levels if isinstance(prediction, Forecast) else prediction.stages[0].levels)
-
-
-def deletion_tables(
-    prediction: DeletionForecast, *, number: Callable[[float], str], percent: Callable[[float], str]
-) -> dict[str, PreviewTable]:
-    """The tables of a deletion release's preview; arguments and return as of `preview_tables`."""
-    tables = _told_tables(prediction, number=number, percent=percent) | {
-        "stages": PreviewTable(
-            title="Stage by stage",
-            note="What a stage withholds goes on to the next; at the last it is deleted for good. Groups: combinations "
-            "of labels that somebody has.",
-            headers=("stage", "levels", "groups", "of them published", "records", "published", "withheld"),
-            rows=tuple(
-                PreviewRow(
-                    cells=(
-                        f"{stage.stage}",
-                        ", ".join(f"{name} {level}" for name, level in stage.levels.items()),
-                        number(stage.groups),
-                        number(stage.published_groups),
-                        number(stage.left),
-                        number(stage.published),
-                        stage.withheld,
-                    )
-                )
-                for stage in prediction.stages
-            ),
-        ),
-        "sampled": PreviewTable(
-            title="What sampling would publish at the same price",
-            note="By the map of each stage, at the rate that publishes most, with the least threshold that costs no "
-            "more. Suppressed: of the sampled records.",
-            headers=("release", "k", "rate", "records", "groups", "suppressed", "not published"),
-            rows=(
-                PreviewRow(
-                    cells=(
-                        "deletion, as specified •",
-                        f"{prediction.k}",
-                        "–",
-                        number(prediction.published),
-                        number(prediction.groups),
-                        "–",
-                        prediction.deleted,
-                    ),
-                    chosen=True,
-                ),
-                *(
-                    PreviewRow(
-                        cells=(
-                            f"sampled, map of stage {one.stage}" if len(prediction.stages) > 1 else "sampled, same map",
-                            f"{one.k}",
-                            f"{one.rate:g}",
-                            number(one.records),
-                            number(one.groups),
-                            f"{one.suppressed:.1%}",
-                            1.0 - one.records / prediction.people,
-                        )
-                    )
-                    for one in prediction.sampled
-                ),
-            )
-            if prediction.sampled
-            else (),
-        ),
-        "by_epsilon": PreviewTable(
-            title="Other prices at the same δ",
-            note="With the noise that follows from each; • marks the specification's.",
-            headers=("ε", "expected deletion", "at most", "records", "groups", "deleted"),
-            rows=tuple(
-                PreviewRow(
-                    cells=(
-                        _marked(amount_shown(one.epsilon), one.chosen),
-                        f"{one.expected_deletion:.1f}",
-                        f"{one.largest_deletion}",
-                        number(one.published),
-                        number(one.groups),
-                        one.deleted,
-                    ),
-                    chosen=one.chosen,
-                )
-                for one in prediction.by_epsilon
-            ),
-        ),
-        "lost": PreviewTable(
-            title="Who is lost more than others",
-            note="Labels of the last stage whose people are deleted more often than all people together; those who "
-            "lose most people first.",
-            headers=("people with", "people", "deleted"),
-            rows=_lost(prediction.by_label, number),
-        ),
-    }
-    return {name: table for name, table in tables.items() if table.rows}
-
-
-def print_forecast(
-    prediction: Forecast | DeletionForecast, helpful: Sequence[Suggestion], console: Console | None = None
-) -> None:
-    """Write a preview to the console (standard output where none is given)."""
-    out = console or own_console(highlight=False)
-    if isinstance(prediction, DeletionForecast):
-        _print_deletion(prediction, out)
-    else:
-        _print_suppression(prediction, helpful, out)
-    out.print("The private records were not read, and nothing was charged.")
-
-
-def _print_deletion(prediction: DeletionForecast, out: Console) -> None:
-    out.print(Text(lost_words(prediction), style="bold"))
-    out.print(
-        Text(
-            f"Looked at: {prediction.crowd}, standing for {prediction.people:,.0f} people. About "
-            f"{prediction.published:,.0f} records in {prediction.groups:,.0f} groups would be published, for "
-            f"ε = {amount_shown(prediction.epsilon)} at δ = {amount_shown(prediction.delta)}. A group loses "
-            f"{prediction.expected_deletion:.1f} records at a stage in expectation, and "
-            f"{prediction.largest_deletion} at most."
-        )
-    )
-    out.print(Text(_told_words(prediction, published=prediction.published)))
-    for remark in prediction.remarks:
-        out.print(Text(remark, style="dim"))
-    _print_tables(deletion_tables(prediction, number="{:,.0f}".format, percent="{:.1%}".format).values(), out)
-
-
-def lost_words(prediction: DeletionForecast) -> str:
-    """What share of the records would be deleted, or published as `*` in every column, which tells nothing either."""
+def lost_words(prediction: Forecast | DeletionForecast) -> str:
+    """Return what share of the records would be lost; records that tell nothing in any column among them."""
+    if isinstance(prediction, Forecast):
+        return f"Of the sampled records {prediction.estimate.suppressed:.1%} would be suppressed."
     deleted = f"{prediction.deleted:.1%} would be deleted"
     starred = (prediction.published - prediction.telling.informative) / prediction.people if prediction.people else 0.0
     if starred < LEAST_TOLD:
@@ -359,66 +257,41 @@ def lost_words(prediction: DeletionForecast) -> str:
     return f"Of the records {nothing:.1%} would tell nothing: {deleted}, {starred:.1%} published as * in every column."
 
 
-def _print_tables(tables: Iterable[PreviewTable], out: Console) -> None:
-    for table in tables:
+def print_forecast(prediction: Forecast | DeletionForecast, helpful: Sequence[Suggestion]) -> None:
+    """Write a preview to standard output."""
+    out = own_console(highlight=False)
+    out.print(Text(lost_words(prediction), style="bold"))
+    said = (
+        f"Looked at: {prediction.crowd}, standing for {prediction.people:,.0f} people. About "
+        f"{prediction.published:,.0f} records in {prediction.published_groups:,.0f} groups would be published, for "
+        f"ε = {amount_shown(prediction.epsilon)} at δ = {amount_shown(prediction.delta)}."
+    )
+    if isinstance(prediction, DeletionForecast):
+        said += (
+            f" A group loses {prediction.expected_deletion:.1f} records at a stage in expectation, and "
+            f"{prediction.largest_deletion} at most."
+        )
+    out.print(Text(said))
+    out.print(Text(told_words(prediction)))
+    for remark in prediction.remarks:
+        out.print(Text(remark, style="dim"))
+    for table in preview_tables(prediction, helpful, number="{:,.0f}".format, percent="{:.1%}".format).values():
         shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
         for row in table.rows:
             shown.add_row(*(_cell(cell, narrow=len(row.cells) > MOST_WITH_BARS) for cell in row.cells))
         out.print()
         out.print(shown)
+    if isinstance(prediction, Forecast) and not helpful:
+        out.print("No single step would help clearly.")
+    out.print("The private records were not read, and nothing was charged.")
 
 
 def _cell(cell: str | float, *, narrow: bool) -> Text:
+    """A text, or a share as blocks with its percentage."""
     if isinstance(cell, str):
         return Text(cell, overflow="fold")
-    return Text(f"{cell:.1%}" if narrow else _bar(cell))
-
-
-def _print_suppression(prediction: Forecast, helpful: Sequence[Suggestion], out: Console) -> None:
-    now = prediction.estimate
-    out.print(Text(f"Of the sampled records {now.suppressed:.1%} would be suppressed.", style="bold"))
-    out.print(
-        Text(
-            f"Looked at: {prediction.crowd}, standing for {prediction.people:,.0f} people. About "
-            f"{now.records:,.0f} records in {now.groups:,.0f} groups would be published, for "
-            f"ε = {amount_shown(prediction.epsilon)} at δ = {amount_shown(prediction.delta)}."
-        )
-    )
-    out.print(Text(_told_words(prediction, published=now.records)))
-    for remark in prediction.remarks:
-        out.print(Text(remark, style="dim"))
-    tables = preview_tables(prediction, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
-    suggested = tables.pop("suggested", None)
-    _print_tables((*tables.values(), *([suggested] if suggested else [])), out)
-    if not suggested:
-        out.print("No single step would help clearly.")
-
-
-def _priced(title: str, points: Iterable[ByPrice], number: Callable[[float], str]) -> PreviewTable:
-    rows = tuple(
-        PreviewRow(
-            cells=(
-                _marked(f"k = {point.k}", point.chosen),
-                f"{point.rate:g}",
-                "none" if point.epsilon is None else amount_shown(point.epsilon),
-                point.suppressed,
-                number(point.records),
-            ),
-            chosen=point.chosen,
-        )
-        for point in points
-    )
-    return PreviewTable(title=title, note="", headers=("threshold", "rate", "ε", "suppressed", "published"), rows=rows)
-
-
-def _marked(text: str, chosen: bool) -> str:
-    return f"{text} •" if chosen else text
-
-
-def _bar(share: float) -> str:
-    """A share as blocks, as wide for all, with its percentage."""
-    filled = round(share * BAR)
-    return f"{'█' * filled}{'░' * (BAR - filled)} {share:6.1%}"
+    filled = round(cell * BAR)
+    return Text(f"{cell:.1%}" if narrow else f"{'█' * filled}{'░' * (BAR - filled)} {cell:6.1%}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -464,33 +337,15 @@ class Preview:
 def preview_texts(made: Preview) -> dict[str, str]:
     """Return the page with pictures."""
     prediction = made.forecast
-    if isinstance(prediction, DeletionForecast):
-        return {
-            ".html": page(
-                "preview_deletion.html",
-                prediction=prediction,
-                name=made.request.label,
-                lost=lost_words(prediction),
-                told=_told_words(prediction, published=prediction.published),
-                tables=deletion_tables(prediction, number=grouped, percent=percent),
-                curves={
-                    "deleted": [(one.epsilon, 100.0 * one.deleted, one.chosen) for one in prediction.by_epsilon],
-                    "groups": [(one.epsilon, one.groups, one.chosen) for one in prediction.by_epsilon],
-                },
-            )
-        }
-    curves = {
-        "k": [(float(one.k), 100.0 * one.suppressed, one.chosen) for one in prediction.by_k],
-        "rate": [(one.rate, 100.0 * one.suppressed, one.chosen) for one in prediction.by_rate],
-    }
+    template = "preview_deletion.html" if isinstance(prediction, DeletionForecast) else "preview.html"
     return {
         ".html": page(
-            "preview.html",
+            template,
             prediction=prediction,
             name=made.request.label,
-            told=_told_words(prediction, published=prediction.estimate.records),
+            lost=lost_words(prediction),
+            told=told_words(prediction),
             tables=preview_tables(prediction, made.suggestions, number=grouped, percent=percent),
-            curves=curves,
         )
     }
 
