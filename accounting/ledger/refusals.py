@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, did_you_mean
@@ -20,12 +20,10 @@ from ..kernel.ledger.entries import (
     FreeSeriesRegistered,
     sorted_fields,
 )
+from ..kernel.ledger.filter_budget import FilterBudget, filter_charge
 from ..kernel.ledger.ledger_state import Account
 from ..kernel.ledger.rules import RuleBroken, Violation
 from ..kernel.prices.registry import mechanism_of_record
-
-if TYPE_CHECKING:
-    from ..kernel.ledger.filter_budget import FilterBudget
 
 __all__ = ["refusal_of", "what_fits", "what_fits_filter", "worded"]
 
@@ -188,8 +186,6 @@ def _what_fits(numbers: Mapping[str, Any]) -> str:
     rows = dataset.rows_per_person
     if not isinstance(dataset, FilterDatasetAdded):
         return what_fits(numbers["before"], price, mechanism=mechanism, rows_per_person=rows)
-    from ..kernel.ledger.filter_budget import FilterBudget  # numerics that an additive data set does without
-
     terms = {"releases": price.releases, "rows_per_person": rows}
     return what_fits_filter(numbers["before"], mechanism=mechanism, budget=FilterBudget.of(dataset), **terms)
 
@@ -212,7 +208,6 @@ def what_fits_filter(
     account: Account, *, mechanism: Fields, budget: FilterBudget, releases: int, rows_per_person: int
 ) -> str:
     """What to do about a charge that is past a filter budget, in sentences: what is left, and what would fit."""
-    from ..kernel.ledger.filter_budget import filter_charge
     from ..theory.planning.inversion import advice_for_filter
 
     def fits(k: int, rate: Decimal) -> bool:

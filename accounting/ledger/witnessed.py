@@ -21,7 +21,7 @@ from ..kernel.keys.private_files import read_given, replace_private
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.database import STREAMED, Store, entry
 from ..kernel.ledger.entries import GENESIS, Entry, ReleaseCharged, entry_of_bytes, link_hash
-from ..kernel.ledger.transactions import ledger_id_of
+from ..kernel.ledger.transactions import head_in, ledger_id_of
 from . import checkpoint as tlog
 from .anchor_check import looking_anchored
 from .opening import open_store
@@ -182,7 +182,7 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
 def _own_tree(store: Store, anchoring: Anchoring) -> tuple[tlog.MerkleTree, str]:
     """The tree of a ledger whose head this private store signed, and the ledger's id."""
     with looking_anchored(store, anchoring) as ledger:
-        head = ledger.head
+        head = head_in(ledger.state)
         tree, end = _tree(ledger.connection)
     if (tree.size - 1, end) != (head.position, head.hash):
         raise AccountantRefused(

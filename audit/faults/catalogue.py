@@ -311,11 +311,11 @@ FAULTS = (
         name="filter-order-after-the-fact",
         what="a charge's divergence is checked by the order that the charge names",
         file="accounting/kernel/ledger/filter_budget.py",
-        old="        tails = filter_rules().tails_of(budget.terms, found",
+        old="        tails = filter_rules().tails_of(budget.terms, decoded",
         new="        import dataclasses\n\n"
         "        own = dataclasses.replace(budget.accounting, order=taken.order)\n"
         "        budget = dataclasses.replace(budget, accounting=own)\n"
-        "        tails = filter_rules().tails_of(budget.terms, found",
+        "        tails = filter_rules().tails_of(budget.terms, decoded",
         detectors=(FILTER_ENTRIES,),
     ),
     Fault(

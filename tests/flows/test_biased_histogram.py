@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,8 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.kernel.ledger.rules import survey_fault
+from crowdblend.accounting.kernel.ledger.entries import DatasetAdded
+from crowdblend.accounting.kernel.ledger.rules import survey_violations
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram
 from scipy import stats
@@ -164,13 +167,26 @@ def test_a_design_needs_a_data_set_that_is_registered_as_a_sample(desk) -> None:
 def test_an_auditor_finds_a_survey_price_where_there_is_no_survey() -> None:
     rate = Decimal("0.2")
     survey = BiasedSampleCounts(k=12, lowest_rate=rate, highest_rate=rate, largest_rate=rate, exceptions=0)
-    record = tuple(sorted(mechanism_record(survey).items()))
-    assert "not registered as a sample" in (survey_fault(record, None) or "")
-    assert "0.21" in (survey_fault(record, Decimal("0.21")) or "")
-    assert survey_fault(record, rate) is None
-    assert survey_fault(record, Decimal("0.1")) is None
-    other = tuple(sorted(mechanism_record(SuppressedHistogram(k=12, sampling_rate=rate)).items()))
-    assert survey_fault(other, None) is None
+    other = SuppressedHistogram(k=12, sampling_rate=rate)
+    [fault] = survey_faults(survey, None)
+    assert "not registered as a sample" in fault
+    [fault] = survey_faults(survey, Decimal("0.21"))
+    assert "0.21" in fault
+    assert [survey_faults(survey, rate), survey_faults(survey, Decimal("0.1")), survey_faults(other, None)] == [[]] * 3
+
+
+def survey_faults(mechanism: Mechanism, survey_rate: Decimal | None) -> list[str]:
+    """What the rules say of a mechanism's charge to a data set that is registered with a rate of its own sampling."""
+    terms = {
+        "epsilon": Decimal(1),
+        "delta": Decimal(0),
+        "relation": "add/remove",
+        "rows_per_person": 1,
+        "by": "steward",
+    }
+    added = DatasetAdded(dataset="people", survey_rate=survey_rate, day=date(2026, 1, 1), **terms)
+    record = tuple(sorted(mechanism_record(mechanism).items()))
+    return [violation.fault for violation in survey_violations(record, added)]
 
 
 @pytest.mark.parametrize(

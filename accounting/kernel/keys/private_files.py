@@ -18,8 +18,6 @@ from typing import Any
 
 from ....mechanisms.kernel.errors import InputRefused, Refusal
 
-__all__ = ["open_given", "output_files", "private_folder", "read_given", "replace_private", "sync_folder", "try_lock"]
-
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 DRAFT = ".draft"

@@ -27,8 +27,6 @@ from .private_files import (
     sync_folder,
 )
 
-__all__ = ["KeyRef", "PrivateStore", "ReleaseFolder", "fingerprint_under", "path_of_release", "require_private"]
-
 COPY = Path("copy", "records.parquet")
 DRAW_ENDING = ".draw.json"
 FINGERPRINT_DOMAIN = b"crowdblend private fingerprint 1\n"
@@ -52,6 +50,7 @@ def _failing_release() -> Iterator[None]:
 
 
 def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """Return the JSON text of a record of the store, sorted by name."""
     return json.dumps(dict(value), sort_keys=True, allow_nan=False).encode("utf-8")
 
 

@@ -15,17 +15,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from ....mechanisms.kernel.errors import InputRefused
 from .private_files import read_given, require_usable
 
-__all__ = [
-    "ALGORITHM",
-    "PublicKey",
-    "SigningKey",
-    "SigningKeys",
-    "Statement",
-    "canonical_bytes",
-    "read_statement",
-    "signed_statement",
-]
-
 ALGORITHM = "Ed25519"
 SEED_BYTES = PUBLIC_BYTES = 32
 WHAT = "the signing keys"

@@ -17,8 +17,6 @@ from ..keys.signing import PublicKey, SigningKey, SigningKeys
 from .database import entry
 from .entries import Head
 
-__all__ = ["BEGIN", "Anchor", "AnchoredHead", "anchor_refusal", "require_continued"]
-
 NOTHING_WRITTEN = "Nothing was written, and no key was destroyed."
 RESTORE = "Restore the ledger's newest copy; `crowdblend ledger verify --anchor FILE` tells what differs."
 BEGIN = (
@@ -30,12 +28,7 @@ BEGIN = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnchoredHead:
-    """A head whose signature holds for the key that stands beside it; whose key that is, isn't said here.
-
-    Args:
-        head: the head.
-        key: the public key.
-    """
+    """A head whose signature holds for the key that stands beside it; whose key that is, isn't said here."""
 
     head: Head
     key: PublicKey

@@ -33,18 +33,6 @@ from sqlalchemy.pool import NullPool
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
-__all__ = [
-    "METADATA",
-    "SECONDS_TO_WAIT",
-    "STREAMED",
-    "UNIQUE_OF_CHARGE",
-    "Store",
-    "entry",
-    "open_database",
-    "refuse_busy",
-    "snapshot",
-]
-
 SECONDS_TO_WAIT = 60
 METADATA = MetaData()
 PLACE = BigInteger().with_variant(Integer(), "sqlite")
@@ -76,11 +64,10 @@ snapshot = Table(
 """One row, replaced by each write: the state at the head, and the signature over both."""
 
 
-def sqlite_engine(path: Path, *, read_only: bool) -> Engine:
-    """Return an engine for an SQLite file that is there; it keeps no connection between transactions."""
+def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
+    """Return an engine for an SQLite file that is there."""
     # PRIVACY: who only looks has a connection that the database itself lets write nothing; neither creates the file.
     address = f"file:{quote(str(path))}?mode={'ro' if read_only else 'rw'}"
-
     settings = ("foreign_keys", "recursive_triggers", *(["query_only"] if read_only else []))
 
     def connect() -> sqlite3.Connection:
@@ -100,16 +87,12 @@ def sqlite_engine(path: Path, *, read_only: bool) -> Engine:
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
     begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
-
-    def start(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
-
-    event.listen(engine, "begin", start)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
 
 
-def postgresql_engine(parsed: URL, shown: str, *, read_only: bool) -> Engine:
-    """Return an engine for a PostgreSQL database; it keeps no connection between transactions."""
+def _postgresql_engine(parsed: URL, shown: str, *, read_only: bool) -> Engine:
+    """Return an engine for a PostgreSQL database."""
     try:
         engine = create_engine(parsed, poolclass=NullPool, hide_parameters=True)
     except ModuleNotFoundError:
@@ -121,7 +104,6 @@ def postgresql_engine(parsed: URL, shown: str, *, read_only: bool) -> Engine:
 
 
 def _let_it_write_nothing(connection: DBAPIConnection, _: object) -> None:
-    """Make every transaction of a PostgreSQL connection read-only, whoever begins it."""
     cursor = connection.cursor()
     cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
     cursor.close()
@@ -139,19 +121,22 @@ class Store:
 
     Args:
         shown: its address without password, for messages.
-        dialect: "sqlite" or "postgresql".
-        path: the SQLite file, None for another database.
+        path: the SQLite file, None for a PostgreSQL database.
         engine: SQLAlchemy's engine; it keeps no connection between transactions.
         read_only: whether the database itself refuses writes through this store.
         creating: whether the ledger is about to be created, so that nothing is anchored yet.
     """
 
     shown: str
-    dialect: str
     path: Path | None
     engine: Engine
     read_only: bool
     creating: bool
+
+    @property
+    def dialect(self) -> str:
+        """Its kind of database: "sqlite" or "postgresql"."""
+        return self.engine.dialect.name
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -237,10 +222,9 @@ def open_database(parsed: URL, *, shown: str, read_only: bool, creating: bool = 
     Raises:
         InputRefused: the driver is missing.
     """
-    dialect = parsed.get_backend_name()
-    path = Path(str(parsed.database)) if dialect == "sqlite" else None
-    if path is not None:
-        engine = sqlite_engine(path, read_only=read_only)
+    if parsed.get_backend_name() == "sqlite":
+        path = Path(str(parsed.database))
+        engine = _sqlite_engine(path, read_only=read_only)
     else:
-        engine = postgresql_engine(parsed, shown, read_only=read_only)
-    return Store(shown=shown, dialect=dialect, path=path, engine=engine, read_only=read_only, creating=creating)
+        path, engine = None, _postgresql_engine(parsed, shown, read_only=read_only)
+    return Store(shown=shown, path=path, engine=engine, read_only=read_only, creating=creating)

@@ -25,25 +25,10 @@ from .entries import (
     differ,
 )
 
-__all__ = [
-    "FilterBudget",
-    "accounting_faults",
-    "charge_faults",
-    "charged_to",
-    "filter_charge",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilterBudget:
-    """A filter budget as it was registered.
-
-    Args:
-        epsilon: E, of all releases together.
-        delta: D, of all releases together.
-        relation: the one neighbouring relation of its divergences.
-        accounting: how it is accounted.
-    """
+    """A filter budget (E, D) of all releases together as it was registered; an equal one is priced once."""
 
     epsilon: Decimal
     delta: Decimal
@@ -52,7 +37,7 @@ class FilterBudget:
 
     @classmethod
     def of(cls, added: FilterDatasetAdded) -> FilterBudget:
-        """The budget of a data set as registered."""
+        """Return the budget of a data set as registered."""
         return cls(epsilon=added.epsilon, delta=added.delta, relation=added.relation, accounting=added.accounting)
 
     @property
@@ -63,7 +48,7 @@ class FilterBudget:
 
 
 def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
-    """What is wrong with a filter budget's accounting as recorded, in sentences; nothing where it follows from it."""
+    """Return what is wrong with a filter budget's recorded accounting, in sentences; nothing where it follows."""
     accounting = budget.accounting
     if accounting.rule != (known := filter_rules().RULE):
         return (f"its accounting is recorded as '{accounting.rule}', and '{known}' is the one that is known",)
@@ -72,10 +57,8 @@ def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
     except (ArithmeticError, InputRefused, ValueError) as error:
         return (f"its filter budget can't be accounted: {getattr(error, 'what', error)}",)
     if differ(accounting.allowance, allowance):
-        return (
-            f"the allowance of its filter budget is recorded as {accounting.allowance}, but at order "
-            f"{accounting.order} it is {allowance}",
-        )
+        recorded = f"the allowance of its filter budget is recorded as {accounting.allowance}"
+        return (f"{recorded}, but at order {accounting.order} it is {allowance}",)
     return ()
 
 
@@ -83,7 +66,7 @@ def accounting_faults(budget: FilterBudget) -> tuple[str, ...]:
 def filter_charge(
     mechanism: Fields, *, budget: FilterBudget, releases: int, rows_per_person: int, tail: Decimal | None = None
 ) -> FilterCharge:
-    """What releases of a mechanism's record, with parameters fixed beforehand, take of a filter budget.
+    """Return what releases of a mechanism's record, with parameters fixed beforehand, take of a filter budget.
 
     It is remembered, so that what was computed before a transaction takes no time within it. The tail is as recorded;
     None for a charge that is yet to be made.
@@ -93,10 +76,10 @@ def filter_charge(
         InputRefused: the mechanism, by its name, has no divergence of the budget's order and relation.
         ValueError: the budget's terms are out of range.
     """
-    rules, found, terms = filter_rules(), mechanism_of_record(dict(mechanism)), budget.terms
+    rules, decoded, terms = filter_rules(), mechanism_of_record(dict(mechanism)), budget.terms
     if tail is None:
-        tail = rules.tail_for(terms, found, releases=releases, rows_per_person=rows_per_person)
-    cost = rules.filter_cost(found, order=terms.order, tail=tail, releases=releases, rows_per_person=rows_per_person)
+        tail = rules.tail_for(terms, decoded, releases=releases, rows_per_person=rows_per_person)
+    cost = rules.filter_cost(decoded, order=terms.order, tail=tail, releases=releases, rows_per_person=rows_per_person)
     if cost.relation != budget.relation:
         raise InputRefused(
             f"its divergence holds for the neighbouring relation {cost.relation}, the budget's is {budget.relation}."
@@ -107,14 +90,14 @@ def filter_charge(
 def charge_faults(
     mechanism: Fields, taken: FilterCharge, *, budget: FilterBudget, releases: int, rows_per_person: int
 ) -> tuple[str, ...]:
-    """What is wrong with what a charge of a mechanism's record is said to take of a filter budget, in sentences.
+    """Return what is wrong with what a charge is said to take of a filter budget, in sentences.
 
     The tail is taken as recorded if it is one that the terms allow, since another machine may have halved it once more
     or less (`tail_for`); the divergence must be that after this very tail is cut off.
     """
     try:
-        found = mechanism_of_record(dict(mechanism))
-        tails = filter_rules().tails_of(budget.terms, found, releases=releases, rows_per_person=rows_per_person)
+        decoded = mechanism_of_record(dict(mechanism))
+        tails = filter_rules().tails_of(budget.terms, decoded, releases=releases, rows_per_person=rows_per_person)
         allowed = not all(differ(taken.tail, tail) for tail in tails)
         tail = taken.tail if allowed else None
         due = filter_charge(mechanism, budget=budget, releases=releases, rows_per_person=rows_per_person, tail=tail)
@@ -135,7 +118,7 @@ def charge_faults(
 def charged_to(
     budget: FilterBudget, entry: ReleaseCharged | SeriesRegistered, *, rows_per_person: int
 ) -> ReleaseCharged | SeriesRegistered:
-    """A charge that pays for itself, as a filter data set's ledger records it: with what it takes of the budget.
+    """Return a charge that pays for itself as a filter data set's ledger records it: with what it takes of the budget.
 
     Where the mechanism has no divergence it is the same entry: then the rules refuse it by name (`violations`).
     """

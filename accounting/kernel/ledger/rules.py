@@ -38,27 +38,8 @@ from .entries import (
     TokenRevoked,
     differ,
 )
-from .ledger_state import Dataset, LedgerState, Release, amounts_of, enforced_unit, is_exclusive, released_once
-
-__all__ = [
-    "RULES",
-    "RuleBroken",
-    "Violation",
-    "account_violations",
-    "all_releases_taken",
-    "known_by_name",
-    "price_faults",
-    "rows_violations",
-    "series_changed",
-    "survey_fault",
-    "survey_violations",
-    "taken_of_filter",
-    "uncovered",
-    "unit_violations",
-    "unknown",
-    "unpaid_parts",
-    "violations",
-]
+from .filter_budget import FilterBudget, accounting_faults, charge_faults, filter_charge
+from .ledger_state import Dataset, LedgerState, amounts_of, enforced_unit, is_exclusive, released_once
 
 Known = TypeVar("Known")
 Named = Literal["dataset", "series", "release", "token"]
@@ -90,6 +71,10 @@ class Violation:
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _violation(cause: str, fault: str, where: str, *, mistake: bool = False, **numbers: Any) -> Violation:  # noqa: ANN401
+    return Violation(cause=cause, fault=fault, where=where, mistake=mistake, numbers=numbers)
+
+
 class RuleBroken(AccountantRefused):
     """An entry would break a rule, so nothing was appended.
 
@@ -103,13 +88,9 @@ class RuleBroken(AccountantRefused):
 
 
 def violations(entry: Entry, state: LedgerState) -> Iterator[Violation]:
-    """Give every rule that an entry would break as the next one, the weightiest first.
+    """Give every rule that an entry would break after those that made a state, the weightiest first.
 
     INVARIANT: the writer refuses for the first, and the verification tells all of them: there is no second list.
-
-    Args:
-        entry: the entry.
-        state: the ledger before it.
     """
     for kind, rules in RULES.items():
         if isinstance(entry, kind):
@@ -119,9 +100,8 @@ def violations(entry: Entry, state: LedgerState) -> Iterator[Violation]:
 
 def unknown(of: Named, name: str, *, known: Mapping[str, object] | None = None) -> Violation:
     """Return that the ledger has nothing of a name; `known` are the names that there are."""
-    numbers = {"of": of, "known": sorted(known or ())}
-    fault = UNKNOWN[of].format(name)
-    return Violation(cause="unknown", fault=fault, where=f"{of} '{name}'", mistake=True, numbers=numbers)
+    fault, where = UNKNOWN[of].format(name), f"{of} '{name}'"
+    return _violation("unknown", fault, where, mistake=True, of=of, known=sorted(known or ()))
 
 
 def known_by_name(of: Named, name: str, known: Mapping[str, Known]) -> Known:
@@ -134,18 +114,16 @@ def known_by_name(of: Named, name: str, known: Mapping[str, Known]) -> Known:
 def _first(entry: Entry, state: LedgerState) -> Iterator[Violation]:
     if (state.head.position < 0) is not isinstance(entry, LedgerCreated):
         once, never = "a ledger is created once, by its first entry", "the first entry does not create the ledger"
-        yield Violation(cause="first-entry", fault=never if state.head.position < 0 else once, where="ledger")
+        yield _violation("first-entry", never if state.head.position < 0 else once, "ledger")
 
 
 def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
     where = f"dataset '{entry.dataset}'"
     if entry.dataset in state.datasets:
-        yield Violation(cause="dataset-known", fault=f"{where} is added a second time", where=where, mistake=True)
+        yield _violation("dataset-known", f"{where} is added a second time", where, mistake=True)
     if isinstance(entry, FilterDatasetAdded):
-        from .filter_budget import FilterBudget, accounting_faults  # numerics that an additive data set does without
-
         for fault in accounting_faults(FilterBudget.of(entry)):
-            yield Violation(cause="filter-terms", fault=fault, where=where, mistake=True)
+            yield _violation("filter-terms", fault, where, mistake=True)
 
 
 def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
@@ -155,14 +133,13 @@ def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
     where = f"dataset '{entry.dataset}'"
     if isinstance(known.added, FilterDatasetAdded):
         # The proof of a filter holds for terms that were fixed before the first release.
-        yield Violation(cause="filter-raised", fault="a filter budget is raised", where=where, mistake=True)
+        yield _violation("filter-raised", "a filter budget is raised", where, mistake=True)
         return
     before, after = (known.account.epsilon_budget, known.account.delta_budget), (entry.epsilon, entry.delta)
     lowered = after[0] < before[0] or after[1] < before[1]
     if lowered or after == before:
         fault = "a budget is lowered" if lowered else "a budget is raised to what it was"
-        numbers = {"before": before, "after": after}
-        yield Violation(cause="budget-not-raised", fault=fault, where=where, mistake=True, numbers=numbers)
+        yield _violation("budget-not-raised", fault, where, mistake=True, before=before, after=after)
 
 
 def _known_dataset(entry: SeriesRegistered | ReleaseCharged | DataAccess, state: LedgerState) -> Iterator[Violation]:
@@ -171,39 +148,33 @@ def _known_dataset(entry: SeriesRegistered | ReleaseCharged | DataAccess, state:
 
 
 def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    """A release's id and its samples serve once."""
-    where = f"release '{entry.release_id}'"
-    if (known := state.releases.get(entry.release_id)) is not None:
-        fault = f"release id '{entry.release_id}' is charged a second time"
-        yield Violation(cause="release-known", fault=fault, where=where, numbers={"stage": known.stage})
-    for _, taken in entry.samples:
-        if (other := state.samples.get(taken)) is not None:
-            yield Violation(cause="sample-used", fault=f"its sample was used by release '{other}'", where=where)
-    for fault in _sample_faults(entry):
-        yield Violation(cause="samples-differ", fault=fault, where=where)
-
-
-def _sample_faults(charge: ReleaseCharged) -> tuple[str, ...]:
-    """What is wrong with a charge's samples, in sentences; nothing where they are what its mechanism reads.
+    """Find a release whose id, or one of whose samples, served before, or that has other samples than it reads.
 
     A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
     release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md). One that reads
     every record takes a sample all the same, and draws nothing from it: the sample's id ties charge, draws and output
     together (docs/decisions/0009-releases-without-a-sample.md).
     """
+    where = f"release '{entry.release_id}'"
+    if (known := state.releases.get(entry.release_id)) is not None:
+        fault = f"release id '{entry.release_id}' is charged a second time"
+        yield _violation("release-known", fault, where, stage=known.stage)
+    taken = [sample for _, sample in entry.samples]
+    for sample in taken:
+        if (other := state.samples.get(sample)) is not None:
+            yield _violation("sample-used", f"its sample was used by release '{other}'", where)
     try:
-        mechanism = charge.decoded_mechanism
+        mechanism = entry.decoded_mechanism
     except InputRefused:
-        return ()  # which has no price either, and that is said
+        return  # which has no price either, and that is said
     needed = kind_of(mechanism).samples(mechanism)
     if needed == 0:
-        return ("its mechanism is a series of several, and a release runs one of them",)
-    taken = [sample for _, sample in charge.samples]
-    if len(taken) != needed:
-        return (f"its mechanism reads {needed} samples, and {len(taken)} are taken",)
-    if len(set(taken)) != needed:
-        return ("its map would be chosen on the release's own sample",)
-    return ()
+        fault = "its mechanism is a series of several, and a release runs one of them"
+        yield _violation("samples-differ", fault, where)
+    elif len(taken) != needed:
+        yield _violation("samples-differ", f"its mechanism reads {needed} samples, and {len(taken)} are taken", where)
+    elif len(set(taken)) != needed:
+        yield _violation("samples-differ", "its map would be chosen on the release's own sample", where)
 
 
 def _of_population(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
@@ -212,32 +183,25 @@ def _of_population(entry: SeriesRegistered | ReleaseCharged, state: LedgerState)
 
 
 def survey_violations(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Violation]:
-    """A price holds for the population as it was registered."""
-    if (fault := survey_fault(mechanism, dataset.survey_rate)) is not None:
-        yield Violation(cause="survey-differs", fault=fault, where=f"dataset '{dataset.dataset}'")
-
-
-def survey_fault(mechanism: Fields, survey_rate: Decimal | None) -> str | None:
-    """What is wrong with a data set's own sampling as protection, in a sentence; None where nothing is.
+    """Find a price that leans on another sampling of the population than was registered.
 
     A mechanism that draws no coins of its own, and leans on those that the data were drawn with, is sound once: so
     its data set must be registered as a sample, which the ledger lets be released once, and its rates must not be
     below what was registered.
     """
     try:
-        found = mechanism_of_record(dict(mechanism))
+        decoded = mechanism_of_record(dict(mechanism))
     except InputRefused:
-        return None  # which has no price either, and that is said
-    if (rate_of := kind_of(found).survey_rate) is None:
-        return None
-    if survey_rate is None:
-        return "its price leans on the data having been sampled, and the data set is not registered as a sample"
-    if survey_rate <= rate_of(found):
-        return None
-    return (
-        f"it says that no record was sampled at a rate above {rate_of(found)}, and the data set is registered as "
-        f"sampled at {survey_rate}"
-    )
+        return  # which has no price either, and that is said
+    rate_of, registered, where = kind_of(decoded).survey_rate, dataset.survey_rate, f"dataset '{dataset.dataset}'"
+    if rate_of is None:
+        return
+    if registered is None:
+        fault = "its price leans on the data having been sampled, and the data set is not registered as a sample"
+        yield _violation("survey-differs", fault, where)
+    elif registered > (rate := rate_of(decoded)):
+        fault = f"it says that no record was sampled at a rate above {rate}, and the data set is registered as "
+        yield _violation("survey-differs", f"{fault}sampled at {registered}", where)
 
 
 def rows_violations(known: Dataset, rows_per_person: int) -> Iterator[Violation]:
@@ -251,8 +215,8 @@ def rows_violations(known: Dataset, rows_per_person: int) -> Iterator[Violation]
     """
     if rows_per_person != (registered := known.added.rows_per_person):
         fault = f"its price is for {rows_per_person} records of a person, and its data set's number is {registered}"
-        where, numbers = f"dataset '{known.added.dataset}'", {"asked": rows_per_person, "registered": registered}
-        yield Violation(cause="rows-per-person", fault=fault, where=where, numbers=numbers)
+        where = f"dataset '{known.added.dataset}'"
+        yield _violation("rows-per-person", fault, where, asked=rows_per_person, registered=registered)
 
 
 def _of_unit(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
@@ -265,7 +229,7 @@ def _of_unit(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
 
 
 def unit_violations(name: str, unit: DatasetUnit, state: LedgerState) -> Iterator[Violation]:
-    """What speaks against hiding a unit's presence, before anything is charged: all charges of a budget hide one unit.
+    """Give what speaks against hiding a unit's presence, before anything is charged: all charges of a budget hide one.
 
     Releases of different units cost each of them more than the sum of their prices (docs/proofs/persons.md). A data set
     that an earlier version added has no unit, so the one that its releases have is the only one from now on; entries
@@ -290,27 +254,26 @@ def unit_violations(name: str, unit: DatasetUnit, state: LedgerState) -> Iterato
 
 def _other_unit(dataset: str, *, asked: str, known: str, fixed: DatasetUnit | None) -> Violation:
     fault, where = f"its unit is '{asked}', and that of dataset '{dataset}' is '{known}'", f"dataset '{dataset}'"
-    numbers = {"asked": asked, "known": known, "fixed": fixed}
-    return Violation(cause="unit-differs", fault=fault, where=where, numbers=numbers)
+    return _violation("unit-differs", fault, where, asked=asked, known=known, fixed=fixed)
 
 
 def _of_price(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """Find a price that is not the mechanism's."""
-    known = state.datasets.get(entry.dataset)
+    known, mechanism = state.datasets.get(entry.dataset), entry.mechanism
     where = f"release '{entry.release_id}'" if isinstance(entry, ReleaseCharged) else f"series '{entry.series}'"
-    for fault in price_faults(
-        mechanism=_priced_mechanism(entry, state),
-        price=entry.price,
-        epsilon_paper=entry.epsilon_paper,
-        rows_per_person=1 if known is None else known.added.rows_per_person,
-    ):
-        yield Violation(cause="price-differs", fault=fault, where=where)
+    if isinstance(entry, ReleaseCharged) and entry.series is not None:
+        series = state.series.get(entry.series.name)
+        if series is not None and isinstance(series.registered, FreeSeriesRegistered):
+            mechanism = series.registered.mechanism  # which the price of all its releases is of
+    rows, paper = 1 if known is None else known.added.rows_per_person, entry.epsilon_paper
+    for fault in price_faults(mechanism=mechanism, price=entry.price, epsilon_paper=paper, rows_per_person=rows):
+        yield _violation("price-differs", fault, where)
 
 
 def price_faults(
     *, mechanism: Fields, price: ChargedPrice, epsilon_paper: Decimal | None, rows_per_person: int
 ) -> tuple[str, ...]:
-    """What is wrong with a recorded price, in sentences; nothing where it is its mechanism's.
+    """Return what is wrong with a recorded price, in sentences; nothing where it is its mechanism's.
 
     Its δ and its number of releases are taken as recorded, and its rule where earlier versions charged by it.
     """
@@ -320,18 +283,18 @@ def price_faults(
         return (f"the mechanism can't be priced: {error.what}",)
     except (ArithmeticError, ValueError):
         return ("the mechanism can't be priced: its numbers are too large or too small to compute with",)
-    texts = ("rule", price.rule, exact.rule), ("neighbouring relation", price.relation, exact.relation)
-    faults = [
-        f"the {name} is recorded as '{found}', but its mechanism's is '{expected}'"
-        for name, found, expected in texts
-        if found != expected
-    ]
-    if differ(price.epsilon, exact.epsilon):
-        faults.append(f"ε is recorded as {price.epsilon}, but its mechanism's is {exact.epsilon}")
-    if differ(epsilon_paper, None if paper is None else paper.epsilon):
-        shown = "none" if paper is None else str(paper.epsilon)
-        faults.append(f"the paper's ε is recorded as {epsilon_paper}, but its mechanism's is {shown}")
-    return tuple(faults)
+    due = None if paper is None else paper.epsilon
+    compared = (
+        ("the rule", f"'{price.rule}'", f"'{exact.rule}'", price.rule != exact.rule),
+        ("the neighbouring relation", f"'{price.relation}'", f"'{exact.relation}'", price.relation != exact.relation),
+        ("ε", price.epsilon, exact.epsilon, differ(price.epsilon, exact.epsilon)),
+        ("the paper's ε", epsilon_paper, "none" if due is None else due, differ(epsilon_paper, due)),
+    )
+    return tuple(
+        f"{name} is recorded as {recorded}, but its mechanism's is {expected}"
+        for name, recorded, expected, differs in compared
+        if differs
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -345,15 +308,6 @@ def _prices(
     )
 
 
-def _priced_mechanism(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Fields:
-    """The mechanism that an entry's price is of: for a release of a series with free columns the registered one."""
-    if isinstance(entry, ReleaseCharged) and entry.series is not None:
-        series = state.series.get(entry.series.name)
-        if series is not None and isinstance(series.registered, FreeSeriesRegistered):
-            return series.registered.mechanism
-    return entry.mechanism
-
-
 def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """Find a charge that its data set's budget doesn't pay; a release of a series was paid for with the series."""
     known = state.datasets.get(entry.dataset)
@@ -364,52 +318,46 @@ def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) ->
 
 
 def taken_of_filter(mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded) -> FilterCharge | Violation:
-    """What releases would take of a filter budget, or that it can't pay for them."""
-    from .filter_budget import FilterBudget, filter_charge  # numerics that an additive data set does without
-
+    """Return what releases would take of a filter budget, or that it can't pay for them."""
+    budget, rows = FilterBudget.of(dataset), dataset.rows_per_person
     try:
-        budget, rows = FilterBudget.of(dataset), dataset.rows_per_person
         return filter_charge(mechanism, budget=budget, releases=price.releases, rows_per_person=rows)
     except InputRefused as error:
         why = error.what
     except (ArithmeticError, ValueError) as error:
         why = f"{error}."
-    numbers = {"kind": dict(mechanism).get("kind"), "why": why}
-    return Violation(cause="no-divergence", fault=BY_PRICE, where=f"dataset '{dataset.dataset}'", numbers=numbers)
+    kind, where = dict(mechanism).get("kind"), f"dataset '{dataset.dataset}'"
+    return _violation("no-divergence", BY_PRICE, where, kind=kind, why=why)
 
 
 def _of_accounting(entry: SeriesRegistered | ReleaseCharged, dataset: DatasetAdded) -> Iterator[Violation]:
-    """A filter budget pays divergences of its own order, computed from the mechanism; an additive one ε and δ."""
-    taken, where, cause = entry.of_filter, f"dataset '{dataset.dataset}'", "accounting-differs"
+    """Find a charge that isn't of its budget's kind: a filter budget pays divergences of its order, another ε and δ."""
+    taken, where = entry.of_filter, f"dataset '{dataset.dataset}'"
     if not isinstance(dataset, FilterDatasetAdded):
         if taken is not None:
-            fault = "it takes a divergence of a budget that adds up ε and δ"
-            yield Violation(cause=cause, fault=fault, where=where)
+            yield _violation("accounting-differs", "it takes a divergence of a budget that adds up ε and δ", where)
     elif isinstance(entry, FreeSeriesRegistered):
         # Each release of it may have columns without a divergence of their own.
-        yield Violation(cause=cause, fault=BY_PRICE, where=where, numbers={"free_columns": True})
+        yield _violation("accounting-differs", BY_PRICE, where, free_columns=True)
     elif taken is None:
         due = taken_of_filter(entry.mechanism, entry.price, dataset)
-        yield due if isinstance(due, Violation) else Violation(cause=cause, fault=BY_PRICE, where=where)
+        yield due if isinstance(due, Violation) else _violation("accounting-differs", BY_PRICE, where)
     else:
-        from .filter_budget import FilterBudget, charge_faults  # numerics that an additive data set does without
-
         terms = {"releases": entry.price.releases, "rows_per_person": dataset.rows_per_person}
         for fault in charge_faults(entry.mechanism, taken, budget=FilterBudget.of(dataset), **terms):
-            yield Violation(cause="divergence-differs", fault=fault, where=where)
+            yield _violation("divergence-differs", fault, where)
 
 
 def account_violations(
     price: ChargedPrice, taken: FilterCharge | None, mechanism: Fields, known: Dataset
 ) -> Iterator[Violation]:
-    """A budget pays for prices of its own relation, once where that is all that is proved, and as far as it goes."""
+    """Find a price of another relation, one beside a release that stands alone, and one past the budget."""
     dataset, where = known.added, f"dataset '{known.added.dataset}'"
     if price.relation != dataset.relation:
         fault = "the price and the budget hold for different neighbouring relations"
-        numbers = {"price": price.relation, "budget": dataset.relation}
-        yield Violation(cause="relation-mismatch", fault=fault, where=where, numbers=numbers)
+        yield _violation("relation-mismatch", fault, where, price=price.relation, budget=dataset.relation)
     if dataset.survey_rate is not None and price.releases > 1:
-        yield Violation(cause="survey-released", fault=f"{where} is itself a sample and has a series", where=where)
+        yield _violation("survey-released", f"{where} is itself a sample and has a series", where)
     # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
     # it. So any one release tells, at a cost that does not grow with the ledger.
     others = known.standing if released_once(dataset, mechanism) else known.exclusive
@@ -418,25 +366,22 @@ def account_violations(
         if dataset.survey_rate is None:
             cause = "counts-not-alone"
             fault = f"a price of {where} holds for outcome counts alone, and something else is released"
-        beside: dict[str, object] = {"other": other, "exclusive": is_exclusive(mechanism)}
-        yield Violation(cause=cause, fault=fault, where=where, numbers=beside)
+        yield _violation(cause, fault, where, other=other, exclusive=is_exclusive(mechanism))
     epsilon, delta = amounts_of(price, taken)
     if not (after := known.account.charged(epsilon=epsilon, delta=delta)).within_budget:
-        accounts = {"before": known.account, "after": after}
-        charged = {"price": price, "taken": taken, "mechanism": mechanism, "dataset": dataset}
+        charged: dict[str, Any] = {"price": price, "taken": taken, "mechanism": mechanism, "dataset": dataset}
         fault = f"the budget of {where} is exceeded"
-        yield Violation(cause="over-budget", fault=fault, where=where, numbers={**accounts, **charged})
+        yield _violation("over-budget", fault, where, before=known.account, after=after, **charged)
 
 
 def _of_registration(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
-    """A series is registered once."""
     if entry.series in state.series:
         where = f"series '{entry.series}'"
-        yield Violation(cause="series-known", fault=f"{where} is registered a second time", where=where, mistake=True)
+        yield _violation("series-known", f"{where} is registered a second time", where, mistake=True)
 
 
 def _of_place(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    """A series pays for releases that are as it was registered, so many as it was priced for."""
+    """Find a release that its series hasn't paid for: of other parameters, past its number, or at a place taken."""
     if (place := entry.series) is None:
         return
     known = state.series.get(place.name)
@@ -460,7 +405,7 @@ def _of_place(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
 
 
 def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[str, ...]:
-    """In what a release differs from the series that is to pay for it; nothing where it is one of its releases."""
+    """Return in what a release differs from the series that is to pay for it; nothing where it is of its releases."""
     place, free = charge.series, isinstance(registered, FreeSeriesRegistered)
     differences = {
         "data set": charge.dataset != registered.dataset,
@@ -473,7 +418,7 @@ def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[
 
 
 def uncovered(mechanism: Fields, registered: SeriesRegistered, number: int | None) -> str | None:
-    """Why a series' price doesn't hold for a mechanism, in words; None where it does."""
+    """Return why a series' price doesn't hold for a mechanism, in words; None where it does."""
     if mechanism == registered.mechanism:
         return None
     if not isinstance(registered, FreeSeriesRegistered):
@@ -489,49 +434,42 @@ def series_changed(
     series: SeriesRegistered, *, fault: str, parts: tuple[str, ...], reason: str | None, number: int
 ) -> Violation:
     """Return that a series' price holds for other releases; `reason` is why not for a mechanism that may differ."""
-    numbers = {"series": series, "parts": parts, "reason": reason, "number": number}
-    return Violation(cause="series-changed", fault=fault, where=f"series '{series.series}'", numbers=numbers)
+    where = f"series '{series.series}'"
+    return _violation("series-changed", fault, where, series=series, parts=parts, reason=reason, number=number)
 
 
 def all_releases_taken(
     series: SeriesRegistered, *, number: int, fault: str = "all its releases are taken"
 ) -> Violation:
-    """What speaks against one more release of a series, or of the part that a number is of, that has no free place."""
-    numbers = {"series": series, "number": number}
-    return Violation(cause="series-finished", fault=fault, where=f"series '{series.series}'", numbers=numbers)
+    """Return that a series, or its part that a number is of, has no place for one more release."""
+    return _violation("series-finished", fault, f"series '{series.series}'", series=series, number=number)
 
 
 def _of_step(entry: ReleaseReading | ReleasePublished | ReleaseAbandoned, state: LedgerState) -> Iterator[Violation]:
-    """A release is read once, published after it was read, and closed once; unread, its cost is given back."""
+    """Find a step out of order: a release is read once, then published, and closed once; unread, it is refunded."""
     release, name = state.releases.get(entry.release_id), entry.release_id
     if release is None:
         yield unknown("release", name)
         return
-    if not release.open:
-        yield _other_stage(release, fault=f"release '{name}' was closed before")
+    faults = [] if release.open else [f"release '{name}' was closed before"]
     read = release.stage != "charged" and not release.refunded
     match entry:
         case ReleaseReading() if read:
-            yield _other_stage(release, fault=f"release '{name}' begins to read a second time")
+            faults.append(f"release '{name}' begins to read a second time")
         case ReleasePublished() if not read:
-            yield _other_stage(release, fault=f"release '{name}' is published without reading")
+            faults.append(f"release '{name}' is published without reading")
         case ReleaseAbandoned(refunded=refunded) if refunded is read:
-            fault = "a cost is given back exactly where nothing was read, and here it is not so"
-            yield _other_stage(release, fault=fault)
+            faults.append("a cost is given back exactly where nothing was read, and here it is not so")
         case _:
             pass
-
-
-def _other_stage(release: Release, *, fault: str) -> Violation:
-    """A step that a release's stage does not allow."""
-    where = f"release '{release.release_id}'"
-    return Violation(cause="stage", fault=fault, where=where, numbers={"stage": release.stage})
+    for fault in faults:
+        yield _violation("stage", fault, f"release '{name}'", stage=release.stage)
 
 
 def _of_new_token(entry: TokenAdded, state: LedgerState) -> Iterator[Violation]:
     if entry.token_id in state.tokens:
         fault, where = f"token {entry.token_id} is added a second time", f"token '{entry.token_id}'"
-        yield Violation(cause="token-known", fault=fault, where=where, mistake=True)
+        yield _violation("token-known", fault, where, mistake=True)
 
 
 def _of_revocation(entry: TokenRevoked, state: LedgerState) -> Iterator[Violation]:
@@ -540,7 +478,7 @@ def _of_revocation(entry: TokenRevoked, state: LedgerState) -> Iterator[Violatio
         yield unknown("token", entry.token_id)
     elif known.revoked is not None:
         fault, where = f"token {entry.token_id} is revoked a second time", f"token '{entry.token_id}'"
-        yield Violation(cause="unknown", fault=fault, where=where, mistake=True, numbers={"of": "token", "known": []})
+        yield _violation("unknown", fault, where, mistake=True, of="token", known=[])
 
 
 Rule = Callable[[Any, LedgerState], Iterator[Violation]]

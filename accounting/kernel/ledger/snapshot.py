@@ -31,8 +31,6 @@ from .entries import (
 )
 from .ledger_state import Account, Dataset, LedgerState, Place, Release, Series, Token
 
-__all__ = ["ForgedState", "NewerLedger", "bytes_of_state", "sign_state", "signed_state", "state_of_bytes"]
-
 FORMAT = "crowdblend ledger state 1"
 DOMAIN = b"crowdblend ledger state 2\n"
 AMOUNTS = ("epsilon_spent", "delta_spent", "epsilon_budget", "delta_budget")

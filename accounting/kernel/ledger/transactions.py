@@ -25,7 +25,6 @@ from .entries import (
     Head,
     LedgerCreated,
     ReleaseCharged,
-    ReleasePublished,
     bytes_of_entry,
     entry_of_bytes,
     link_hash,
@@ -34,44 +33,18 @@ from .ledger_state import LedgerState, Place, Release
 from .rules import RuleBroken, violations
 from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state
 
-__all__ = [
-    "ENTRY_COLUMNS",
-    "Look",
-    "OpenedLedger",
-    "Write",
-    "columns_of",
-    "head_in",
-    "keep_snapshot",
-    "last_place",
-    "ledger_id_of",
-    "looking",
-    "require_sound_entries",
-    "stored_rows",
-    "stored_state",
-    "writing",
-]
-
 ENTRY_COLUMNS = ("position", "previous", "hash", "body", *UNIQUE_OF_CHARGE)
 NO_CHARGE = (None,) * len(UNIQUE_OF_CHARGE)
+MOST_PLACES = 500  # of entries in one question
 ROWS_AT_ONCE = 256  # so few that Python's garbage collector isn't called for them
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """A ledger in one transaction.
-
-    Args:
-        connection: a connection in the transaction.
-        state: what follows from all entries.
-    """
+    """A ledger in one transaction, with the state that follows from all its entries."""
 
     connection: Connection
     state: LedgerState
-
-    @property
-    def head(self) -> Head:
-        """Where the chain ends."""
-        return head_in(self.state)
 
     def charge_of(self, release: Release) -> ReleaseCharged:
         """Return the entry of a release's charge; `ForgedState` where it is missing, or another one."""
@@ -80,20 +53,8 @@ class Look:
             raise ForgedState(f"the charge of release '{release.release_id}' is not what the snapshot says")
         return charge
 
-    def publication_of(self, release: Release) -> ReleasePublished | None:
-        """Return the entry of a release's publication, None where it isn't published; `ForgedState` as `charge_of`."""
-        if release.stage != "published" or release.closed is None:
-            return None
-        end = self.entries({release.closed: release.closing or ""})[release.closed]
-        if not isinstance(end, ReleasePublished):
-            raise ForgedState(f"the publication of release '{release.release_id}' is not what the snapshot says")
-        return end
-
     def entries(self, links: dict[int, str]) -> dict[int, Entry]:
-        """Return entries by their places.
-
-        Args:
-            links: place → hash of the link, as the state has it.
+        """Return entries by their places, for places with the hashes of their links as the state has them.
 
         Raises:
             ForgedState: one is missing or changed.
@@ -113,16 +74,9 @@ class Look:
         return found
 
 
-MOST_PLACES = 500  # in one question
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write(Look):
-    """A ledger in one transaction that may append.
-
-    Args:
-        begun: the head at its begin, which entries are held against before the first is appended.
-    """
+    """A ledger in one transaction that may append; `begun` is the head at its begin."""
 
     begun: Place
 
@@ -138,6 +92,7 @@ class Write(Look):
         return self._append(recorded)
 
     def _append(self, recorded: Entry) -> Place:
+        # Entries are held against the signed head once, before the first is appended.
         if self.state.head == self.begun:
             require_sound_entries(self.connection, self.state)
         position, previous = self.state.head.position + 1, self.state.head.hash
@@ -163,11 +118,7 @@ def head_in(state: LedgerState) -> Head:
 
 
 def last_place(connection: Connection) -> Place:
-    """Return the last entry's place as stored; position -1 before the first.
-
-    Raises:
-        ForgedState: the entry is damaged.
-    """
+    """Return the last entry's place as stored, position -1 before the first; `ForgedState` where it is damaged."""
     columns = (entry.c.position, entry.c.hash)
     last = connection.execute(select(*columns).order_by(entry.c.position.desc()).limit(1)).one_or_none()
     if last is None:
@@ -178,11 +129,7 @@ def last_place(connection: Connection) -> Place:
 
 
 def ledger_id_of(connection: Connection) -> str:
-    """Return the ledger's id by its first entry alone.
-
-    Raises:
-        ReleaseFailed: the entry is not what it must be.
-    """
+    """Return the ledger's id by its first entry alone; `ReleaseFailed` where that is not what it must be."""
     body = connection.execute(select(entry.c.body).where(entry.c.position == 0)).scalar()
     with suppress(ValueError):
         first = entry_of_bytes((body if isinstance(body, str) else "").encode("ascii"))
@@ -261,12 +208,7 @@ def stored_rows(connection: Connection, columns: tuple[str, ...]) -> Iterator[Se
 
 @contextmanager
 def looking(store: Store) -> Iterator[Look]:
-    """Open one transaction to look things up in, whose state belongs to the head of the chain.
-
-    Raises:
-        ForgedState: no signature holds over the head and the state.
-        ReleaseFailed: the database fails.
-    """
+    """Open one transaction to look things up in; `ForgedState` where no signature holds over its head and state."""
     with store.reading() as connection:
         yield Look(connection=connection, state=stored_state(connection)[0])
 

@@ -20,11 +20,10 @@ from .entries import (
     ReleaseReading,
     SeriesRegistered,
 )
+from .filter_budget import FilterBudget, charged_to
 from .ledger_state import Receipt, Release
 from .rules import RuleBroken, known_by_name, price_faults, rows_violations, unit_violations
 from .transactions import Look, OpenedLedger, Write, looking, writing
-
-__all__ = ["ReleaseWriter"]
 
 
 class ReleaseWriter(OpenedLedger):
@@ -126,7 +125,9 @@ class ReleaseWriter(OpenedLedger):
         """
         entry = ReleasePublished(release_id=receipt.release_id, output_hashes=tuple(sorted(output_hashes)))
         with self._writing() as ledger:
-            if ledger.publication_of(_paid_release(ledger, receipt)) != entry:
+            end = _paid_release(ledger, receipt)
+            closing = {} if end.closed is None else {end.closed: end.closing or ""}
+            if entry not in ledger.entries(closing).values():
                 ledger.append(entry)
 
 
@@ -143,8 +144,6 @@ def _pay(
     paid = isinstance(entry, ReleaseCharged) and entry.series is not None
     added = None if known is None else known.added
     if isinstance(added, FilterDatasetAdded) and not paid and not isinstance(entry, FreeSeriesRegistered):
-        from .filter_budget import FilterBudget, charged_to  # numerics that an additive data set does without
-
         entry = charged_to(FilterBudget.of(added), entry, rows_per_person=rows_per_person)
     ledger.append(entry)
 
