@@ -20,13 +20,6 @@ from ..kernel.prices.arithmetic import (
     multiply_up,
 )
 
-__all__ = [
-    "crowd_blending_statement",
-    "delta_zero_knowledge",
-    "epsilon_zero_knowledge",
-    "epsilon_zero_knowledge_robust",
-]
-
 _TAIL_SLACK = 1e-10
 _BATCH = 512
 _MOST_THRESHOLDS = 1 << 24

@@ -7,21 +7,6 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 
 from .errors import InputRefused
 
-__all__ = [
-    "Number",
-    "amount_exact",
-    "amount_left",
-    "amount_of_log10",
-    "amount_shown",
-    "counted",
-    "double_left",
-    "exact_number",
-    "grouped",
-    "share_left_shown",
-    "share_shown",
-    "times_in",
-]
-
 DIGITS = 6
 SMALLEST_PLAIN = Decimal("0.0001")
 """Smaller amounts are written with an exponent: 1e-6."""

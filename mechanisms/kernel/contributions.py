@@ -19,16 +19,6 @@ from numpy.typing import NDArray
 from .group_counts import GroupCounts, count_keys, merge_counts, sum_counts
 from .sampling import KEY_BYTES, threshold
 
-__all__ = [
-    "LAYOUTS",
-    "PERSON_WORDS",
-    "ContributionKeys",
-    "ContributionLimit",
-    "Unit",
-    "chosen_counts",
-    "sorted_records",
-]
-
 LAYOUTS = {"person": "aes-contributions-person/1", "household": "aes-contributions-household/1"}
 """INVARIANT: they name how ids are hashed, and how ranks and coins are drawn; any change to these needs new names."""
 

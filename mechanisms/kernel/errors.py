@@ -6,18 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-__all__ = [
-    "FILL_IN",
-    "AccountantRefused",
-    "InputRefused",
-    "Refusal",
-    "ReleaseFailed",
-    "did_you_mean",
-    "one_line",
-    "refused_together",
-    "visible",
-]
-
 FILL_IN = "FILL IN"
 """Marks what is yet to be written, in a file that was begun by a command."""
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GroupCounts", "add_counts", "count_keys", "joined_counts", "merge_counts", "sorted_counts", "sum_counts"]
-
 _DENSE_CELLS = 1 << 16
 _DENSE_CELLS_PER_KEY = 8
 _DENSE_MOST_CELLS = 1 << 23

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
-__all__ = ["ADD_REMOVE", "MOST_RECORDS", "REPLACEMENT", "Mechanism", "Randomness", "Relation"]
-
 
 class Mechanism:
     """A mechanism with its parameters: frozen, and so full that it is priced without its code.

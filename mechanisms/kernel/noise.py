@@ -8,11 +8,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-__all__ = [
-    "TwoSidedGeometricNoise",
-    "add_two_sided_geometric",
-]
-
 _DIGITS = 300
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from .errors import ReleaseFailed
 
-__all__ = ["BUCKET_CODE", "CodeTable", "KeyLayout", "Placement", "coarsened"]
-
 CodeTable = NDArray[np.integer]
 """Code of a column → its code at a coarser level; shape (codes of the column,)."""
 

@@ -12,16 +12,6 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms
 from numpy.typing import NDArray
 
-__all__ = [
-    "KEY_BYTES",
-    "LAYOUT",
-    "ChunkIdentity",
-    "Coins",
-    "kept_positions",
-    "sample_commitment",
-    "threshold",
-]
-
 LAYOUT = "chacha20-byte-first/1"
 KEY_BYTES = 32
 

@@ -17,22 +17,6 @@ from ..kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
 from ..kernel.protection import Numbers
 from ..kernel.recoding import BUCKET_CODE, KeyLayout
 
-__all__ = [
-    "MEAN_STEPS",
-    "Answer",
-    "AnswerProtection",
-    "CountAnswer",
-    "MeanAnswer",
-    "RehearsalProtection",
-    "SumAnswer",
-    "Tally",
-    "answered",
-    "noise_of",
-    "sensitivity",
-    "step",
-    "tallied",
-]
-
 MEAN_STEPS = 1 << 20
 """A mean is published on a grid of its sensitivity divided by this number."""
 

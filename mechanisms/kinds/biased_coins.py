@@ -10,13 +10,6 @@ from numpy.typing import NDArray
 
 from ..kernel.mechanism import Randomness
 
-__all__ = [
-    "WORD",
-    "biased_coins",
-    "uniform_below",
-    "word_threshold_up",
-]
-
 WORD = 1 << 64
 _BLOCK = 1 << 24
 

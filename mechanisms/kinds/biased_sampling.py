@@ -22,17 +22,6 @@ from ..kernel.sampling import threshold
 from .biased_coins import WORD, biased_coins, word_threshold_up
 from .histogram import HistogramProtection, SuppressedHistogram
 
-__all__ = [
-    "INCLUSION_LAYOUT",
-    "BiasedSampleCounts",
-    "SurveyProtection",
-    "Thinning",
-    "UnequalRatesHistogram",
-    "UnequalRatesProtection",
-    "inclusion_coins",
-    "thinned_counts",
-]
-
 INCLUSION_LAYOUT = "chacha20-inclusion/1"
 """INVARIANT: it names how the second coins of a column of rates follow from a release's key, and in which order."""
 

@@ -13,16 +13,6 @@ from numpy.typing import NDArray
 from ..kernel.mechanism import Mechanism
 from .deletion_noise import DeletionNoise, GaussianDeletion, expected_deletion
 
-__all__ = [
-    "CalibratedDeletion",
-    "DeletionRelease",
-    "ExponentialDeletion",
-    "SelectedDeletion",
-    "delete_records",
-    "residual_counts",
-    "stage_counts",
-]
-
 Counts = NDArray[np.int64]
 
 

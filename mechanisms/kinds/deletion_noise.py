@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 
 from ..kernel.mechanism import Randomness
 
-__all__ = [
-    "LARGEST_DELETION",
-    "WEIGHT_TOTAL",
-    "DeletionNoise",
-    "GaussianDeletion",
-    "GeometricDeletion",
-    "OptimalDeletion",
-    "deletion_weights",
-    "draw_deletions",
-    "expected_deletion",
-    "largest_deletion",
-]
-
 WEIGHT_TOTAL = 1 << 128
 """What the integer weights of a noise add up to: a draw is 16 uniform bytes, none is ever rejected."""
 
@@ -220,6 +207,7 @@ def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness)
 
 
 def require_amount(name: str, amount: Decimal, most: int) -> None:
+    """Refuse an amount that is not above 0, or above the most, by ValueError."""
     if not (amount.is_finite() and 0 < amount <= most):
         raise ValueError(f"{name} must be above 0 and at most {most}, not {amount}")
 

@@ -18,8 +18,6 @@ from .deletion import CalibratedDeletion, DeletionRelease, delete_records
 from .deletion_noise import draw_deletions
 from .margins import Margin, margin_sizes, noisy_margins, split_margins
 
-__all__ = ["DeletionProtection", "published_stages"]
-
 _GROUPS_AT_ONCE = 1 << 18
 
 

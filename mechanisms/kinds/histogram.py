@@ -16,14 +16,6 @@ from ..kernel.protection import Numbers, counts_of_groups
 from ..kernel.recoding import KeyLayout
 from .outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
 
-__all__ = [
-    "HistogramProtection",
-    "NoisyHistogram",
-    "SuppressedHistogram",
-    "noisy_counts",
-    "suppressed_counts",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SuppressedHistogram(Mechanism):

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ..kernel.mechanism import Mechanism, Randomness
 from .biased_coins import WORD, biased_coins, word_threshold_up
 
-__all__ = ["MOST_BITS", "KRandomization", "OutcomeCounts", "flipped", "outcome_counts"]
-
 MOST_BITS = 24
 
 Counts = NDArray[np.int64]

@@ -15,8 +15,6 @@ from ..kernel.recoding import KeyLayout
 from .krandomization import KRandomization, OutcomeCounts
 from .sketch import CountMeanSketch, SketchSums
 
-__all__ = ["ReportsProtection", "Totals", "reports_added_up"]
-
 Totals = SketchSums | NDArray[np.int64]
 """What reports are added up to: of a sketch, the bits of each hash function; else how many reports each outcome has."""
 

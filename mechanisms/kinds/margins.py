@@ -19,8 +19,6 @@ from ..kernel.recoding import KeyLayout
 from .deletion import CalibratedDeletion
 from .deletion_noise import draw_deletions
 
-__all__ = ["Margin", "cells_of_margin", "margin_sizes", "noisy_margins", "split_margins"]
-
 Margin = tuple[int, ...]
 """The places of a margin's columns in the map: one or two, the first the more significant of a cell's number."""
 

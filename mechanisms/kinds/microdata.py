@@ -14,15 +14,6 @@ from ..kernel.mechanism import Mechanism, Randomness
 from ..kernel.protection import Numbers
 from ..kernel.recoding import KeyLayout
 
-__all__ = [
-    "EpsilonSafeRelease",
-    "ExponentialSafeRelease",
-    "Microdata",
-    "StronglySafeRelease",
-    "Suppression",
-    "suppress",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StronglySafeRelease(Mechanism):

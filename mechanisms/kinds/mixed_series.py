@@ -14,8 +14,6 @@ from ..kernel.errors import InputRefused
 from ..kernel.mechanism import Mechanism
 from .microdata import StronglySafeRelease
 
-__all__ = ["MixedSeries", "SeriesPart", "series_of_parts", "series_part"]
-
 MOST_PARTS, MOST_OF_A_PART, LARGEST_EPSILON = 20, 10_000, 100
 EXAMPLE = 'Write for example --part "12 x k=20,rate=0.1" --part "24 x epsilon=0.05".'
 _NUMBER = r"[0-9]{0,6}\.?[0-9]{1,20}(?:[eE]-?[0-9]{1,2})?"

@@ -11,11 +11,6 @@ from numpy.typing import NDArray
 from ..kernel.mechanism import Mechanism
 from ..kernel.noise import TwoSidedGeometricNoise, add_two_sided_geometric
 
-__all__ = [
-    "OutlierPrivateHistogram",
-    "outlier_private_counts",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutlierPrivateHistogram(Mechanism):

@@ -16,11 +16,6 @@ from ..kernel.recoding import KeyLayout
 from .histogram import HistogramProtection, NoisyHistogram, SuppressedHistogram
 from .microdata import StronglySafeRelease
 
-__all__ = [
-    "PointsProtection",
-    "SyntheticPoints",
-]
-
 MOST_CELLS = 1 << 26
 MOST_DIMENSIONS = 1_000
 

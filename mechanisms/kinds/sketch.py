@@ -14,17 +14,6 @@ from numpy.typing import NDArray
 from ..kernel.mechanism import Mechanism, Randomness
 from .biased_coins import WORD, biased_coins, uniform_below, word_threshold_up
 
-__all__ = [
-    "LEAST_EPSILON",
-    "CountMeanSketch",
-    "SketchReports",
-    "SketchSums",
-    "empty_sums",
-    "encode",
-    "hash_positions",
-    "summed",
-]
-
 LEAST_EPSILON = Decimal("1e-18")
 """Below 8/2⁶⁴ no coin of 64 bits flips with at least 1/(e^{ε/2}+1) and below one half."""
 

@@ -15,8 +15,6 @@ from ..kernel.mechanism import Mechanism, Randomness
 from ..kernel.protection import Numbers
 from ..kernel.recoding import KeyLayout
 
-__all__ = ["LARGEST_RHO", "METHODS", "SyntheticProtection", "SyntheticTable", "counted_cells", "library_rho"]
-
 METHODS = {"mst": 2, "aim": 3}
 """Method → of how many columns together the library counts records at most, before it adds noise."""
 

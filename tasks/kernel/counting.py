@@ -27,27 +27,6 @@ from ...mechanisms.kernel.group_counts import GroupCounts, add_counts, count_key
 from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kernel.sampling import ChunkIdentity, Coins, sample_commitment
 
-__all__ = [
-    "Block",
-    "BlockCoins",
-    "BlockCounts",
-    "CoinsOfBlocks",
-    "CountJob",
-    "Counting",
-    "KeySource",
-    "RecordSource",
-    "add_block_counts",
-    "added_records",
-    "chosen_records",
-    "counted_blocks",
-    "empty_counts",
-    "marked",
-    "naming_kinds_only",
-    "person_records",
-    "require_every_block",
-    "unmarked",
-]
-
 _RECORDS_AT_ONCE = 1 << 21
 _FILES = 1 << 31
 Arguments = ParamSpec("Arguments")

@@ -16,16 +16,6 @@ from ...accounting.kernel.keys.private_store import ReleaseFolder
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.protection import Numbers
 
-__all__ = [
-    "NOISE",
-    "StoredDraw",
-    "draw_once",
-    "load_draw",
-    "noise_draw",
-    "store_draw",
-    "stored_numbers",
-]
-
 NOISE = "noise"
 """Name of the draw of what is published."""
 

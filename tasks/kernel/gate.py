@@ -39,8 +39,6 @@ from .draws import NOISE, StoredDraw, draw_once, noise_draw
 from .protected import Counted, ExactCounts, Protected, opened_for_choice, protect, seal_counts
 from .publication import Output, Rendered, StagedRelease, bring_into_view, remembered_release, stage_release
 
-__all__ = ["UNNAMED", "Gate", "JobOf", "Plan", "Step"]
-
 UNNAMED = "0" * 64
 """Stands in a plan's entry for the id of a sample that isn't drawn yet."""
 _REPORTS = ("local_reports", "outcome_counts")

@@ -18,8 +18,6 @@ from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism, Randomness
 from ...mechanisms.kernel.protection import Protection
 
-__all__ = ["Counted", "ExactCounts", "Protected", "opened_for_choice", "protect", "protected_result", "seal_counts"]
-
 
 class Counted(NamedTuple):
     """What exact counts are of; they are opened for this and nothing else.

@@ -20,22 +20,6 @@ from ...accounting.kernel.keys.private_store import ReleaseFolder
 from ...mechanisms.kernel.errors import ReleaseFailed
 from .protected import Protected, protected_result
 
-__all__ = [
-    "Hashes",
-    "Output",
-    "RemotePlace",
-    "Rendered",
-    "Staged",
-    "StagedRelease",
-    "bring_into_view",
-    "digest_of_file",
-    "remembered_release",
-    "stage_release",
-    "staging_folder",
-    "try_staging",
-    "write_staged",
-]
-
 Hashes = tuple[tuple[str, str], ...]
 """Name and SHA-256 (hex) of each file of a release, its certificate among them, sorted by name."""
 TRIAL = "trial".ljust(64, "-")

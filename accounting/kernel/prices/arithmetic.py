@@ -9,30 +9,6 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "ABOVE",
-    "BELOW",
-    "PRICE_DIGITS",
-    "ULP",
-    "add_down",
-    "add_up",
-    "decimal_down",
-    "decimal_up",
-    "divide_down",
-    "divide_up",
-    "exact_log_down",
-    "exp_up",
-    "float_down",
-    "float_up",
-    "least_epsilon",
-    "log_binomial_pmf",
-    "log_down",
-    "log_up",
-    "multiply_down",
-    "multiply_up",
-    "sum_margin",
-]
-
 PRICE_DIGITS = 12
 
 _DOUBLE_UP = Context(prec=PRICE_DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX)

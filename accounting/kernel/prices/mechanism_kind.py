@@ -15,19 +15,6 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import ADD_REMOVE, MOST_RECORDS, REPLACEMENT, Mechanism, Relation
 from ....mechanisms.kernel.protection import Protection
 
-__all__ = [
-    "RELATION",
-    "MechanismKind",
-    "Price",
-    "RecordForm",
-    "Selection",
-    "check_records",
-    "check_request",
-    "covered_alone",
-    "covered_by_fewer",
-    "no_price_for_surveyed_group",
-]
-
 _AMOUNT_TEXT = re.compile(r"-?[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?")
 _HEX_TEXT = re.compile(r"([0-9a-f]{2}){1,64}")
 _ALL_RECORDS = "whole"

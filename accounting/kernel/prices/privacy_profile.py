@@ -12,18 +12,6 @@ from numpy.typing import NDArray
 
 from .arithmetic import ULP, log_binomial_pmf
 
-__all__ = [
-    "LARGEST_GROUP",
-    "check_parameters",
-    "delta_exact",
-    "epsilon_of_log_delta",
-    "farthest_epsilon",
-    "least_log_delta",
-    "log_adding",
-    "log_profile",
-    "log_removing",
-]
-
 LARGEST_GROUP = 2.0**50
 MARGIN = 16.0 * ULP
 _BLOCK = 1_048_576

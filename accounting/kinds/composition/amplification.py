@@ -15,12 +15,6 @@ from ...kernel.prices.arithmetic import (
     multiply_up,
 )
 
-__all__ = [
-    "Concentrated",
-    "Guarantee",
-    "amplified",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guarantee:

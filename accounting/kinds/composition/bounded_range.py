@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from ...kernel.prices.arithmetic import add_up, divide_up, multiply_up
 
-__all__ = ["BoundedRange", "range_divergence", "range_log_delta"]
-
 Array = NDArray[np.float64]
 
 _LOG_SLACK = 1e-14

@@ -29,30 +29,6 @@ from .bounded_range import BoundedRange, range_log_delta
 from .finite_losses import FiniteLosses, LossesBySize
 from .loss_distribution import LossDistribution, compose, delta_at, epsilon_at, from_atoms, from_curve, power
 
-__all__ = [
-    "COMPOSED_FLOOR",
-    "FilterPart",
-    "LossCurves",
-    "Part",
-    "curves_of",
-    "curves_of_range",
-    "curves_of_release",
-    "delta_composed",
-    "deltas_up",
-    "epsilon_composed",
-    "few_bits",
-    "filter_parts_of_one",
-    "grid_spacing",
-    "grid_to",
-    "measure_of",
-    "measures_of",
-    "mirrored",
-    "no_filter_parts",
-    "no_place",
-    "not_composed",
-    "pure_filter_parts",
-]
-
 Part = StronglySafeRelease | Guarantee | BoundedRange | FiniteLosses
 FilterPart = Part | LossesBySize | Concentrated
 """A step of what has a place in a filter budget."""

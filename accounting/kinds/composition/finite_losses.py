@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from ....mechanisms.kernel.mechanism import Mechanism
 from ...kernel.prices.arithmetic import ULP, divide_up, log_up
 
-__all__ = ["BothDirections", "FiniteLosses", "LossesBySize", "LossesInDoubles", "losses_of_masses"]
-
 _LOG_SLACK = 8.0 * ULP
 _FINER = 0.25
 

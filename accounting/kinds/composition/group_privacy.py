@@ -13,19 +13,8 @@ from numpy.typing import NDArray
 
 from ....mechanisms.kernel.amounts import amount_exact
 from ....mechanisms.kernel.errors import InputRefused
-from ....mechanisms.kernel.mechanism import MOST_RECORDS
 from ...kernel.prices.arithmetic import add_up, decimal_up, divide_down, exp_up, log_down, multiply_up
 from ...kernel.prices.mechanism_kind import Price, check_request
-
-__all__ = [
-    "MOST_RECORDS",
-    "best_split",
-    "even_group_price",
-    "even_split",
-    "no_price_for_group",
-    "rule_for_group",
-    "summed_group_price",
-]
 
 _POINTS = 1024
 _SLACK = 1.0 + 1e-12

@@ -16,18 +16,6 @@ from numpy.typing import NDArray
 from ...kernel.prices.arithmetic import ULP
 from .finite_losses import LossesInDoubles
 
-__all__ = [
-    "LossDistribution",
-    "compose",
-    "convolution_slack",
-    "convolve_direct",
-    "delta_at",
-    "epsilon_at",
-    "from_atoms",
-    "from_curve",
-    "power",
-]
-
 _UNDERFLOW = 1e-280
 _TOLERATED_DEFICIT = 1e-4
 _COARSEST = 300.0  # a step beyond which exp(spacing) and its products are no longer safe in double precision

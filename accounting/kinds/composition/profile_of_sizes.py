@@ -16,11 +16,6 @@ from ...kernel.prices.privacy_profile import (
     log_weighted_sum,
 )
 
-__all__ = [
-    "log_adding_within",
-    "log_removing_within",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -19,8 +19,6 @@ from .finite_losses import FiniteLosses, LossesBySize, LossesInDoubles
 from .profile_of_sizes import log_adding_within, log_removing_within
 from .series_game import blocks_of_sizes
 
-__all__ = ["step_divergence"]
-
 _POINTS_PER_DEVIATION = 10.0
 _GROWTH = 0.02
 _LARGEST_K = 10_000

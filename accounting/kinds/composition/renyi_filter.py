@@ -40,21 +40,6 @@ from .composed import FilterPart
 from .finite_losses import FiniteLosses, LossesBySize
 from .renyi_divergence import step_divergence
 
-__all__ = [
-    "FREE",
-    "RULE",
-    "RULE_WITHOUT_LOSSES",
-    "FilterCost",
-    "FilterTerms",
-    "conversion_loss",
-    "filter_cost",
-    "fits",
-    "spent_share",
-    "tail_for",
-    "tail_of",
-    "tails_of",
-]
-
 RULE, RULE_WITHOUT_LOSSES = "renyi-filter/1", "renyi-filter/2"
 """Of a budget and of charges; the other of charges for steps whose divergence is known without their losses."""
 

@@ -22,13 +22,6 @@ from ...kernel.prices.arithmetic import (
 )
 from ...kernel.prices.mechanism_kind import RELATION, Price, check_request
 
-__all__ = [
-    "delta_biased",
-    "delta_robust",
-    "price_robust_counts",
-    "tail_up",
-]
-
 _DEVIATIONS = 12.0
 _MORE_TERMS = 60.0
 _UP = 1.0 + 1e-9
@@ -217,6 +210,7 @@ def tail_up(least: int, trials: int, p: float) -> float:
 
 
 def no_epsilon_for_counts(mechanism: BiasedSampleCounts, delta: Decimal) -> InputRefused:
+    """Return the refusal of a δ that no ε is enough for."""
     few = f", and up to {mechanism.largest_rate} for {mechanism.exceptions} records" if mechanism.exceptions else ""
     return InputRefused(
         f"no epsilon is enough for delta {amount_exact(delta)} with k = {mechanism.k} and rates up to "

@@ -25,17 +25,6 @@ from .composed import (
 from .loss_distribution import LossDistribution, delta_at, power
 from .profile_of_sizes import log_adding_within, log_removing_within
 
-__all__ = [
-    "MOST_RELEASES",
-    "blocks_of_sizes",
-    "curve_of_drawn_game",
-    "delta_of_game",
-    "epsilon_of_drawn_game",
-    "epsilon_of_game",
-    "moves_of",
-    "moves_of_draw",
-]
-
 MOST_RELEASES = 400
 """More take too long, and so does a k above 10,000: then the price is the composed one."""
 

@@ -11,11 +11,6 @@ from numpy.typing import NDArray
 from ...kernel.prices.arithmetic import ABOVE, BELOW, ULP, log_binomial_pmf, sum_margin
 from ...kernel.prices.privacy_profile import LARGEST_GROUP, check_parameters, delta_exact
 
-__all__ = [
-    "MOST_EXCEPTIONS",
-    "delta_unequal",
-]
-
 MOST_EXCEPTIONS = 1000
 """More records with higher rates are no exceptions: then all are priced at the highest rate."""
 
