@@ -20,7 +20,7 @@ from .composition.group_privacy import summed_group_price
 
 
 def price_answer(answer: Answer) -> Price:
-    """The price of an answer, all its groups together, under its own relation; δ is 0.
+    """Return the price of an answer, all its groups together, under its own relation; δ is 0.
 
     On all records it is ε ("pure-noise/1": the noise's scale is at least the sensitivity over ε, exactly). On a fresh
     sample at rate β it is ln(1 + β(e^ε − 1)) ("pure-noise-amplified/1"; LQS, arXiv:1101.2604v2, Theorem 1). The sample

@@ -48,34 +48,24 @@ _TWICE = Decimal(2)  # of a sum of positive doubles, far more than it errs by, a
 
 
 def deletion_losses(mechanism: DeletionRelease, *, records: int = 1) -> FiniteLosses:
-    """The exact losses of a release's stages, by the integer weights that are drawn from.
+    """Return the exact losses of a release's stages, without its margins, by the integer weights that are drawn from.
 
     With M records of a person in one group of which J records are published, Z is n − J with them and n − M − J
     without, so adding the person is the pair (Z, Z + M). A margin's cell, n + Z − m, has the same pair. Any other split
     of M records over the groups of a stage, or the cells of a margin, costs no more (docs/proofs/deletion.md, Claims 2,
     4 and 8).
-
-    Args:
-        mechanism: the release; its margins aren't in it.
-        records: M, at least 1.
     """
     return _losses(mechanism.noise, records=records, times=mechanism.stages)
 
 
 def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int = 1, records: int = 1) -> Price:
-    """What is charged for T deletion releases of one mechanism, where a person has up to M records.
+    """Return what is charged for T deletion releases of one mechanism, where a person has up to M records.
 
     A single stage of a single release costs its exact ε ("deletion-exact/1"); otherwise the composed losses of all
     stages and margins of all releases ("deletion-composed/1"), or the sum of each one's exact ε at an even share of δ
     where that is smaller or δ below the floor of composed prices ("deletion-sum/1"). For M > 1 the losses are those of
     M records in one group, and a 10⁻⁹ part of δ is kept for the difference of the weights from a law whose logarithm is
     concave (docs/proofs/deletion.md, Claim 4).
-
-    Args:
-        mechanism: the release.
-        delta: δ over all releases together, 0 < δ < 1.
-        releases: T ≥ 1.
-        records: M ≥ 1.
 
     Raises:
         InputRefused: δ or T is out of range, or no finite ε has this δ.
@@ -84,7 +74,7 @@ def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int 
 
 
 def _draws(mechanism: DeletionRelease) -> Counter[DeletionNoise]:
-    """How many times one record meets a fresh draw of each noise: once a stage, once a margin.
+    """Return how many times one record meets a fresh draw of each noise: once a stage, once a margin.
 
     INVARIANT: they are added up, since a margin's noise may be that of the stages.
     """
@@ -149,7 +139,7 @@ def _least_epsilon(parts: Counter[FiniteLosses], delta: Decimal) -> tuple[Decima
 
 
 def _bends(weights: tuple[int, ...]) -> float:
-    """By how much the ratios of successive weights rise where, in a law with a concave logarithm, none would, added up.
+    """Return by how much the ratios of successive weights rise where, with a concave logarithm, none would, added up.
 
     Relative, to nearest. Weights below these by at most so much, relatively, have a concave logarithm.
     """
@@ -166,7 +156,7 @@ def _bends(weights: tuple[int, ...]) -> float:
 def _difference_in_shape(
     draws: Counter[DeletionNoise], epsilon: Decimal | float, releases: int, records: int
 ) -> Decimal:
-    """At most what it adds to δ for several records that the logarithm of the weights isn't quite concave."""
+    """Return at most what it adds to δ for several records that the logarithm of the weights isn't quite concave."""
     growth, total = add_up(1, exp_up(Decimal(epsilon))), Decimal(0)
     for noise, times in draws.items():
         bends = multiply_up(Decimal(_bends(deletion_weights(noise))), _TWICE)
@@ -193,7 +183,7 @@ def deletion_parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
 
 
 def deletion_filter_parts(mechanism: DeletionRelease, records: int) -> tuple[FiniteLosses, ...]:
-    """The steps of a release in a filter budget, for M records of a person in one group, or any others.
+    """Return the steps of a release in a filter budget, for M records of a person in one group, or any others.
 
     Raises:
         InputRefused: M > 1, and the logarithm of the weights is not concave enough (docs/proofs/filter.md, 5).

@@ -25,7 +25,7 @@ LocalReport = CountMeanSketch | KRandomization
 
 
 def local_epsilon(mechanism: LocalReport) -> Decimal:
-    """ε of one report: L·ln((1−q)/q) of K-randomization (KR); ε of a count mean sketch (Apple 2017), rounded up.
+    """Return ε of one report: L·ln((1−q)/q) of K-randomization (KR); ε of a count mean sketch (Apple 2017), rounded up.
 
     A count mean sketch's bits of two values differ in at most two places, each with a loss of ln((1−q)/q) ≤ ε/2.
     """
@@ -36,7 +36,7 @@ def local_epsilon(mechanism: LocalReport) -> Decimal:
 
 
 def price_of_report(mechanism: LocalReport) -> Price:
-    """The price of one report, whoever sees it: a replacement price, since that somebody reports is not hidden."""
+    """Return the price of one report, whoever sees it: of replacement, since that somebody reports is not hidden."""
     return Price(epsilon=local_epsilon(mechanism), delta=Decimal(0), relation=REPLACEMENT, rule=LOCAL_RULE, releases=1)
 
 

@@ -39,17 +39,13 @@ from .composition.series_game import epsilon_of_game
 
 
 def price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price:
-    """What is charged for `releases` fresh-sample releases of one mechanism with parameters fixed beforehand.
+    """Return what is charged for `releases` fresh-sample releases of one mechanism with parameters fixed beforehand.
 
     One release costs its exact profile ("exact-profile/1", docs/proofs/exact-profile.md). Several cost what an
     adversary can reach who picks each release's groups by the outputs before it ("series-game/1"), or, where that is
     smaller or the game too long, their composed privacy losses ("pld/1"), or the sum of the exact profiles at δ/T where
-    that is smaller or δ is below the floor of composed prices ("basic-exact/1"; docs/proofs/composition.md).
-
-    Args:
-        mechanism: the release; its rate is rounded up to a double, since δ grows with the rate.
-        delta: δ over all releases together, 0 < δ < 1.
-        releases: T ≥ 1.
+    that is smaller or δ is below the floor of composed prices ("basic-exact/1"; docs/proofs/composition.md). The
+    rate is rounded up to a double, since δ grows with it.
 
     Raises:
         InputRefused: δ or T is out of range, no finite ε has this δ, or the parameters are beyond double precision.
@@ -58,7 +54,7 @@ def price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int
 
 
 def composed_price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price:
-    """As `price_fixed`, without a game: what earlier versions charged for a series."""
+    """Return `price_fixed` without a game: what earlier versions charged for a series."""
     return _priced(mechanism, delta, releases, games=False)
 
 
@@ -105,7 +101,7 @@ def _epsilon_of_series(
 
 @lru_cache(maxsize=1024)
 def _epsilon_of_game(mechanism: StronglySafeRelease, delta: Decimal, releases: int, composed: float) -> float | None:
-    """The game's ε where it is below the composed one, which was found before; None elsewhere."""
+    """Return the game's ε where it is below the composed one, which was found before; None elsewhere."""
     try:
         found = epsilon_of_game(mechanism, releases=releases, delta=float_down(delta), composed=composed)
     except ValueError:
@@ -114,7 +110,7 @@ def _epsilon_of_game(mechanism: StronglySafeRelease, delta: Decimal, releases: i
 
 
 def no_finite_price(mechanism: StronglySafeRelease, delta: Decimal) -> InputRefused:
-    """The refusal of a δ that no ε is enough for."""
+    """Return the refusal of a δ that no ε is enough for."""
     floor = amount_of_log10(mechanism.k * float(mechanism.sampling_rate.log10()))
     return InputRefused(
         f"no epsilon is enough for delta {amount_exact(delta)} with k = {mechanism.k} at sampling "
@@ -135,12 +131,7 @@ def _price(mechanism: StronglySafeRelease, delta: Decimal, releases: int, record
 
 
 def group_price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, records: int) -> Price:
-    """Return the price of one release where a person has up to M records.
-
-    Args:
-        mechanism: the release.
-        delta: δ.
-        records: M > 1.
+    """Return the price of one release where a person has M > 1 records.
 
     Raises:
         InputRefused: as `price_fixed`.

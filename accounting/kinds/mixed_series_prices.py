@@ -20,7 +20,7 @@ RULE = "mixed-pld/1"
 
 
 def parts_of(series: MixedSeries) -> dict[Part, int]:
-    """What is composed: each part's mechanism, or the pair of its ε, and how many of it.
+    """Return what is composed: each part's mechanism, or the pair of its ε, and how many of it.
 
     Any order of the releases, even one chosen by outputs, costs the same: a measure that covers each mechanism stands
     for it (docs/proofs/composition.md, "Series of different mechanisms").
@@ -34,12 +34,7 @@ def parts_of(series: MixedSeries) -> dict[Part, int]:
 
 
 def price_mixed(series: MixedSeries, *, delta: Decimal, releases: int) -> Price:
-    """What is charged for a whole series of different mechanisms ("mixed-pld/1").
-
-    Args:
-        series: the parts.
-        delta: δ over all releases together, from 10⁻²⁰⁰ to below 1.
-        releases: as many as the parts have.
+    """Return what is charged for a whole series of different mechanisms ("mixed-pld/1"), with δ from 10⁻²⁰⁰.
 
     Raises:
         InputRefused: δ is out of range, another number of releases, or no finite ε has this δ.
@@ -71,7 +66,7 @@ PURE_ANSWERS = frozenset({"answers"})
 
 
 def _not_covered(series: MixedSeries, mechanism: Mechanism, number: int) -> str | None:
-    """Why a part doesn't pay for a release: it pays for a sampled one, or any answer with no δ and at most its ε."""
+    """Say why a part doesn't pay for a release: it pays for a sampled one, or an answer of no δ and at most its ε."""
     measure = series.each[series.part_of(number) - 1].measure
     if not isinstance(measure, Decimal):
         return not_covered(mechanism, measure)

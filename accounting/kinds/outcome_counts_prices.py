@@ -92,16 +92,11 @@ def _binomial(trials: int, p: float) -> Array:
 
 
 def epsilon_shuffled(*, local: Decimal, people: int, delta: Decimal) -> Decimal | None:
-    """ε of n shuffled reports that are ε₀-local, at δ, under replacement; None where the theorem's condition fails.
+    """Return ε of n shuffled reports that are ε₀-local, at δ, under replacement; None where the theorem doesn't hold.
 
     ln(1 + (e^{ε₀}−1)/(e^{ε₀}+1)·(8·√(e^{ε₀}·ln(4/δ)/n) + 8·e^{ε₀}/n)) if ε₀ ≤ ln(n/(16·ln(2/δ))), rounded up, and at
     most ε₀. Source: Feldman, McMillan, Talwar, Hiding Among the Clones, arXiv:2012.12803, Theorem 3.1. The counts of
-    the outcomes tell the same as the shuffled reports.
-
-    Args:
-        local: ε₀ above 0.
-        people: n, or a public lower bound on it; ε falls with n.
-        delta: 0 < δ < 1.
+    the outcomes tell the same as the shuffled reports. It falls with n, for which a public lower bound may stand.
 
     Raises:
         InputRefused: an argument out of range.
@@ -120,18 +115,13 @@ def epsilon_shuffled(*, local: Decimal, people: int, delta: Decimal) -> Decimal 
 
 
 def price_outcome_counts(mechanism: KRandomization, *, people: int, delta: Decimal) -> Price:
-    """What the published outcome counts of n people's reports cost under replacement, n public.
+    """Return what the published outcome counts of n people's reports cost under replacement, n a public lower bound.
 
     The smallest of: the exact price for L = 1 ("outcome-counts-exact/1", where n is beyond `EXACT_PEOPLE` that of fewer
     people), the shuffle bound where its condition holds ("shuffle-fmt-3.1/1"), and the local ε ("local/1", with δ = 0).
 
     PRIVACY: under add/remove the total of the counts alone tells neighbours apart: this price never enters an
     add/remove budget.
-
-    Args:
-        mechanism: the local randomizer.
-        people: n, or a public lower bound on it.
-        delta: 0 < δ < 1.
 
     Raises:
         InputRefused: an argument out of range.

@@ -27,21 +27,13 @@ _FARTHEST, _MOST_PLACES = 60.0, 10_000_000
 
 
 def delta_for_group(mechanism: OutlierPrivateHistogram, *, count: int, epsilon: float) -> float:
-    """The least δ at ε for one member of a group of `count`, that member being present or not, both directions.
+    """Return the least δ at ε for one member of a group of `count`, present or not, both directions, rounded outward.
 
     [Ours] The hockey-stick divergence of count + noise(count) and count − 1 + noise(count − 1): on either side of
     the two counts both masses are geometric, so that each sum is in closed form (docs/proofs/outlier-privacy.md).
 
-    Args:
-        mechanism: the release.
-        count: c, records in the group with the member, at least 1.
-        epsilon: ε of at least 0.
-
-    Returns:
-        δ, rounded outward.
-
     Raises:
-        ValueError: a count or an ε out of range.
+        ValueError: a count below 1 or an ε below 0.
     """
     if count < 1 or not epsilon >= 0.0:
         raise ValueError(f"a member's group has at least one record and epsilon is at least 0, not {count}, {epsilon}")
@@ -51,14 +43,14 @@ def delta_for_group(mechanism: OutlierPrivateHistogram, *, count: int, epsilon: 
 
 
 def epsilon_for_group(mechanism: OutlierPrivateHistogram, *, count: int, delta: float) -> float | None:
-    """About the least ε at which the members of a group of `count` have δ; None where none below 500 has it."""
+    """Return about the least ε at which the members of a group of `count` have δ; None where none below 500 has it."""
     return least_epsilon(
         lambda epsilon: delta_for_group(mechanism, count=count, epsilon=epsilon), delta, high=_LARGEST_EPSILON
     )
 
 
 def price_outlier_histogram(mechanism: OutlierPrivateHistogram, *, delta: Decimal) -> Price:
-    """What the histogram costs everybody under add/remove ("outlier-exact/1"): the least ε of all groups together.
+    """Return what the histogram costs everybody under add/remove ("outlier-exact/1"): the least ε of all groups.
 
     Raises:
         InputRefused: δ out of range, K too large, or no ε is enough.

@@ -20,30 +20,18 @@ from .deletion_prices import DELETION, deletion_filter_parts, deletion_losses, p
 
 
 def choice_cost(selection_epsilon: Decimal, *, releases: int = 1, records: int = 1) -> Decimal:
-    """What the choices of T releases cost in ε, rounded up: M·T·ε₁, as they are pure.
-
-    Args:
-        selection_epsilon: ε₁ of one choice.
-        releases: T ≥ 1.
-        records: M ≥ 1, the most records of a person.
-    """
+    """Return what the choices of T releases cost in ε for M records of a person, rounded up: M·T·ε₁; they are pure."""
     return multiply_up(selection_epsilon, releases * records)
 
 
 def price_selected_deletion(
     mechanism: SelectedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1
 ) -> Price:
-    """What is charged for T rounds of choosing a map on all records and releasing with it.
+    """Return what is charged for T rounds of choosing a map on all records and releasing with it, for M records.
 
     The sum of the choices' ε₁ and the releases' price ("selected-deletion-sum/1"); where a person has one record, and
     it is smaller, the composed losses of all ("selected-deletion-composed/1"), which are less where the map is drawn by
     exponential mechanisms ("selected-deletion-bounded-range/1"; docs/proofs/bounded-range.md).
-
-    Args:
-        mechanism: the release.
-        delta: δ over everything together, 0 < δ < 1.
-        releases: T ≥ 1.
-        records: M ≥ 1.
 
     Raises:
         InputRefused: as `price_deletion`.

@@ -29,7 +29,7 @@ _LARGEST_EPSILON = 60.0
 
 
 def price_biased_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Price:
-    """What the release costs under add/remove ("unequal-rates/1"); the data set's own sample is spent by it.
+    """Return what the release costs under add/remove ("unequal-rates/1"); the data set's own sample is spent by it.
 
     [Ours] The least ε ≥ 0 with `delta_unequal` at most δ: the exact price for all rates up to p′, but for the
     exceptions up to p_max; no lower bound of the rates is used (docs/proofs/robust-sampling.md).

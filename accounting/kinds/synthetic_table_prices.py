@@ -18,18 +18,11 @@ _GOLDEN = 0.6180339887498949  # (√5 − 1)/2
 
 
 def concentrated_epsilon(rho: Decimal, *, delta: Decimal) -> Decimal:
-    """An ε at which ρ-zero-concentrated differential privacy is (ε, δ)-private: the least over all orders, nearly.
+    """Return an ε at which ρ-zero-concentrated privacy is (ε, δ)-private: nearly the least over all orders.
 
     It is αρ + ln((α−1)/α) − (ln δ + ln α)/(α − 1) at the order α that was found; every α > 1 gives a valid ε, so that
     the search decides nothing but how little is charged (docs/proofs/synthetic-table.md). Source: Bun, Steinke,
     arXiv:1605.02065, Definition 1.1; Canonne, Kamath, Steinke, arXiv:2004.00010, Proposition 12.
-
-    Args:
-        rho: ρ > 0.
-        delta: δ, 0 < δ < 1.
-
-    Returns:
-        ε ≥ 0, rounded up to 12 digits.
     """
     order = decimal_up(add_up(1, Decimal(math.exp(_best_place(float(rho), float(exact_log_down(delta)))))))
     epsilon = add_up(multiply_up(order, rho), conversion_loss(order, delta))

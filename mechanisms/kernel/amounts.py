@@ -13,7 +13,7 @@ SMALLEST_PLAIN = Decimal("0.0001")
 
 
 def amount_exact(amount: Decimal) -> str:
-    """Every digit of an amount, without trailing zeros: 0.1, 1e-6."""
+    """Return every digit of an amount, without trailing zeros: 0.1, 1e-6."""
     if amount != 0 and abs(amount) < SMALLEST_PLAIN:
         digits = "".join(map(str, amount.as_tuple().digits)).rstrip("0")
         mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
@@ -23,7 +23,7 @@ def amount_exact(amount: Decimal) -> str:
 
 
 def amount_shown(amount: Decimal | float) -> str:
-    """An ε or a δ, rounded up to six significant digits: a cost is never understated."""
+    """Return an ε or a δ, rounded up to six significant digits: a cost is never understated."""
     return amount_exact(Context(prec=DIGITS, rounding=ROUND_CEILING).plus(_decimal(amount)))
 
 
@@ -39,7 +39,7 @@ def double_left(amount: Decimal) -> float:
 
 
 def amount_of_log10(logarithm: float) -> str:
-    """About 10^x, rounded up to two significant digits, for any x that a double holds: 0.1, 3.2e-9, 1e-4000."""
+    """Return about 10^x, rounded up to two significant digits, for any x that a double holds: 0.1, 3.2e-9, 1e-4000."""
     exponent = math.floor(logarithm)
     mantissa = Decimal(repr(10.0 ** (logarithm - exponent) * (1.0 - 1e-12)))
     rounded = Context(prec=2, rounding=ROUND_CEILING).plus(mantissa)
@@ -70,18 +70,12 @@ def grouped(number: float) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun: 1 release, 2 releases, 1,200 records.
-
-    Args:
-        number: how many.
-        noun: of one.
-        plural: of several; default: with an s.
-    """
+    """Return a number with its noun, or its plural, by default with an s: 1 release, 2 releases, 1,200 records."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _decimal(amount: Decimal | float) -> Decimal:
-    """A double as the shortest decimal that reads back as it."""
+    """Return a double as the shortest decimal that reads back as it."""
     return amount if isinstance(amount, Decimal) else Decimal(repr(amount))
 
 

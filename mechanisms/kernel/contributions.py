@@ -84,15 +84,10 @@ class ContributionKeys:
             raise ValueError(f"a release's key has {KEY_BYTES} bytes, not {len(self.secret)}")
 
     def of_texts(self, raw_bytes: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Words:
-        """The keyed hashes of texts, given by their bytes; shape (2, n).
+        """Return the keyed hashes of texts that lie in some bytes from `starts`, shape (n,), to `ends`; shape (2, n).
 
         A CBC-MAC over the text's length and the text: no message begins another, for which it is a pseudorandom
         function (Bellare, Kilian, Rogaway, JCSS 61(3), 2000; Petrank, Rackoff, J. Cryptology 13(3), 2000).
-
-        Args:
-            raw_bytes: bytes that hold the texts; uint8.
-            starts: offset of each text; shape (n,).
-            ends: its end; shape (n,).
         """
         cipher = self._cipher(b"ids")
         padded = np.concatenate((raw_bytes, np.zeros(_WORD_BYTES, dtype=np.uint8)))
@@ -113,35 +108,26 @@ class ContributionKeys:
         return state.T
 
     def of_numbers(self, numbers: NDArray[np.int64] | Words) -> Words:
-        """The keyed hashes of whole numbers of any type of integers; shape (2, n)."""
+        """Return the keyed hashes of whole numbers of any type of integers; shape (2, n)."""
         state = np.empty((numbers.size, _BLOCK_WORDS), dtype=np.uint64)
         state[:, 0] = np.where(numbers < 0, np.uint64(_NEGATIVE_TAG), np.uint64(_NUMBER_TAG))
         state[:, 1] = numbers.astype(np.int64).view(np.uint64)
         return _encrypted(self._cipher(b"ids"), state).T
 
     def of_places(self, positions: NDArray[np.int64], *, file: int, block: int) -> Words:
-        """What stands for the persons of records without an id, each a person of its own; shape (2, n).
-
-        Args:
-            positions: numbers of the records in their chunk; shape (n,).
-            file: number of the file.
-            block: number of the chunk in it.
-        """
+        """Return what stands for the persons of records without an id, each a person of its own; shape (2, n)."""
         state = np.empty((positions.size, _BLOCK_WORDS), dtype=np.uint64)
         state[:, 0] = positions + _ALONE_TAG
         state[:, 1] = file << 32 | block
         return _encrypted(self._cipher(b"ids"), state).T
 
     def draws(self, persons: Words, groups: NDArray[np.int64], occurrences: NDArray[np.int64]) -> tuple[Words, Words]:
-        """A rank and a coin for each record, two independent words; equal records of a person differ in their numbers.
+        """Return a rank and a coin for each record, independent words of shape (n,); equal records have other numbers.
 
         Args:
             persons: hashes; shape (2, n).
             groups: keys of the records' groups; shape (words, n).
             occurrences: number of the record among those of its person in its group, from 0; shape (n,).
-
-        Returns:
-            Ranks and coins, each of shape (n,).
         """
         cipher = self._cipher(b"records")
         state = np.ascontiguousarray(persons.T)
@@ -159,7 +145,7 @@ class ContributionKeys:
 
 
 def sorted_records(keys: NDArray[np.int64], counts: NDArray[np.int64] | None = None, *, cells: int) -> GroupCounts:
-    """How many records each person has in each group.
+    """Return how many records each person has in each group.
 
     Args:
         keys: a person and a group, shape (2 + words, n), in any order; pairs may repeat.
@@ -199,7 +185,7 @@ def _sorted_slowly(keys: NDArray[np.int64], counts: NDArray[np.int64] | None) ->
 def chosen_counts(
     records: GroupCounts, *, most: int, rate: Decimal | None, cells: int, keys: ContributionKeys
 ) -> GroupCounts:
-    """How many records of each group count, and are sampled: of each person those of the lowest ranks, at most M.
+    """Return how many records of each group count, and are sampled: of each person at most M, of the lowest ranks.
 
     PRIVACY: a record's rank and coin follow from its person's id, its group, its number among the person's equal
     records, and the key. So another person, or the order of the records, changes nothing for this one; equal records
@@ -213,9 +199,6 @@ def chosen_counts(
         rate: sampling rate; None takes every record that counts.
         cells: number of possible groups.
         keys: the release's keyed functions.
-
-    Returns:
-        Keys of groups, shape (words, m), and their counts.
     """
     pairs, counts = records
     groups = pairs[PERSON_WORDS:]
@@ -242,7 +225,7 @@ def chosen_counts(
 def _lowest(
     records: GroupCounts, chosen: NDArray[np.int64], person: NDArray[np.int64], most: int, keys: ContributionKeys
 ) -> tuple[NDArray[np.int64], Words]:
-    """The pairs and coins of the M records of lowest rank of each person, for some pairs, ascending."""
+    """Return the pairs and coins of the M records of lowest rank of each person, for some pairs, ascending."""
     found = [_first(block, person, most) for block in _drawn(records, chosen, keys)]
     if not found:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
@@ -256,7 +239,7 @@ def _lowest(
 def _first(
     block: tuple[NDArray[np.int64], Words, Words], person: NDArray[np.int64], most: int
 ) -> tuple[NDArray[np.int64], Words, Words]:
-    """Of some records, by ascending pair, the M of lowest rank of each person; equal ranks in the order that they have.
+    """Return, of some records by ascending pair, the M of lowest rank of each person; equal ranks in their order.
 
     Where the first bits of a rank tell, one word is sorted for person and rank.
     """
@@ -278,7 +261,7 @@ def _first(
 def _drawn(
     records: GroupCounts, chosen: NDArray[np.int64], keys: ContributionKeys
 ) -> Iterator[tuple[NDArray[np.int64], Words, Words]]:
-    """Ranks and coins of the records of some pairs, some at a time: the pair, the rank and the coin of each."""
+    """Yield ranks and coins of the records of some pairs, some at a time: the pair, the rank and the coin of each."""
     ends = np.cumsum(records.counts[chosen])
     for first in range(0, int(ends[-1]) if ends.size else 0, _DRAWN_AT_ONCE):
         numbers = np.arange(first, min(first + _DRAWN_AT_ONCE, int(ends[-1])), dtype=np.int64)
@@ -291,7 +274,7 @@ def _drawn(
 
 
 def _word_of(padded: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Words:
-    """The next eight bytes from some offsets on, little-endian, with zeros for what is past a length."""
+    """Return the next eight bytes from some offsets on, little-endian, with zeros for what is past a length."""
     words = np.ndarray((padded.size - _WORD_BYTES + 1,), dtype="<u8", buffer=padded, strides=(1,))
     found = words[np.minimum(starts, words.size - 1)]
     short = lengths < _WORD_BYTES
@@ -302,7 +285,7 @@ def _word_of(padded: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDAr
 
 
 def _encrypted(cipher: CipherContext, blocks: Words) -> Words:
-    """Each block of two words, shape (n, 2), through the cipher."""
+    """Return each block of two words, shape (n, 2), after the cipher."""
     if not blocks.size:
         return blocks
     given = np.ascontiguousarray(blocks)

@@ -14,12 +14,12 @@ STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 
 
 def visible(text: str) -> str:
-    r"""A text with every character that could steer a terminal or hide a part of it as its code, such as \u001b."""
+    r"""Return a text with each character that could steer a terminal or hide text as its code, such as \u001b."""
     return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
-    """The same, for a text that must not look like several lines or cells."""
+    """Return the same, for a text that must not look like several lines or cells."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

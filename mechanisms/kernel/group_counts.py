@@ -35,12 +35,7 @@ class GroupCounts(NamedTuple):
 
 
 def count_keys(keys: NDArray[np.int64], *, cells: int) -> GroupCounts:
-    """Count the records of each group.
-
-    Args:
-        keys: one key per record, shape (words, n).
-        cells: number of possible groups; keys of one word lie below it.
-    """
+    """Count the records of each group, given by their keys, shape (words, n); `cells` groups are possible."""
     key_words, records = keys.shape
     if key_words == 1 and cells <= _dense_cells(records):
         tally = np.bincount(keys[0], minlength=1)
@@ -52,15 +47,7 @@ def count_keys(keys: NDArray[np.int64], *, cells: int) -> GroupCounts:
 
 
 def merge_counts(parts: Sequence[GroupCounts]) -> GroupCounts:
-    """Add up partial counts; associative and commutative.
-
-    Args:
-        parts: at least one, all of the same number of words, each with ascending and distinct keys, as all here
-            give them; `sum_counts` is for others.
-
-    Raises:
-        ValueError: no parts.
-    """
+    """Add up partial counts, at least one; associative and commutative. Each has ascending and distinct keys."""
     if not parts:
         raise ValueError("there are no partial counts to merge")
     if len(parts) == 1:
@@ -92,11 +79,7 @@ def add_counts(total: list[GroupCounts], parts: Sequence[GroupCounts]) -> list[G
 
 
 def joined_counts(total: list[GroupCounts]) -> GroupCounts:
-    """A sum in blocks as one; the blocks are used up: the list is empty afterwards.
-
-    Args:
-        total: at least one block, as `add_counts` gives them.
-    """
+    """Return a sum in blocks, at least one, as one; the blocks are used up: the list is empty afterwards."""
     if len(total) == 1:
         return total.pop()
     every = sum(block.counts.size for block in total)
@@ -108,7 +91,7 @@ def joined_counts(total: list[GroupCounts]) -> GroupCounts:
 
 
 def _ranges(parts: Sequence[GroupCounts]) -> Iterator[Sequence[GroupCounts]]:
-    """Ranges of keys of some parts, ascending, of about the same number of entries, at most `_MERGED_AT_ONCE`."""
+    """Yield ranges of keys of some parts, ascending, of about the same number of entries, at most `_MERGED_AT_ONCE`."""
     pieces = -(-sum(part.counts.size for part in parts) // _MERGED_AT_ONCE)
     if pieces < 2:
         yield parts
@@ -119,7 +102,7 @@ def _ranges(parts: Sequence[GroupCounts]) -> Iterator[Sequence[GroupCounts]]:
 
 
 def _cut(part: GroupCounts, edges: NDArray[np.int64]) -> list[GroupCounts]:
-    """The groups below the first edge of the keys' first word, those from there to the next, and so on."""
+    """Return the groups below the first edge of the keys' first word, those from there to the next, and so on."""
     bounds = [0, *np.searchsorted(part.keys[0], edges).tolist(), part.counts.size]
     return [GroupCounts(part.keys[:, begin:end], part.counts[begin:end]) for begin, end in pairwise(bounds)]
 
@@ -135,7 +118,7 @@ def _merge_range(parts: Sequence[GroupCounts]) -> GroupCounts:
 
 
 def _in_own_pages(block: GroupCounts) -> GroupCounts:
-    """A copy of a block in pages of its own, unless it is small: what a C library frees it often keeps for a thread."""
+    """Return a copy in pages of its own, unless small: what a C library frees it often keeps for a thread."""
     if block.counts.size < _OWN_PAGES_GROUPS:
         return block
     height = block.keys.shape[0] + 1
@@ -145,17 +128,12 @@ def _in_own_pages(block: GroupCounts) -> GroupCounts:
 
 
 def sum_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
-    """Add up the counts of equal keys, which may come in any order and repeat.
-
-    Args:
-        keys: shape (words, n).
-        counts: shape (n,).
-    """
+    """Add up the counts, shape (n,), of equal keys, shape (words, n), which may come in any order and repeat."""
     return _merge_sorted(*sorted_counts(keys, counts))
 
 
 def _dense_cells(keys: int) -> int:
-    """So many possible groups are counted faster with a place for each than by sorting, and in bounded memory."""
+    """Return how many possible groups are counted faster by a place for each than by sorting, in bounded memory."""
     return max(_DENSE_CELLS, min(_DENSE_CELLS_PER_KEY * keys, _DENSE_MOST_CELLS))
 
 
@@ -169,12 +147,7 @@ def _merge_dense(parts: Sequence[GroupCounts], least: int, cells: int) -> GroupC
 
 
 def sorted_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
-    """Return groups in the ascending order of their keys, word by word.
-
-    Args:
-        keys: shape (words, n).
-        counts: shape (n,).
-    """
+    """Return groups in the ascending order of their keys, word by word; shapes (words, n) and (n,)."""
     order = np.argsort(keys[0], kind="stable") if keys.shape[0] == 1 else np.lexsort(keys[::-1])
     return GroupCounts(keys[:, order], counts[order])
 

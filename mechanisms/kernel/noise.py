@@ -50,7 +50,7 @@ class TwoSidedGeometricNoise:
         return 2.0 * self.decay / math.expm1(-1.0 / self.scale) ** 2
 
     def half_width(self, confidence: float) -> int:
-        """The least w with Pr[|x| > w] = 2α^{w+1}/(1+α) of at most 1 − confidence.
+        """Return the least w with Pr[|x| > w] = 2α^{w+1}/(1+α) of at most 1 − confidence.
 
         Raises:
             ValueError: a confidence outside (0, 1).
@@ -62,14 +62,10 @@ class TwoSidedGeometricNoise:
 
 
 def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise) -> list[int]:
-    """Each value plus an independent draw of the noise, saturating at 64 bits.
+    """Return each value plus an independent draw of the noise, saturating at 64 bits.
 
     PRIVACY: OpenDP's sampler draws from the operating system by itself and is exact for the scale as a double;
     a second call is a second draw. Store the result before anything depends on it.
-
-    Args:
-        values: whole numbers within 64 bits.
-        noise: the distribution.
     """
     if not values:
         return []

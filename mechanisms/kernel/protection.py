@@ -59,15 +59,7 @@ class Protection(Protocol[Exact_contra, Protected_co]):
 
 
 def counts_of_groups(exact: GroupCounts, layout: KeyLayout) -> NDArray[np.int64]:
-    """Return the count of every group that a layout has, of those without records too, in the order of their keys.
-
-    Args:
-        exact: some groups and their sizes; a group that is there twice has both.
-        layout: of their keys, which have one word.
-
-    Returns:
-        Shape (layout.cells,).
-    """
+    """Return the count of every group that a layout of one word has, also of empty ones, by key; shape (cells,)."""
     counts = np.zeros(layout.cells, dtype=np.int64)
     np.add.at(counts, exact.keys[0], exact.counts)
     return counts

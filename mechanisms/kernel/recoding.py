@@ -35,10 +35,7 @@ class Placement(NamedTuple):
     size: int
 
     def scaled(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what codes of the column, or of the entries of its dictionary, add to the word of their keys.
-
-        Args:
-            codes: of any shape.
+        """Return what codes of the column, or of its dictionary's entries, add to the word of their keys; any shape.
 
         Raises:
             ReleaseFailed: one of them isn't a code of the column.
@@ -85,27 +82,17 @@ class KeyLayout:
         return product
 
     def keys(self, codes: Sequence[NDArray[np.int64]] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the keys of n records.
-
-        Args:
-            codes: per column, the records' codes; each of shape (n,).
-
-        Returns:
-            Shape (words, n).
-        """
+        """Return the keys of n records, shape (words, n), by each column's codes of shape (n,)."""
         keys = np.zeros((self.key_words, codes[0].size), dtype=np.int64)
         for place, column_codes in zip(self.placements, codes, strict=True):
             keys[place.word] += column_codes * place.stride
         return keys
 
     def require_keys(self, keys: NDArray[np.int64]) -> None:
-        """Refuse keys of records, which a reader has added up, that are of no group.
-
-        Args:
-            keys: shape (words, n).
+        """Refuse keys of records, which a reader has added up, that have another form, or are of no group.
 
         Raises:
-            ReleaseFailed: they have another form, or one is of no group.
+            ReleaseFailed: they are such.
         """
         if keys.dtype != np.int64 or keys.ndim != 2 or keys.shape[0] != self.key_words or not self.holds(keys):
             raise ReleaseFailed("a reader gave a record with codes that its columns don't declare.")

@@ -47,15 +47,12 @@ class ChunkIdentity:
 
 
 def threshold(rate: Decimal) -> int:
-    """The whole number T = ⌊rate · 2⁶⁴⌋, exactly; a record whose 64-bit word lies below T is kept.
+    """Return the whole number T = ⌊rate · 2⁶⁴⌋, exactly; a record whose 64-bit word lies below T is kept.
 
     The real rate T / 2⁶⁴ is therefore never above the declared one.
 
-    Args:
-        rate: sampling rate, 0 < rate < 1.
-
     Raises:
-        ValueError: a rate outside that interval.
+        ValueError: a rate outside (0, 1).
     """
     if not 0 < rate < 1:
         raise ValueError(f"the sampling rate must lie strictly between 0 and 1, not {rate}")
@@ -65,7 +62,7 @@ def threshold(rate: Decimal) -> int:
 
 
 def sample_commitment(key: bytes) -> str:
-    """The public name of the sample that a key draws: 64 hexadecimal digits that do not reveal the key.
+    """Return the public name of the sample that a key draws: 64 hexadecimal digits that do not reveal the key.
 
     Raises:
         ValueError: a key of the wrong length.
@@ -103,7 +100,7 @@ class Coins:
         self._drawn = 0
 
     def kept(self, records: int) -> NDArray[np.int64]:
-        """Which of the chunk's next records are sampled: their places among these, ascending.
+        """Return which of the chunk's next records are sampled: their places among these, ascending.
 
         Raises:
             ValueError: the chunk would have 2**32 records or more.
@@ -144,7 +141,7 @@ def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Deci
 
 
 def _tie_words(stream: CipherContext, ties: int) -> NDArray[np.uint64]:
-    """The next `ties` 56-bit words of the tie stream."""
+    """Return the next `ties` 56-bit words of the tie stream."""
     raw_bytes = np.zeros((ties, 8), dtype=np.uint8)
     raw_bytes[:, 1:] = np.frombuffer(stream.update(bytes(_TIE_BYTES * ties)), dtype=np.uint8).reshape(ties, 7)
     return raw_bytes.view(">u8").reshape(ties).astype(np.uint64)

@@ -129,7 +129,7 @@ class Tally:
 
 
 def sensitivity(answer: Answer) -> Fraction:
-    """The most by which the exact answers of neighbours differ, added up over all groups (docs/proofs/answers.md)."""
+    """Return the most by which the exact answers of neighbours differ, over all groups (docs/proofs/answers.md)."""
     moved = _groups_moved(answer)
     within_one = answer.relation == REPLACEMENT and moved == 1
     match answer:
@@ -147,12 +147,12 @@ def sensitivity(answer: Answer) -> Fraction:
 
 
 def _groups_moved(answer: Answer) -> int:
-    """How many groups a neighbour's records differ in: two where one record is replaced by one of another group."""
+    """Return how many groups a neighbour's records differ in: two where one is replaced by one of another group."""
     return 2 if answer.relation == REPLACEMENT and answer.groups > 1 else 1
 
 
 def step(answer: Answer) -> Fraction:
-    """The distance of the answer's possible values: 1, or the grid of a mean."""
+    """Return the distance of the answer's possible values: 1, or the grid of a mean."""
     match answer:
         case CountAnswer() | SumAnswer():
             return Fraction(1)
@@ -163,7 +163,7 @@ def step(answer: Answer) -> Fraction:
 
 
 def noise_of(answer: Answer) -> TwoSidedGeometricNoise:
-    """The noise of each group's answer, in steps; one draw for each group."""
+    """Return the noise of each group's answer, in steps; one draw for each group."""
     steps = sensitivity(answer) / step(answer)
     # INVARIANT: whole; rounding to the grid moves two values that differ by m steps to m steps at most.
     return TwoSidedGeometricNoise(epsilon=answer.epsilon, sensitivity=int(steps))
@@ -207,7 +207,7 @@ def tallied(
 
 
 def answered(answer: Answer, tally: Tally) -> list[int]:
-    """The noisy answer of each group, in steps; times `step(answer)` it is what is published.
+    """Return the noisy answer of each group, in steps; times `step(answer)` it is what is published.
 
     PRIVACY: OpenDP draws the noise by itself: store the result before anything depends on it; a second call
     is a second draw and a second price.

@@ -15,11 +15,7 @@ _BLOCK = 1 << 24
 
 
 def word_threshold_up(probability: Decimal | Fraction) -> int:
-    """The least whole T with T / 2⁶⁴ of at least a probability.
-
-    Raises:
-        ValueError: a probability outside (0, 1).
-    """
+    """Return the least whole T with T / 2⁶⁴ of at least a probability, which lies in (0, 1)."""
     exact = Fraction(probability)
     if not 0 < exact < 1:
         raise ValueError(f"a probability must lie strictly between 0 and 1, not {probability}")
@@ -27,20 +23,9 @@ def word_threshold_up(probability: Decimal | Fraction) -> int:
 
 
 def biased_coins(count: int, *, threshold: int, randomness: Randomness) -> NDArray[np.bool_]:
-    """Independent coins, each true with probability T / 2⁶⁴ exactly.
+    """Return independent coins, shape (count,), each true with probability T / 2⁶⁴ exactly, 0 ≤ T < 2⁶⁴.
 
     A coin is a 64-bit word compared with T; its seven low bytes are drawn only where the top byte ties.
-
-    Args:
-        count: how many, at least 0.
-        threshold: T, 0 ≤ T < 2⁶⁴.
-        randomness: n to n secret bytes.
-
-    Returns:
-        Shape (count,).
-
-    Raises:
-        ValueError: a threshold out of range.
     """
     if not 0 <= threshold < WORD:
         raise ValueError(f"a threshold must lie in 0 … 2**64 - 1, not {threshold}")
@@ -58,19 +43,7 @@ def biased_coins(count: int, *, threshold: int, randomness: Randomness) -> NDArr
 
 
 def uniform_below(count: int, *, bound: int, randomness: Randomness) -> NDArray[np.int64]:
-    """Independent whole numbers, uniform on 0 … bound − 1 exactly (by rejection).
-
-    Args:
-        count: how many, at least 0.
-        bound: 1 ≤ bound ≤ 2³².
-        randomness: n to n bytes.
-
-    Returns:
-        Shape (count,).
-
-    Raises:
-        ValueError: a bound out of range.
-    """
+    """Return independent whole numbers, uniform on 0 … bound − 1 exactly, by rejection; bound ≤ 2³²."""
     if not 1 <= bound <= 1 << 32:
         raise ValueError(f"a bound must lie in 1 … 2**32, not {bound}")
     drawn = np.empty(count, dtype=np.int64)

@@ -105,7 +105,7 @@ class UnequalRatesHistogram(Mechanism):
 def thinned_counts(
     counts: NDArray[np.int64], rates: Sequence[Decimal], *, highest: Decimal, randomness: Randomness
 ) -> NDArray[np.int64]:
-    """How many records stay of those that a sample at the highest rate holds, each by a coin of its own.
+    """Return how many records stay of those that a sample at the highest rate holds, each by a coin of its own.
 
     PRIVACY: the result is drawn, so store what follows from it before anything depends on it. A record's real rate,
     both coins together, is never above the highest, and never below its declared one, but at the highest rate by less
@@ -116,9 +116,6 @@ def thinned_counts(
         rates: the declared rate of each of these groups of records.
         highest: the rate of the first coins, which none of the rates exceeds.
         randomness: n to n secret bytes.
-
-    Returns:
-        Shape (n,).
 
     Raises:
         ValueError: a rate outside (0, highest].
@@ -138,16 +135,10 @@ def thinned_counts(
 
 
 def inclusion_coins(secret: bytes) -> Randomness:
-    """The second coins of a release whose records have rates of their own: bytes that follow from its key alone.
+    """Return the second coins of a release whose records have rates of their own: one ChaCha20 stream of its key.
 
     They come from another key than the first coins, derived from the release's; so a retry, which counts the same
     records of the same sample, keeps the same of them.
-
-    Args:
-        secret: the release's key.
-
-    Returns:
-        n to the next n bytes of one ChaCha20 stream.
     """
     key = hmac.digest(secret, _DOMAIN, hashlib.sha256)
     stream = Cipher(algorithms.ChaCha20(key, bytes(_NONCE_BYTES)), mode=None).encryptor()

@@ -135,28 +135,17 @@ class CalibratedDeletion(DeletionRelease):
 
 
 def stage_counts(counts: Counts, deletions: Counts, *, k: int) -> Counts:
-    """How many records a stage publishes of each group; 0 where it publishes none.
-
-    Args:
-        counts: records that are left of each group, shape (groups,).
-        deletions: Z of each group, shape (groups,).
-        k: the smallest number that is published, at least 1.
-    """
+    """Return how many records a stage publishes of each group, shape (groups,); 0 where it publishes none."""
     kept = counts - deletions
     kept[kept < max(k, 1)] = 0
     return kept
 
 
 def residual_counts(counts: Counts, published: Counts, parents: Counts, *, groups: int) -> Counts:
-    """How many records are left for the next stage in each of its groups.
+    """Return how many records are left for the next stage in each of its groups, by the groups' parents there.
 
     INVARIANT: a published record is left nowhere: the residual of a group is its records less all that were published.
-
-    Args:
-        counts: records that were left of each group of a stage, shape (n,).
-        published: how many of them were published, shape (n,).
-        parents: the number of each group's group at the next stage, 0 … groups − 1, shape (n,).
-        groups: groups of the next stage.
+    All but `groups`, the number of the next stage's groups, have the shape (n,).
     """
     left = np.zeros(groups, dtype=np.int64)
     np.add.at(left, parents, counts - published)
@@ -166,7 +155,7 @@ def residual_counts(counts: Counts, published: Counts, parents: Counts, *, group
 def delete_records(
     counts: Counts, *, release: DeletionRelease, parents: Sequence[Counts], deletions: Sequence[Counts]
 ) -> list[Counts]:
-    """How many records each stage publishes of each of its groups.
+    """Return how many records each stage publishes of each of its groups.
 
     Args:
         counts: records of each group of the finest map, shape (groups of the first stage,).

@@ -107,7 +107,7 @@ DeletionNoise = OptimalDeletion | GeometricDeletion | GaussianDeletion
 
 @lru_cache(maxsize=64)
 def deletion_weights(noise: DeletionNoise) -> tuple[int, ...]:
-    """The integer weights of Z = 0, 1, …: each at least 1, their sum `WEIGHT_TOTAL`; the same on every machine.
+    """Return the integer weights of Z = 0, 1, …: each at least 1, their sum `WEIGHT_TOTAL`; the same on every machine.
 
     Geometric and Gaussian: a(d) = ⌊2²⁵⁶·e^{−x}⌋, x = εd or d²/(2σ²) rounded to 120 decimal digits, and e^{−x} too
     (decimal arithmetic, correctly rounded); the weight of z is ⌊2¹²⁸·a(|z − m|)/Σa⌋, and what is lacking to 2¹²⁸ is
@@ -165,30 +165,22 @@ def _symmetric(width: int, exponent: Callable[[int], Decimal]) -> tuple[int, ...
 
 
 def largest_deletion(noise: DeletionNoise) -> int:
-    """The largest value of Z, in records."""
+    """Return the largest value of Z, in records."""
     return len(deletion_weights(noise)) - 1
 
 
 def expected_deletion(noise: DeletionNoise) -> Fraction:
-    """E[Z], in records, exactly."""
+    """Return E[Z], in records, exactly."""
     return Fraction(sum(z * weight for z, weight in enumerate(deletion_weights(noise))), WEIGHT_TOTAL)
 
 
 def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness) -> Counts:
-    """Z for each of a number of groups: exactly by the integer weights.
+    """Return Z for each of a number of groups, exactly by the integer weights; shape (groups,).
 
-    Each draw is a uniform whole number below 2¹²⁸, 16 bytes, the first the most significant; Z is the number of
-    cumulative weights that it reaches.
+    Each draw is a uniform whole number below 2¹²⁸, 16 bytes of `randomness`, the first the most significant; Z is the
+    number of cumulative weights that it reaches.
 
     PRIVACY: draw once for each group of each stage, store before anything depends on it, and never draw again.
-
-    Args:
-        noise: the law of Z.
-        groups: how many draws.
-        randomness: the source of secret random bytes, asked for 16 bytes a group, in order.
-
-    Returns:
-        Shape (groups,), 0 … `largest_deletion`.
     """
     reached = np.cumsum(np.array(deletion_weights(noise), dtype=object))[:-1]
     edges = [int(edge) for edge in reached]

@@ -70,24 +70,15 @@ class NoisyHistogram(Mechanism):
 
 
 def suppressed_counts(counts: NDArray[np.int64], mechanism: SuppressedHistogram) -> NDArray[np.int64]:
-    """The counts with those below k replaced by 0, which says the same as an empty cell.
-
-    Args:
-        counts: one for each cell of the declared partition, empty cells too; shape (cells,).
-        mechanism: the release.
-    """
+    """Return the counts of all cells, shape (cells,), with those below k as 0, which says the same as an empty cell."""
     return np.where(counts >= mechanism.k, counts, 0)
 
 
 def noisy_counts(counts: NDArray[np.int64], mechanism: NoisyHistogram) -> NDArray[np.int64]:
-    """The counts with those below k replaced by noisy ones, which may be negative, or k and more.
+    """Return the counts of all cells, shape (cells,), those below k with noise; some are negative, or k and more.
 
     PRIVACY: empty cells must be among the counts, and which cells are noisy must not be told. OpenDP draws the
     noise by itself: store the result before anything depends on it.
-
-    Args:
-        counts: one for each cell of the declared partition, empty cells too; shape (cells,).
-        mechanism: the release.
     """
     published = counts.copy()
     small = np.flatnonzero(counts < mechanism.k)

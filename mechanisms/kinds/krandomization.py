@@ -77,12 +77,7 @@ class OutcomeCounts(Mechanism):
 
 
 def flipped(mechanism: KRandomization, vectors: NDArray[np.uint32], *, randomness: Randomness) -> NDArray[np.uint32]:
-    """The reports of some people; runs on the device, usually for one vector.
-
-    Args:
-        mechanism: the public parameters.
-        vectors: each person's bits as a number below 2^L, shape (n,).
-        randomness: the operating system's, n to n bytes.
+    """Return the reports of some people; runs on the device, usually for one vector, a number below 2^L; shape (n,).
 
     Raises:
         ValueError: a vector with more bits.
@@ -97,7 +92,7 @@ def flipped(mechanism: KRandomization, vectors: NDArray[np.uint32], *, randomnes
 
 
 def outcome_counts(mechanism: KRandomization, reports: NDArray[np.unsignedinteger]) -> Counts:
-    """How many reports are each of the 2^L vectors; shape (2^L,), int64. Reports with more bits count nowhere."""
+    """Return how many reports are each of the 2^L vectors; shape (2^L,). Reports with more bits count nowhere."""
     outcomes = 1 << mechanism.bits
     known = reports[reports < outcomes]  # a single strange report would else cost memory for all numbers below it
     return np.bincount(known, minlength=outcomes).astype(np.int64)

@@ -26,7 +26,7 @@ Cells = NDArray[np.int64]
 
 
 def margin_sizes(layout: KeyLayout, margins: Sequence[Margin]) -> list[int]:
-    """How many cells each margin has: one for each label, or pair of labels, that was declared."""
+    """Return how many cells each margin has: one for each label, or pair of labels, that was declared."""
     return [math.prod(layout.sizes[place] for place in margin) for margin in margins]
 
 
@@ -38,7 +38,7 @@ def noisy_margins(
     release: CalibratedDeletion,
     randomness: Randomness,
 ) -> Cells:
-    """Every cell's count and Z − m, margin after margin.
+    """Return every cell's count and Z − m, margin after margin; shape (cells of all margins,). Some may be negative.
 
     PRIVACY: every cell that was declared is there, so that a label tells nothing by being there; each has a draw of its
     own. Draw once, store before anything depends on it, and never draw again.
@@ -49,9 +49,6 @@ def noisy_margins(
         margins: which are counted.
         release: the mechanism, as many margins among it.
         randomness: the source of secret random bytes.
-
-    Returns:
-        Shape (cells of all margins,); some may be negative.
 
     Raises:
         ValueError: another number of margins than is paid for.
@@ -69,7 +66,7 @@ def noisy_margins(
 
 
 def split_margins(numbers: Cells, *, layout: KeyLayout, margins: Sequence[Margin]) -> list[Cells]:
-    """The cells of each margin, out of all of them one after the other."""
+    """Return the cells of each margin, out of all of them one after the other."""
     ends = accumulate(margin_sizes(layout, margins), initial=0)
     return [numbers[first:end] for first, end in pairwise(ends)]
 

@@ -76,15 +76,11 @@ class MixedSeries(Mechanism):
         return sum(part.releases for part in self.each)
 
     def numbers(self, part: int) -> range:
-        """The numbers that the releases of a part have.
-
-        Args:
-            part: from 1.
-        """
+        """Return the numbers that the releases of a part, from 1, have."""
         return list(self._ranges())[part - 1]
 
     def part_of(self, number: int) -> int:
-        """The part, from 1, that a release with a number is of.
+        """Return the part, from 1, that a release with a number is of.
 
         Raises:
             ValueError: no part has this number.
@@ -101,10 +97,7 @@ class MixedSeries(Mechanism):
 
 
 def series_of_parts(texts: Sequence[str]) -> MixedSeries:
-    """The series whose parts are written in some texts.
-
-    Args:
-        texts: a part each, as `12 x k=20,rate=0.1` or `24 x epsilon=0.05`.
+    """Return the series whose parts are written as `12 x k=20,rate=0.1` or `24 x epsilon=0.05`.
 
     Raises:
         InputRefused: a text of another form, or a value out of range.
@@ -116,7 +109,7 @@ def series_of_parts(texts: Sequence[str]) -> MixedSeries:
 
 
 def series_part(text: str) -> SeriesPart:
-    """A part as it is written: `12 x k=20,rate=0.1` or `24 x epsilon=0.05`.
+    """Return a part as it is written: `12 x k=20,rate=0.1` or `24 x epsilon=0.05`.
 
     Raises:
         ValueError: another form, or a value out of range.

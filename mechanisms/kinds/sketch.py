@@ -99,22 +99,17 @@ class SketchSums:
 
 
 def hash_positions(sketch: CountMeanSketch, value: str) -> NDArray[np.int64]:
-    """Where each hash function puts a value: 0 … m − 1, shape (k,). BLAKE2b keyed with the seed."""
+    """Return where each hash function puts a value: 0 … m − 1, shape (k,). BLAKE2b keyed with the seed."""
     text = value.encode()
     limit = sketch.bits
     return np.array([_position(sketch.seed, number, text, limit) for number in range(sketch.hashes)], dtype=np.int64)
 
 
 def encode(sketch: CountMeanSketch, values: Sequence[str], *, randomness: Randomness) -> SketchReports:
-    """The reports of some people, one value each; runs on the device, usually for one value.
+    """Return the reports of some people, one value each; runs on the device, usually for one value.
 
     PRIVACY: the value leaves the device only through the flipped bits. A second report of the same person
     costs another ε.
-
-    Args:
-        sketch: the public parameters.
-        values: one text for each person.
-        randomness: the operating system's, n to n bytes.
     """
     numbers = uniform_below(len(values), bound=sketch.hashes, randomness=randomness)
     rows = _BLOCK_BYTES // sketch.bits
@@ -134,7 +129,7 @@ def encode(sketch: CountMeanSketch, values: Sequence[str], *, randomness: Random
 
 
 def empty_sums(sketch: CountMeanSketch) -> SketchSums:
-    """No reports."""
+    """Return the sums of no reports."""
     return SketchSums(
         reports=np.zeros(sketch.hashes, dtype=np.int64), ones=np.zeros((sketch.hashes, sketch.bits), dtype=np.int64)
     )

@@ -51,12 +51,7 @@ class SyntheticTable(Mechanism):
 
 
 def counted_cells(sizes: Sequence[int], *, method: str) -> int:
-    """How many counts the method holds in memory: of all combinations of 2 columns, or of 2 and of 3.
-
-    Args:
-        sizes: number of labels of each column.
-        method: "mst" or "aim".
-    """
+    """Return how many counts a method holds in memory: of all combinations of 2 such columns, or of 2 and of 3."""
     products = [1] + [0] * METHODS[method]
     for size in sizes:
         for together in range(len(products) - 1, 0, -1):
@@ -65,7 +60,7 @@ def counted_cells(sizes: Sequence[int], *, method: str) -> int:
 
 
 def library_rho(mechanism: SyntheticTable) -> float:
-    """The ρ that the library is told to spend: a millionth less than what is charged.
+    """Return the ρ that the library is told to spend: a millionth less than what is charged.
 
     The library computes in doubles by how much one record changes the scores that it chooses by. What is kept is for
     that; no bound on its rounding is proved (docs/proofs/synthetic-table.md).

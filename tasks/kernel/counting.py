@@ -261,9 +261,7 @@ def person_records(blocks: Sequence[Block], *, job: CountJob) -> BlockCounts:
 def chosen_records(records: GroupCounts, *, job: CountJob) -> GroupCounts:
     """Return the counts of the groups' sampled ones of the records that count, by the job's limit, rate and key.
 
-    Args:
-        records: as `person_records` gives them; every record of a person is among them.
-        job: with a limit.
+    Every record of a person is among `records`, as `person_records` gives them.
 
     Raises:
         ReleaseFailed: the key is missing or another one.
@@ -284,7 +282,7 @@ def added_records(parts: Sequence[GroupCounts], *, job: CountJob) -> GroupCounts
 def _checked(
     blocks: Sequence[Block], *, job: CountJob, secret: bytes | None, persons: ContributionKeys | None
 ) -> Iterator[tuple[ChunkIdentity, int, NDArray[np.int64]]]:
-    """Give what the source reads of some blocks, each batch with its block and the place of its first record there.
+    """Yield what the source reads of some blocks, each batch with its block and the place of its first record there.
 
     INVARIANT: the source is asked for each block once and gives as many keys of it as its coins keep.
     """
@@ -370,9 +368,7 @@ def add_block_counts(
 ) -> tuple[list[GroupCounts], list[NDArray[np.int64]]]:
     """Add partial counts to a sum in ranges of keys, as `add_counts` does, and their blocks to those counted before.
 
-    Args:
-        total: the sum's ranges, which are used up, and the blocks that it was counted from, each of shape (blocks,).
-        parts: at least one.
+    The sum's ranges are used up; the blocks have the shape (blocks,).
     """
     counts, blocks = total
     return add_counts(counts, [part.counts for part in parts]), [*blocks, *(part.blocks for part in parts)]
@@ -394,14 +390,10 @@ def unmarked(table: GroupCounts) -> BlockCounts:
 
 
 def require_every_block(counted: NDArray[np.int64], blocks: Sequence[Block]) -> None:
-    """Refuse a sum in which a block is missing, stands twice, or isn't of the release's.
-
-    Args:
-        counted: the blocks of the sum, as `BlockCounts` has them; shape (blocks,).
-        blocks: those that were listed before the charge.
+    """Refuse a sum in which a block is missing, stands twice, or isn't among those that were listed before the charge.
 
     Raises:
-        ReleaseFailed: it is one.
+        ReleaseFailed: it is one. `counted`, of shape (blocks,), is as `BlockCounts` has it.
     """
     if not np.array_equal(np.sort(counted), np.sort(_numbers(blocks))):
         raise ReleaseFailed(

@@ -42,14 +42,9 @@ class StoredDraw:
 
 
 def noise_draw(digest: str, *, fits: Callable[[Numbers], bool], sample_id: str) -> StoredDraw:
-    """Where the published numbers of a release stand: counts or sums with their noise, or what deletion left of groups.
+    """Return where the published numbers of a release stand: counts or sums with noise, or what deletion left.
 
     PRIVACY: noisy numbers alone are kept, never the exact ones nor the noise by itself.
-
-    Args:
-        digest: of the request that they are drawn for.
-        fits: whether numbers can be these.
-        sample_id: commitment to the release's sample.
     """
     return StoredDraw(
         name=NOISE,
@@ -67,11 +62,6 @@ def store_draw(draw: StoredDraw, numbers: Numbers, *, folder: ReleaseFolder) -> 
     Few numbers stand in the file as a list of JSON. An array stands there as its size, and the raw bytes of its int64
     numbers (little-endian) packed by zlib, in base64.
 
-    Args:
-        draw: its place.
-        numbers: what was drawn.
-        folder: the release's folder in the private store.
-
     Raises:
         AccountantRefused: this draw is stored already.
         ReleaseFailed: it can't be written.
@@ -88,7 +78,7 @@ def _stored_form(numbers: Numbers) -> Any:  # noqa: ANN401 - what JSON has
 
 
 def stored_numbers(stored: Any) -> tuple[int, ...] | NDArray[np.int64]:  # noqa: ANN401 - what JSON has
-    """The numbers that stand in a draw's file; an array has the shape (n,).
+    """Return the numbers that stand in a draw's file; an array has the shape (n,).
 
     Raises:
         ValueError: it has none.
@@ -111,11 +101,7 @@ def stored_numbers(stored: Any) -> tuple[int, ...] | NDArray[np.int64]:  # noqa:
 
 
 def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | NDArray[np.int64] | None:
-    """What an earlier attempt has drawn, an array in the shape (n,); None where nothing is drawn yet.
-
-    Args:
-        draw: its place.
-        folder: the release's folder in the private store.
+    """Return what an earlier attempt has drawn, an array in the shape (n,); None where nothing is drawn yet.
 
     Raises:
         ReleaseFailed: what is stored is damaged, or was drawn for something else.
@@ -139,15 +125,10 @@ def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | N
 def draw_once(
     draw: StoredDraw, make: Callable[[], Numbers], *, folder: ReleaseFolder
 ) -> tuple[int, ...] | NDArray[np.int64]:
-    """The stored draw, made and stored first where there is none; an array has the shape (n,).
+    """Return the stored draw, made and stored first where there is none; an array has the shape (n,).
 
     INVARIANT: durable before it is used; what follows takes the stored draw and no other.
     PRIVACY: an attempt that ends before its draw is stored has given nothing away, so that the next one may draw.
-
-    Args:
-        draw: its place.
-        make: draws.
-        folder: the release's folder in the private store.
 
     Raises:
         ReleaseFailed: it can't be stored, or what is stored is damaged or was drawn for something else.

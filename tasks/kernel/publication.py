@@ -111,10 +111,6 @@ def remembered_release(folder: ReleaseFolder, *, place_of: Callable[[str], Outpu
     """Return the release whose bytes an earlier attempt has made durable; None where there are none yet.
 
     PRIVACY: once they exist they are published as they are: never drawn or computed again.
-
-    Args:
-        folder: the release's folder in the private store.
-        place_of: gives the place that a text names.
     """
     facts = folder.remembered()
     if "published" not in facts:
@@ -182,14 +178,9 @@ def stage_release(
 
 
 def staging_folder(output: Output, *, sample_id: str, private: Path) -> Path:
-    """Where a release's output is written before it comes into view; hidden, and the release's own.
+    """Return where a release's output is written before it comes into view; hidden, and the release's own.
 
     Beside a folder, so that a rename brings it into view; for an object store, in the private store.
-
-    Args:
-        output: where it will be published.
-        sample_id: commitment to its sample.
-        private: the release's folder in the private store.
     """
     if isinstance(output, Path):
         return output.parent / f".{output.name}.crowdblend-{sample_id[:16]}"
@@ -197,10 +188,7 @@ def staging_folder(output: Output, *, sample_id: str, private: Path) -> Path:
 
 
 def try_staging(output: Path) -> None:
-    """Make and remove a folder as a release's output would be staged in, with a file in it, and the folders above it.
-
-    Args:
-        output: where the release will be published.
+    """Make and remove a folder as an output would be staged in, with a file in it, and the folders above it.
 
     Raises:
         OSError: it can't be made, such as by a name that is too long beside the output's own.
@@ -221,14 +209,9 @@ def try_staging(output: Path) -> None:
 
 
 def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> Staged:
-    """Write an output into its staging folder and make it durable.
+    """Write an output into its staging folder, without what an unfinished attempt left in it, and make it durable.
 
     PRIVACY: files carry the day of the charge as their time; when the work ended follows the records.
-
-    Args:
-        folder: staging folder; what an earlier, unfinished attempt left in it is removed.
-        day: day of the charge.
-        write: writes every file of the output into the folder it is given.
 
     Raises:
         OSError: the folder can't be written.
@@ -290,7 +273,7 @@ def _require_intact(staged: Staged) -> None:
 
 
 def digest_of_file(path: Path) -> str:
-    """SHA-256 (hex) of a file."""
+    """Return the SHA-256 (hex) of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -17,7 +17,7 @@ _LOG = Context(prec=30, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def decimal_up(amount: float | Decimal) -> Decimal:
-    """The least decimal of at most 12 significant digits that is not below a finite, non-negative amount.
+    """Return the least decimal of at most 12 significant digits that is not below a finite, non-negative amount.
 
     Raises:
         ValueError: the amount is negative, infinite or not a number.
@@ -29,28 +29,24 @@ def decimal_up(amount: float | Decimal) -> Decimal:
 
 
 def decimal_down(amount: Decimal) -> Decimal:
-    """The largest decimal of at most 12 significant digits that is not above an amount."""
+    """Return the largest decimal of at most 12 significant digits that is not above an amount."""
     return _DOUBLE_DOWN.plus(amount)
 
 
 def float_up(amount: Decimal) -> float:
-    """The least double that is not below a decimal (the decimal itself where it is a double)."""
+    """Return the least double that is not below a decimal (the decimal itself where it is a double)."""
     nearest = float(amount)
     return nearest if Decimal(nearest) >= amount else math.nextafter(nearest, math.inf)
 
 
 def float_down(amount: Decimal) -> float:
-    """The greatest double that is not above a decimal (the decimal itself where it is a double)."""
+    """Return the greatest double that is not above a decimal (the decimal itself where it is a double)."""
     nearest = float(amount)
     return nearest if Decimal(nearest) <= amount else math.nextafter(nearest, -math.inf)
 
 
 def log_down(amount: Decimal) -> float:
-    """A double that is not above ln(amount), also where the amount itself is below the smallest double.
-
-    Raises:
-        ValueError: the amount is not positive and finite.
-    """
+    """Return a double not above ln(amount), for any amount above 0, also one below the smallest double."""
     if not amount.is_finite() or amount <= 0:
         raise ValueError(f"the logarithm needs a positive finite amount, not {amount}")
     return float_down(_LOG.ln(amount).next_minus(_LOG))
@@ -61,7 +57,7 @@ _DOWN = Context(prec=60, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
 
 
 def exp_up(exponent: Decimal) -> Decimal:
-    """An upper bound on e^x, above it by less than 1e-58 relative; exact at 0.
+    """Return an upper bound on e^x, above it by less than 1e-58 relative; exact at 0.
 
     Decimal's `exp` and `ln` are correctly rounded to nearest whatever the context says, hence the step up.
     """
@@ -69,42 +65,42 @@ def exp_up(exponent: Decimal) -> Decimal:
 
 
 def log_up(value: Decimal) -> Decimal:
-    """An upper bound on ln x for x ≥ 1, above it by less than 1e-58 relative; exact at 1."""
+    """Return an upper bound on ln x for x ≥ 1, above it by less than 1e-58 relative; exact at 1."""
     return Decimal(0) if value == 1 else _UP.next_plus(_UP.ln(value))
 
 
 def exact_log_down(value: Decimal) -> Decimal:
-    """A lower bound on ln x for x > 0, below it by less than 1e-58 relative; exact at 1."""
+    """Return a lower bound on ln x for x > 0, below it by less than 1e-58 relative; exact at 1."""
     return Decimal(0) if value == 1 else _DOWN.next_minus(_DOWN.ln(value))
 
 
 def multiply_up(first: Decimal, second: Decimal | int) -> Decimal:
-    """The product, rounded up where it has more than 60 digits."""
+    """Return the product, rounded up where it has more than 60 digits."""
     return _UP.multiply(first, second)
 
 
 def divide_up(dividend: Decimal, divisor: Decimal | int) -> Decimal:
-    """The quotient, rounded up where it has more than 60 digits."""
+    """Return the quotient, rounded up where it has more than 60 digits."""
     return _UP.divide(dividend, divisor)
 
 
 def divide_down(dividend: Decimal, divisor: Decimal | int) -> Decimal:
-    """The quotient, rounded down where it has more than 60 digits."""
+    """Return the quotient, rounded down where it has more than 60 digits."""
     return _DOWN.divide(dividend, divisor)
 
 
 def add_up(first: Decimal | int, second: Decimal) -> Decimal:
-    """The sum, rounded up where it has more than 60 digits."""
+    """Return the sum, rounded up where it has more than 60 digits."""
     return _UP.add(first, second)
 
 
 def add_down(first: Decimal | int, second: Decimal) -> Decimal:
-    """The sum, rounded down where it has more than 60 digits."""
+    """Return the sum, rounded down where it has more than 60 digits."""
     return _DOWN.add(first, second)
 
 
 def multiply_down(first: Decimal, second: Decimal) -> Decimal:
-    """The product, rounded down where it has more than 60 digits."""
+    """Return the product, rounded down where it has more than 60 digits."""
     return _DOWN.multiply(first, second)
 
 
@@ -138,7 +134,7 @@ ABOVE, BELOW = 1.0 + 8.0 * ULP, 1.0 - 8.0 * ULP
 
 
 def sum_margin(terms: int) -> float:
-    """The factor that covers a sum of so many non-negative doubles, each with up to 64 roundings of its own."""
+    """Return the factor that covers a sum of so many non-negative doubles, each with up to 64 roundings of its own."""
     return 1.0 + (terms + 64.0) * ULP
 
 
@@ -167,19 +163,19 @@ _STIRLING_ERRORS = np.array(
 
 
 def _stirling_error(n: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The remainder of Stirling's formula for n!; absolute error below 2e-17 for n of at least 1."""
+    """Return the remainder of Stirling's formula for n!; absolute error below 2e-17 for n of at least 1."""
     small = _STIRLING_ERRORS[np.minimum(n, 16).astype(np.int64)]
     return np.where(n <= 16, small, _stirling_series(np.maximum(n, 17.0)))
 
 
 def _stirling_series(m: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The first six terms of the remainder's asymptotic series, B_{2i}/(2i(2i−1)m^{2i−1})."""
+    """Return the first six terms of the remainder's asymptotic series, B_{2i}/(2i(2i−1)m^{2i−1})."""
     s = 1.0 / (m * m)
     return (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s * (1 / 1680 - s * (1 / 1188 - s * 691 / 360360))))) / m
 
 
 def _deviance(x: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The term x ln(x/mean) + mean − x, without cancellation near x = mean.
+    """Return x ln(x/mean) + mean − x, without cancellation near x = mean.
 
     Source: C. Loader, Fast and Accurate Computation of Binomial Probabilities (2000).
     """
@@ -197,18 +193,10 @@ def _deviance(x: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.f
 def log_binomial_pmf(
     j: NDArray[np.float64], n: NDArray[np.float64], p: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The natural logarithm of Pr[Bin(n, p) = j] and a bound on its absolute error.
+    """Return ln Pr[Bin(n, p) = j] and bounds on its absolute errors, for whole 0 ≤ j ≤ n < 2**52 and 0 < p < 1.
 
     The bound assumes that `log`, `log1p` and `exp` err by at most 4 units in the last place; it is derived in
-    docs/proofs/floating-point.md.
-
-    Args:
-        j: successes, whole numbers 0 ≤ j ≤ n.
-        n: trials, whole numbers 0 ≤ n < 2**52, same shape as `j`.
-        p: probability of success, 0 < p < 1.
-
-    Returns:
-        The logarithms, and error bounds of the same shape.
+    docs/proofs/floating-point.md. All have the shape of `j` and `n`.
     """
     inner = (j > 0) & (j < n)
     x = np.where(inner, j, 1.0)

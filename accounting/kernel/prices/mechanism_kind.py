@@ -48,7 +48,7 @@ class RecordForm:
         return _forms(self.mechanism, frozenset(self.nested) | frozenset(self.shapes))
 
     def written(self, mechanism: Mechanism) -> dict[str, str | int]:
-        """The record's fields without its name."""
+        """Return the record's fields without its name."""
         record = _written(mechanism, self._own())
         for name in self.shapes:
             record[name] = next(
@@ -61,11 +61,7 @@ class RecordForm:
         return record
 
     def read(self, kind: str, record: Mapping[str, object]) -> Mechanism:
-        """The mechanism that a record describes.
-
-        Args:
-            kind: its name on disk, for the message.
-            record: all its fields, its name among them.
+        """Return the mechanism that a record, all its fields with its name among them, describes.
 
         Raises:
             InputRefused: a missing or unknown field, or a value of the wrong form.
@@ -290,11 +286,7 @@ class Price:
 
 
 def check_request(delta: Decimal, releases: int = 1) -> None:
-    """Tell whether δ and a number of releases can be priced at all.
-
-    Raises:
-        InputRefused: δ is outside (0, 1), or there is less than one release.
-    """
+    """Refuse a δ outside (0, 1), or less than one release."""
     if not (delta.is_finite() and 0 < delta < 1):
         raise InputRefused(f"delta must lie strictly between 0 and 1, not {delta}.")
     if releases < 1:
@@ -302,25 +294,17 @@ def check_request(delta: Decimal, releases: int = 1) -> None:
 
 
 def check_records(records: int) -> None:
-    """Tell whether a number of records of one person can be priced at all.
-
-    Raises:
-        InputRefused: it is below 1 or above `MOST_RECORDS`.
-    """
+    """Refuse a number of records of one person below 1 or above `MOST_RECORDS`."""
     if not 1 <= records <= MOST_RECORDS:
         raise InputRefused(f"the records of a person must be 1 to {MOST_RECORDS}, not {records}.")
 
 
 def no_price_for_surveyed_group(records: int, *, where: str = "") -> InputRefused:
-    """The refusal of a survey's own sampling as the protection of people who may have several records.
+    """Return the refusal of a survey's own sampling as the protection of people who may have several records, up to M.
 
     PRIVACY: a survey draws a person, and one coin then decides about all records of that person. Group privacy is for
     records with a coin each; with one coin for five records the count modulo 5 betrays a person with one
     (docs/proofs/robust-sampling.md).
-
-    Args:
-        records: M, more than 1.
-        where: key or data set, for the message.
     """
     return InputRefused(
         "no price is proved for a data set's own sampling where a person may have several records (here up to "

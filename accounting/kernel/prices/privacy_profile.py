@@ -21,18 +21,11 @@ Array = NDArray[np.float64]
 
 
 def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
-    """Upper bounds on ln sup_n Σ_{j≥k} max(0, f(j;n,β) − e^ε·f(j;n−1,β)), one for each ε ≥ 0.
+    """Return upper bounds on ln sup_n Σ_{j≥k} max(0, f(j;n,β) − e^ε·f(j;n−1,β)), for ε ≥ 0 of shape (n,).
 
     The supremum is attained at the first n ≥ k with γn ≥ k − 1, where γ = 1 − (1−β)e^{−ε}
-    (docs/proofs/exact-profile.md, Lemma 3), so that one n is evaluated, as a sum of positive terms.
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, with (k−1)/β below `LARGEST_GROUP`.
-        epsilons: ε of at least 0, any shape (n,).
-
-    Returns:
-        Shape (n,); each at least the true logarithm, above it by rounding only (about 1e-10 for k up to a thousand).
+    (docs/proofs/exact-profile.md, Lemma 3), so that one n is evaluated, as a sum of positive terms. (k−1)/β must be
+    below `LARGEST_GROUP`. Each is above the true logarithm by rounding only (about 1e-10 for k up to a thousand).
     """
     # INVARIANT: γ is rounded down; the supremum falls with it.
     gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - MARGIN)
@@ -45,13 +38,11 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
 
 
 def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
-    """Upper bounds on ln sup_n of the divergence of removing the record, one for each ε ≥ 0.
+    """Return upper bounds on ln sup_n of the divergence of removing the record, one for each ε ≥ 0; as `log_adding`.
 
-    The divergence is max over m ≥ k of Pr[Bin(n−1,β) < m] − e^ε·Pr[Bin(n,β) < m]. With η = 1 − e^ε(1−β) it is 0
-    where η ≤ 0; else its supremum is attained at the first n ≥ 1 with ηn ≥ k − 1
+    The divergence is max over m ≥ k of Pr[Bin(n−1,β) < m] − e^ε·Pr[Bin(n,β) < m]. With η = 1 − e^ε(1−β) it is 0 where
+    η ≤ 0, with the logarithm −∞; else its supremum is attained at the first n ≥ 1 with ηn ≥ k − 1
     (docs/proofs/exact-profile.md, Lemma 4).
-
-    Args and returns as in `log_adding`; −∞ where the divergence is 0.
     """
     with np.errstate(over="ignore"):
         growth = np.expm1(epsilons) * (1.0 - sampling_rate)
@@ -69,7 +60,7 @@ def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
 
 
 def groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
-    """The first n ≥ k with γn ≥ k − 1, and θ = k − γn, in whole numbers, and rounded to the nearest double."""
+    """Return the first n ≥ k with γn ≥ k − 1, and θ = k − γn, in whole numbers, and rounded to the nearest double."""
     n, theta = np.empty_like(gamma), np.empty_like(gamma)
     for place, factor in enumerate(gamma.tolist()):
         over, under = factor.as_integer_ratio()
@@ -79,7 +70,7 @@ def groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
 
 
 def groups_of_removing(k: int, eta: Array) -> tuple[Array, Array]:
-    """The first n ≥ 1 with ηn ≥ k − 1, and θ = ηn − (k − 1), likewise."""
+    """Return the first n ≥ 1 with ηn ≥ k − 1, and θ = ηn − (k − 1), likewise."""
     n, theta = np.empty_like(eta), np.empty_like(eta)
     for place, factor in enumerate(eta.tolist()):
         over, under = factor.as_integer_ratio()
@@ -93,7 +84,7 @@ def _quotient_up(over: int, under: int) -> int:
 
 
 def log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) -> Array:
-    """Upper bounds on ln Σ_{i≥0} (θ + i)·Π_{l<i} r_l with r_l = odds·(top − l)/(bottom + l), 0 beyond l = top.
+    """Return upper bounds on ln Σ_{i≥0} (θ + i)·Π_{l<i} r_l with r_l = odds·(top − l)/(bottom + l), 0 beyond l = top.
 
     The ratios fall with l and r_0 < 1; what is cut off after the m-th term is replaced by its geometric bound.
     """
@@ -149,7 +140,7 @@ _RELATIVE_WIDTH = 1e-14
 
 
 def check_parameters(k: int, sampling_rate: float) -> None:
-    """Tell whether the profile can be computed in double precision.
+    """Refuse what double precision can't hold.
 
     Raises:
         ValueError: k < 1, a rate outside (1e-300, 1 − 1e-12), or a rate so small for this k that the decisive group
@@ -164,7 +155,7 @@ def check_parameters(k: int, sampling_rate: float) -> None:
 
 
 def log_profile(*, k: int, sampling_rate: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Upper bounds on ln δ(ε), the larger of the two directions, for an array of ε ≥ 0; shape as given.
+    """Return upper bounds on ln δ(ε), the larger of the two directions, for an array of ε ≥ 0; shape as given.
 
     Source: docs/proofs/exact-profile.md (the mechanism is that of LQS, arXiv:1101.2604v2, Theorem 3.9).
 
@@ -180,40 +171,28 @@ def log_profile(*, k: int, sampling_rate: float, epsilons: NDArray[np.float64]) 
 
 
 def delta_exact(*, k: int, sampling_rate: float, epsilon: float) -> float:
-    """The least δ for which one release is (ε, δ)-private under add/remove, rounded outward.
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, 0 < β < 1.
-        epsilon: ε of at least 0.
-
-    Returns:
-        δ, never below the truth and above it by rounding only; at least the smallest double.
-
-    Raises:
-        ValueError: parameters that `check_parameters` refuses, or ε below 0.
-    """
+    """Return the least δ at which one release is (ε, δ)-private under add/remove, rounded up; as `log_profile`."""
     value = float(log_profile(k=k, sampling_rate=sampling_rate, epsilons=np.array([epsilon], dtype=np.float64))[0])
     return exp_up(value)
 
 
 def exp_up(log_value: float) -> float:
-    """An upper bound on e^x for x ≤ 0, at most 1 and at least the smallest double."""
+    """Return an upper bound on e^x for x ≤ 0, at most 1 and at least the smallest double."""
     return min(1.0, math.nextafter(math.exp(log_value) * (1.0 + 8.0 * ULP), math.inf))
 
 
 def least_log_delta(*, k: int, sampling_rate: float) -> float:
-    """Upper bound on ln β^k: below it no ε is finite, since k sampled records out of k betray each of them."""
+    """Return an upper bound on ln β^k: below it no ε is finite, since k sampled records out of k betray each."""
     return k * math.log(sampling_rate) * (1.0 - 8.0 * ULP)
 
 
 def farthest_epsilon(*, k: int, sampling_rate: float) -> float:
-    """An ε > 0 beyond which the decisive group has k records, and δ(ε) = β^k is constant."""
+    """Return an ε > 0 beyond which the decisive group has k records, and δ(ε) = β^k is constant."""
     return max(math.log(k) + math.log1p(-sampling_rate), -math.log1p(-sampling_rate)) + 1e-6
 
 
 def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> float | None:
-    """As `epsilon_exact`, for ln δ < 0: also for a δ below the smallest double.
+    """Return the least ε found with ln δ(ε) at most a bound below 0; None where no finite one has it.
 
     INVARIANT: the returned ε has itself been evaluated, and its rounded-up δ is at most the target.
     """

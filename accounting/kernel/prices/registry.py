@@ -43,16 +43,10 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
 def recorded_price(
     mechanism: Mechanism, *, rule: str, delta: Decimal, releases: int = 1, rows_per_person: int = 1
 ) -> Price:
-    """The price that a record with this rule must have: by that rule if earlier versions charged by it, else `price`.
+    """Return the price that a record with a rule must have: by that rule if earlier versions charged by it.
 
-    An earlier rule is proved as well, and charged more.
-
-    Args:
-        mechanism: the release.
-        rule: the versioned rule that the record names, for several records of a person with its prefix.
-        delta: δ over all releases together, 0 < δ < 1; 0 for an answer or local reports.
-        releases: T ≥ 1.
-        rows_per_person: M ≥ 1, the most records of one person in a delivery.
+    Else it is `price`. An earlier rule is proved as well, and charged more. The rule of several records of a person has
+    its prefix.
 
     Raises:
         InputRefused: as `price`.
@@ -65,7 +59,7 @@ def recorded_price(
 
 
 def _checked_kind(mechanism: Mechanism, delta: Decimal, releases: int, rows_per_person: int) -> MechanismKind[Any]:
-    """The kind, if it has a price for so many releases and records at all."""
+    """Return the kind, if it has a price for so many releases and records at all."""
     kind = kind_of(mechanism)
     check_records(rows_per_person)
     if releases != 1 and not kind.series:
@@ -78,15 +72,9 @@ def _checked_kind(mechanism: Mechanism, delta: Decimal, releases: int, rows_per_
 
 
 def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price | None:
-    """The price by the paper alone, which a charge records beside its own; None where it has none.
+    """Return the price by the paper alone, which a charge records beside its own.
 
-    There is none where a person has several records.
-
-    Args:
-        mechanism: the release.
-        delta: δ over all releases together, 0 < δ < 1.
-        releases: T ≥ 1.
-        rows_per_person: M ≥ 1, the most records of one person in a delivery.
+    None where the paper has none, as where a person has several records.
 
     Raises:
         InputRefused: δ, the number of releases or of records is out of range.
@@ -101,7 +89,7 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
 
 
 def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1) -> str | None:
-    """Why the price of a series with free columns doesn't cover a release by a mechanism, in words; None where it does.
+    """Return why the price of a series with free columns doesn't cover a release by a mechanism; None where it does.
 
     Args:
         mechanism: what the release would run.
@@ -115,7 +103,7 @@ def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1)
 
 
 def filter_rules() -> ModuleType:
-    """The module of the rules of filter budgets, which other budgets do without; it is loaded now if it wasn't."""
+    """Return the module of the rules of filter budgets, which other budgets do without."""
     return import_module(FILTER_RULES)
 
 
@@ -207,12 +195,12 @@ def load_kind(name: str) -> MechanismKind[Any]:
 
 
 def kind_of(mechanism: M) -> MechanismKind[M]:
-    """The kind of a mechanism."""
+    """Return the kind of a mechanism."""
     return load_kind(mechanism.kind)
 
 
 def kind_of_record(name: object) -> MechanismKind[Any]:
-    """The kind whose record has a name.
+    """Return the kind whose record has a name.
 
     Raises:
         InputRefused: no kind has.
@@ -235,7 +223,7 @@ def kind_name_of_record(name: object) -> str:
 
 
 def mechanism_record(mechanism: Mechanism) -> dict[str, str | int]:
-    """The mechanism as the ledger stores it: kind with version, and its parameters, amounts as exact decimal texts.
+    """Return the mechanism as the ledger stores it: kind with version, and parameters, amounts as exact decimal texts.
 
     What is done on all records, a choice of the map or a whole mechanism, has the rate "whole".
     """
@@ -245,7 +233,7 @@ def mechanism_record(mechanism: Mechanism) -> dict[str, str | int]:
 
 
 def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
-    """The mechanism that a stored record describes.
+    """Return the mechanism that a stored record describes.
 
     Raises:
         InputRefused: an unknown kind, a missing or unknown field, or a value of the wrong form.

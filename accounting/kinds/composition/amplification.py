@@ -61,19 +61,11 @@ class Concentrated:
 
 
 def amplified(guarantee: Guarantee, *, from_rate: Decimal, to_rate: Decimal) -> Guarantee:
-    """(β₁, ε₁, δ₁)-privacy under sampling gives (β₂, ε₂, δ₂) with e^{ε₂} − 1 = (β₂/β₁)(e^{ε₁} − 1), δ₂ = (β₂/β₁)δ₁.
+    """Return (ε₂, δ₂) with e^{ε₂} − 1 = (β₂/β₁)(e^{ε₁} − 1), δ₂ = (β₂/β₁)δ₁, from (ε₁, δ₁) at β₁ under sampling at β₂.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 1 (docs/proofs/amplification.md). The caller promises that the
     guarantee holds for the mechanism run on a fresh sample at `from_rate` (1: on the whole data), and that the
-    mechanism runs on a fresh sample at `to_rate` with nothing else answered from that sample.
-
-    Args:
-        guarantee: (ε₁, δ₁).
-        from_rate: β₁, 0 < β₁ ≤ 1.
-        to_rate: β₂, 0 < β₂ ≤ β₁.
-
-    Returns:
-        (ε₂, δ₂) rounded up to 12 significant digits; the guarantee itself where the rates are equal.
+    mechanism runs on a fresh sample at `to_rate` with nothing else answered from that sample. Rounded up to 12 digits.
 
     Raises:
         InputRefused: the rates are out of range, or the second is above the first.

@@ -43,16 +43,11 @@ class BoundedRange:
 
 
 def range_log_delta(epsilon: float, epsilons: Array, *, low: Array, high: Array) -> Array:
-    """Upper bounds on ln δ of all draws of one range whose largest loss lies within given bounds.
+    """Return upper bounds on ln δ at x ≥ 0 of all draws of one range ε whose largest loss lies in [low, high] ⊆ [0, ε].
 
     A draw is at most the pair of two outcomes with the losses t and t − ε, which has
     δ(x) = max(0, 1 − e^{t−ε})·(1 − e^{x−t})/(1 − e^{−ε}); over t it rises up to t = (x + ε)/2, and falls from there.
-
-    Args:
-        epsilon: the length of the range, ε.
-        epsilons: x ≥ 0.
-        low: the least t, from 0; its shape and that of `high` go with that of `epsilons`.
-        high: the largest t, at most ε.
+    The shapes go together.
     """
     largest = np.clip(0.5 * (epsilons + epsilon), low, high)
     with np.errstate(divide="ignore"):
@@ -63,14 +58,10 @@ def range_log_delta(epsilon: float, epsilons: Array, *, low: Array, high: Array)
 
 
 def range_divergence(part: BoundedRange, *, order: float) -> Decimal:
-    """The largest D_α of draws of one range: the least of three upper bounds, the first of which is attained.
+    """Return the largest D_α of draws of one range: the least of three upper bounds, the first of which is attained.
 
     ln K/(α − 1), with K the largest mean of Y^α over all Y of mean 1 within [A, A·e^ε], in closed form
     (docs/proofs/bounded-range.md, 3); α·ε²/8; and ε, the largest loss.
-
-    Args:
-        part: the draw.
-        order: α > 1.
     """
     epsilon, exact_order = part.epsilon, Decimal(order)
     bound = min(epsilon, divide_up(multiply_up(exact_order, multiply_up(epsilon, epsilon)), 8))

@@ -63,7 +63,7 @@ class LossCurves:
 
 
 def curves_of(part: Part, *, negligible: float) -> LossCurves | FiniteLosses:
-    """The curves of a release or of a bare guarantee; the losses themselves where these are finitely many.
+    """Return the curves of a release or of a bare guarantee; the losses themselves where these are finitely many.
 
     Args:
         part: the mechanism.
@@ -97,7 +97,7 @@ def _curves_of_guarantee(guarantee: Guarantee) -> LossCurves:
 
 
 def curves_of_range(part: BoundedRange) -> LossCurves:
-    """The suprema at each ε over all draws of one range, which are alike in both directions."""
+    """Return the suprema at each ε over all draws of one range, which are alike in both directions."""
     end = float_up(part.epsilon)
 
     def curve(epsilons: Array) -> Array:
@@ -107,7 +107,7 @@ def curves_of_range(part: BoundedRange) -> LossCurves:
 
 
 def curves_of_release(release: StronglySafeRelease, *, negligible: float) -> LossCurves:
-    """The curves of a sampled release; arguments and errors as of `curves_of`."""
+    """Return the curves of a sampled release; as `curves_of`."""
     k, rate = release.k, float_up(release.sampling_rate)
     check_parameters(k, rate)
 
@@ -132,7 +132,7 @@ def curves_of_release(release: StronglySafeRelease, *, negligible: float) -> Los
 
 
 def _end(curve: _LogCurve, level: float, deviation: float, farthest: float) -> float:
-    """An ε, at most a tenth too large, from which a falling curve is at most a level; at most `farthest`."""
+    """Return an ε, at most a tenth too large, from which a falling curve is at most a level; at most `farthest`."""
     points = np.minimum(deviation * np.concatenate([[0.5], np.exp2(np.arange(64.0))]), farthest)
     points = points[: int(np.searchsorted(points, farthest)) + 1]
     for _ in range(2):
@@ -145,14 +145,9 @@ def _end(curve: _LogCurve, level: float, deviation: float, farthest: float) -> f
 
 
 def grid_spacing(parts: Mapping[LossCurves | FiniteLosses, int], *, negligible: float) -> float:
-    """A grid step fine against every mechanism's deviation, and coarse enough for the composed support.
+    """Return a grid step fine against every mechanism's deviation, and coarse enough for the composed support.
 
-    Args:
-        parts: curves → how many such mechanisms.
-        negligible: as in `curves_of`.
-
-    Returns:
-        A step of at most 20 significant bits, so that its multiples by whole numbers below 2**32 are exact.
+    It has at most 20 significant bits, so that its multiples by whole numbers below 2**32 are exact.
 
     Raises:
         ValueError: a privacy loss is beyond what the grid can hold.
@@ -170,13 +165,13 @@ def grid_spacing(parts: Mapping[LossCurves | FiniteLosses, int], *, negligible: 
 
 
 def few_bits(value: float) -> float:
-    """A number of 20 significant bits next to another, so that its multiples below 2**32 are exact."""
+    """Return a number of 20 significant bits next to another, so that its multiples below 2**32 are exact."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(round(mantissa * 2**20) / 2**20, exponent)
 
 
 def measures_of(curves: LossCurves | FiniteLosses, spacing: float) -> tuple[LossDistribution, LossDistribution]:
-    """The measures of adding and of removing the record.
+    """Return the measures of adding and of removing the record.
 
     Below ε = 0 a direction's curve follows from the other's (`mirrored`), so that each curve is evaluated once.
 
@@ -196,17 +191,17 @@ def _deltas(curve: _LogCurve, end: float, spacing: float) -> Array:
 
 
 def grid_to(end: float, spacing: float) -> Array:
-    """The grid points from 0 to just beyond an end."""
+    """Return the grid points from 0 to just beyond an end."""
     return np.arange(math.ceil(end / spacing) + 2, dtype=np.float64) * spacing
 
 
 def deltas_up(log_deltas: Array) -> Array:
-    """δ from upper bounds on its logarithm, rounded up."""
+    """Return δ from upper bounds on its logarithm, rounded up."""
     return np.asarray(np.minimum(np.exp(log_deltas) * (1.0 + 1e-14), 1.0), dtype=np.float64)
 
 
 def mirrored(losses: Array, behind: Array) -> Array:
-    """δ of one direction at losses below 0, rounded up: 1 − e^ε + e^ε·(the δ of the other direction at −ε).
+    """Return δ of one direction at losses below 0, rounded up: 1 − e^ε + e^ε·(the δ of the other direction at −ε).
 
     Args:
         losses: shape (n,).
@@ -216,12 +211,7 @@ def mirrored(losses: Array, behind: Array) -> Array:
 
 
 def measure_of(ahead: Array, behind: Array, spacing: float) -> LossDistribution:
-    """The measure of one direction, from upper bounds on δ at the grid points from 0, and those of the other.
-
-    Args:
-        ahead: δ of this direction, shape (n,).
-        behind: δ of the other, shape (m,).
-        spacing: of the grid.
+    """Return the measure of one direction, from upper bounds on its δ at the grid points from 0, and on the other's.
 
     Raises:
         ValueError: the spacing is too fine for the curves' precision.
@@ -236,7 +226,7 @@ _CUT_SHARE = 1e-4
 
 
 def epsilon_composed(parts: Mapping[Part, int], *, delta: float) -> float | None:
-    """The least ε found for the composition of fresh-sample releases and bare guarantees, rounded outward.
+    """Return the least ε found for the composition of fresh-sample releases and bare guarantees, rounded outward.
 
     The parameters are fixed beforehand; the outputs may be used adaptively otherwise. Both directions are
     composed, each with itself, since a person is present in all the releases or absent from all.
@@ -257,7 +247,7 @@ def epsilon_composed(parts: Mapping[Part, int], *, delta: float) -> float | None
 
 
 def delta_composed(parts: Mapping[Part, int], *, epsilon: float, resolution: float = 1e-15) -> float:
-    """An upper bound on δ at ε for the composition of `parts`; masses below about `resolution` count in full.
+    """Return an upper bound on δ at ε ≥ 0 for the composition of `parts`; masses below `resolution` count in full.
 
     Raises:
         ValueError: as `epsilon_composed`, or ε below 0.
@@ -288,23 +278,12 @@ def _compose_all(parts: Mapping[Part, int], delta: float) -> tuple[LossDistribut
 
 
 def not_composed(_mechanism: Mechanism) -> tuple[Part, ...]:
-    """The `losses` of a kind for which none are composed.
-
-    Raises:
-        InputRefused: always.
-    """
+    """Refuse: the `losses` of a kind for which none are composed."""
     raise InputRefused("this mechanism's losses are not composed.")
 
 
 def filter_parts_of_one(losses: Callable[[M], tuple[FilterPart, ...]]) -> Callable[[M, int], tuple[FilterPart, ...]]:
-    """The `filter_parts` of a kind that is in a filter budget what it is in a composition, for one record of a person.
-
-    Args:
-        losses: those of the kind.
-
-    Returns:
-        (mechanism, M) → the steps; it refuses M > 1.
-    """
+    """Return the `filter_parts` of a kind that is in a filter budget what its `losses` are, for one record."""
 
     def parts(mechanism: M, records: int) -> tuple[FilterPart, ...]:
         if records > 1:
@@ -318,11 +297,7 @@ def filter_parts_of_one(losses: Callable[[M], tuple[FilterPart, ...]]) -> Callab
 
 
 def no_place(reason: str) -> InputRefused:
-    """The refusal of what can't be charged to a filter budget.
-
-    Args:
-        reason: why, as a sentence without its first capital and its end.
-    """
+    """Return the refusal of what can't be charged to a filter budget, for a reason in words."""
     return InputRefused(
         f"this mechanism has no place in a filter budget: {reason}.",
         remedy="Charge it to a budget that adds prices up.",
@@ -330,11 +305,7 @@ def no_place(reason: str) -> InputRefused:
 
 
 def no_filter_parts(reason: str) -> Callable[[Mechanism, int], tuple[FilterPart, ...]]:
-    """The `filter_parts` of a kind that has no place in a filter budget.
-
-    Args:
-        reason: why, as a sentence without its first capital and its end.
-    """
+    """Return the `filter_parts` of a kind that has no place in a filter budget, for a reason in words."""
 
     def refused(_mechanism: Mechanism, _records: int) -> tuple[FilterPart, ...]:
         raise no_place(reason)
@@ -345,11 +316,7 @@ def no_filter_parts(reason: str) -> Callable[[Mechanism, int], tuple[FilterPart,
 def pure_filter_parts(
     price_of_group: Callable[[M, Decimal, int, int], Price],
 ) -> Callable[[M, int], tuple[FilterPart, ...]]:
-    """The `filter_parts` of a kind whose price has no δ: a bare guarantee by its ε.
-
-    Args:
-        price_of_group: its price.
-    """
+    """Return the `filter_parts` of a kind whose price has no δ: a bare guarantee by its ε."""
 
     def parts(mechanism: M, records: int) -> tuple[FilterPart, ...]:
         price = price_of_group(mechanism, Decimal(0), 1, records)

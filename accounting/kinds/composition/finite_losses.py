@@ -53,7 +53,7 @@ class LossesBySize:
 
 
 def losses_of_masses(upper: NDArray[np.float64], lower: NDArray[np.float64], rest: float = 0.0) -> LossesInDoubles:
-    """The losses of outcomes of which upper bounds of the one law's masses are known, and lower ones of the other's.
+    """Return the losses of outcomes of which upper bounds of one law's masses are known, and lower ones of the other's.
 
     Args:
         upper: shape (n,).
@@ -116,13 +116,9 @@ class FiniteLosses:
         return adding, removing
 
     def epsilon_of_step(self, delta: Decimal) -> Decimal | None:
-        """The least ε at which one step is (ε, δ)-private in both directions, but for a logarithm rounded up.
+        """Return the least ε at which one step is (ε, δ)-private in both directions; None where `infinite` is above δ.
 
-        Args:
-            delta: δ, 0 < δ < 1.
-
-        Returns:
-            None where `infinite` is above δ.
+        The logarithm alone is rounded, up.
         """
         largest = Fraction(1)
         for atoms in self.directions:
@@ -149,7 +145,7 @@ def _one_sided(atoms: tuple[tuple[int, int], ...]) -> int:
 
 
 def _least_growth(atoms: tuple[tuple[int, int], ...], target: Fraction) -> Fraction | None:
-    """The least E ≥ 0 with Σ max(0, P − E·Q) ≤ target, exactly; None where there is none.
+    """Return the least E ≥ 0 with Σ max(0, P − E·Q) ≤ target, exactly; None where there is none.
 
     Between two ratios P/Q of outcomes the sum is U − E·L, with U and L the sums over the outcomes above.
     """

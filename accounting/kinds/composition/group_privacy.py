@@ -33,7 +33,7 @@ PriceOfGroup = Callable[[M, Decimal, int, int], Price]
 
 
 def no_price_for_group(delta: Decimal, records: int) -> InputRefused:
-    """The refusal where no finite ε was found: many records of one person can lift their own group over k."""
+    """Return the refusal where no finite ε was found: many records of one person can lift their own group over k."""
     return InputRefused(
         f"no epsilon is enough for delta {amount_exact(delta)} where a person has up to {records} records.",
         remedy="Raise k or delta, lower the rate, or reduce the records of a person.",
@@ -41,11 +41,9 @@ def no_price_for_group(delta: Decimal, records: int) -> InputRefused:
 
 
 def rule_for_group(inner: str, *, even: bool) -> str:
-    """The versioned rule of a price for several records, from that of its price for one.
+    """Return the versioned rule of a price for several records, from that of its price for one, the `inner`.
 
-    Args:
-        inner: the rule of the price for one record, for example "exact-profile/1".
-        even: whether the same ε was taken for every record.
+    `even` says that the same ε was taken for every record.
     """
     return f"{'even-' if even else ''}group-privacy/1+{inner}"
 
@@ -95,7 +93,7 @@ def summed_group_price(price_of_one: Callable[[M], Price]) -> PriceOfGroup[M]:
 
 
 def best_split(log_curve: LogCurve, *, delta: Decimal, records: int, largest_epsilon: float) -> float | None:
-    """The least ε found at which M records of one person are protected at δ, from the profile of one record.
+    """Return the least ε found at which M records of one person are protected at δ, from the profile of one record.
 
     A person's M records are added one after the other, so for every split of ε into ε_1 + … + ε_M
     δ_M(ε) ≤ Σ_i e^{ε_1+…+ε_{i−1}}·δ(ε_i); the best split is found on a grid, and between two points of the grid the
@@ -127,20 +125,20 @@ def best_split(log_curve: LogCurve, *, delta: Decimal, records: int, largest_eps
 
 
 def _first_epsilon(log_curve: LogCurve, log_target: float, largest_epsilon: float) -> float:
-    """About the least ε at which one record meets the target; any positive number is a sound start of the search."""
+    """Return about the least ε at which one record meets the target; any positive one is a sound start."""
     points = largest_epsilon * np.exp2(-np.arange(60.0))
     met = np.flatnonzero(log_curve(points) <= log_target)
     return float(points[met[-1]]) if met.size else largest_epsilon
 
 
 def _ratios(log_deltas: Array, log_target: float) -> Array:
-    """Upper bounds on δ(ε) over the target; one that is cut off above is far above 1 all the same."""
+    """Return upper bounds on δ(ε) over the target; one that is cut off above is far above 1 all the same."""
     ratios = np.exp(np.minimum(log_deltas - log_target, _LOG_HIGHEST)) * _SLACK
     return np.asarray(np.maximum(ratios, _LOWEST_RATIO), dtype=np.float64)
 
 
 def _of_group(one: Array, epsilons: Array, records: int) -> Array:
-    """The curve of M records by doubling: any way to split them into two parts gives a valid bound."""
+    """Return the curve of M records by doubling: any way to split them into two parts gives a valid bound."""
     result: Array | None = None
     power, rest = one, records
     while True:
@@ -153,7 +151,7 @@ def _of_group(one: Array, epsilons: Array, records: int) -> Array:
 
 
 def _joined(first: Array, second: Array, epsilons: Array) -> Array:
-    """The least over grid points e ≤ ε of first(e) + e^e·second(ε − e), rounded up."""
+    """Return the least over grid points e ≤ ε of first(e) + e^e·second(ε − e), rounded up."""
     result = np.empty_like(first)
     with np.errstate(over="ignore"):  # an infinite growth is never part of a least sum
         growth = np.exp(epsilons) * _SLACK
@@ -163,7 +161,7 @@ def _joined(first: Array, second: Array, epsilons: Array) -> Array:
 
 
 def _on_chord(epsilons: Array, ratios: Array, index: int) -> float:
-    """The ε at which the chord over e^ε from the last point above the target to the first one below it meets it."""
+    """Return the ε at which the chord over e^ε from the last point above the target to the first below it meets it."""
     right = float(epsilons[index])
     if index == 0:
         return right
@@ -176,20 +174,10 @@ def _on_chord(epsilons: Array, ratios: Array, index: int) -> float:
 def even_split(
     inner: Callable[[Decimal], Inner], epsilon_of: Callable[[Inner], Decimal], *, delta: Decimal, records: int
 ) -> tuple[Inner, Decimal]:
-    """The price for one record that gives M records δ in all, each record taking the same ε'.
+    """Return the price for one record at δ', `inner(δ')`, and ε = Mε', not yet rounded, which M records have at δ.
 
     (ε', δ') for one record is (Mε', (1 + e^{ε'} + … + e^{(M−1)ε'})·δ') for M (docs/proofs/group-privacy.md, Claim 4).
-    The largest such δ' is approached from above, each step undercut by a
-    millionth.
-
-    Args:
-        inner: δ' to the price for one record.
-        epsilon_of: that price's ε'.
-        delta: the target, 0 < δ < 1.
-        records: M, 1 ≤ M ≤ `MOST_RECORDS`.
-
-    Returns:
-        The price for one record at δ', and ε = Mε', not yet rounded.
+    The largest such δ' is approached from above, each step undercut by a millionth.
 
     Raises:
         InputRefused: no finite ε was found, or what `inner` refuses.
@@ -205,7 +193,7 @@ def even_split(
 
 
 def _growth(epsilon: Decimal, records: int) -> Decimal:
-    """An upper bound on 1 + e^ε + … + e^{(m−1)ε}."""
+    """Return an upper bound on 1 + e^ε + … + e^{(m−1)ε}."""
     ratio, total, weight = exp_up(epsilon), Decimal(0), Decimal(1)
     for _ in range(records):
         total, weight = add_up(total, weight), multiply_up(weight, ratio)

@@ -1,8 +1,4 @@
-"""Privacy-loss distributions on a grid: built from hockey-stick curves, composed, read off; always pessimistic.
-
-And the price of many releases together, by composition of theirs; with a quick estimate to start searches close to
-their end.
-"""
+"""Represent privacy-loss distributions on a grid: built from hockey-stick curves, composed, read off; pessimistic."""
 
 from __future__ import annotations
 
@@ -49,15 +45,10 @@ class LossDistribution:
 
 
 def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> LossDistribution:
-    """The least measure on a grid whose curve lies above given upper bounds on δ at the grid points.
+    """Return the least measure on a grid whose curve lies above upper bounds on δ at n ≥ 2 grid points within ±300.
 
     Source: Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, Connect the Dots, arXiv:2207.04380v2, Algorithm 1. The
     result is not trusted: its own curve is summed up again and, where it falls short by rounding, scaled up.
-
-    Args:
-        spacing: as in `LossDistribution`; all grid points lie within ±300.
-        lowest: index of the first grid point.
-        deltas: upper bounds on δ at the grid points, shape (n,), n ≥ 2, in [0, 1].
 
     Raises:
         ValueError: the curve can't be represented (too noisy for this spacing, or the spacing too coarse).
@@ -82,7 +73,7 @@ def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> L
 def _deficit(
     spacing: float, lowest: int, masses: NDArray[np.float64], infinite: float, deltas: NDArray[np.float64]
 ) -> float:
-    """The least s such that (1 + s) times the measure's curve reaches every δ, and its total mass 1."""
+    """Return the least s such that (1 + s) times the measure's curve reaches every δ, and its total mass 1."""
     size = masses.size
     losses = (lowest + np.arange(size)) * spacing
     weights = masses[1:] * np.exp(-losses[1:])
@@ -98,15 +89,11 @@ def _deficit(
 
 
 def from_atoms(spacing: float, atoms: LossesInDoubles) -> LossDistribution:
-    """A measure on a grid whose curve lies above that of finitely many losses.
+    """Return a measure on a grid whose curve lies above that of finitely many losses.
 
     The mass of a loss goes to the two grid points around it, in shares that keep the mean of e^{−loss}: the curve is a
     mean of functions that are convex in it, so that it only rises (docs/proofs/composition.md, Lemma 1a). Nothing is
     subtracted, so that small masses keep their relative precision.
-
-    Args:
-        spacing: as in `LossDistribution`.
-        atoms: at least one finite loss.
 
     Raises:
         ValueError: the spacing is too coarse, or there is no finite loss.
@@ -128,14 +115,10 @@ def from_atoms(spacing: float, atoms: LossesInDoubles) -> LossDistribution:
 
 
 def compose(first: LossDistribution, second: LossDistribution, *, cut: float) -> LossDistribution:
-    """The measure of both mechanisms together, the second chosen adaptively among those that `second` bounds.
+    """Return the measure of both mechanisms together, the second chosen adaptively among those that `second` bounds.
 
-    Source: docs/proofs/composition.md, Lemma 2.
-
-    Args:
-        first: one measure.
-        second: the other, same spacing.
-        cut: mass that may be moved from the upper end to +∞, and as much from the lower end to the first loss kept.
+    Source: docs/proofs/composition.md, Lemma 2. A mass of at most `cut` may be moved from the upper end to +∞, and as
+    much from the lower end to the first loss kept.
 
     Raises:
         ValueError: the spacings differ.
@@ -159,12 +142,9 @@ def compose(first: LossDistribution, second: LossDistribution, *, cut: float) ->
 
 
 def power(base: LossDistribution, times: int, *, cut: float) -> LossDistribution:
-    """The measure of `times` ≥ 1 mechanisms that `base` bounds, by repeated squaring.
+    """Return the measure of `times` ≥ 1 mechanisms that `base` bounds, by repeated squaring.
 
-    Args:
-        base: the measure of one.
-        times: how many, at least 1.
-        cut: mass that may be moved at each end in all, counted as often as it is multiplied.
+    `cut` is the mass that may be moved at each end in all, counted as often as it is multiplied.
     """
     share = cut / (2.0 * times * times.bit_length())
     result: LossDistribution | None = None
@@ -200,7 +180,7 @@ def _cut_ends(whole: LossDistribution, cut: float) -> LossDistribution:
 
 
 def delta_at(measure: LossDistribution, epsilon: float) -> float:
-    """An upper bound on δ at ε ≥ 0."""
+    """Return an upper bound on δ at ε ≥ 0."""
     gaps = epsilon - measure.losses()
     above = gaps < 0.0
     value = measure.infinite + float(measure.masses[above] @ -np.expm1(gaps[above]))
@@ -211,7 +191,7 @@ def delta_at(measure: LossDistribution, epsilon: float) -> float:
 
 
 def epsilon_at(measure: LossDistribution, delta: float) -> float | None:
-    """The least ε ≥ 0 found whose `delta_at` is at most δ; None where no finite one has it."""
+    """Return the least ε ≥ 0 found whose `delta_at` is at most δ; None where no finite one has it."""
     if delta_at(measure, 0.0) <= delta:
         return 0.0
     low, high = 0.0, float(max(measure.lowest + measure.masses.size, 1)) * measure.spacing
@@ -231,7 +211,7 @@ _SMALL = 2048
 
 
 def convolution_slack(first: int, second: int) -> float:
-    """The relative error of every entry of a direct convolution of arrays of these lengths.
+    """Return the relative error of every entry of a direct convolution of arrays of these lengths.
 
     A sum of m products of non-negative doubles, in any order, errs by at most m + 1 rounding errors.
     """
@@ -239,17 +219,10 @@ def convolution_slack(first: int, second: int) -> float:
 
 
 def convolve_direct(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The full convolution, without Fourier transforms, whose error would be relative to the largest entry only.
+    """Return the full convolution of non-negative arrays, without Fourier transforms, which err by the largest entry.
 
-    The shorter array is cut into blocks; a matrix product convolves every block with the longer array at once.
-
-    Args:
-        first: non-negative, shape (m,).
-        second: non-negative, shape (n,).
-
-    Returns:
-        Shape (m + n − 1,), relative error of every entry at most `convolution_slack(m, n)`, but for products below
-        the smallest normal double.
+    The shorter array is cut into blocks; a matrix product convolves every block with the longer array at once. The
+    relative error of every entry is at most `convolution_slack`, but for products below the smallest normal double.
     """
     short, long = sorted((first, second), key=len)
     if short.size * long.size <= _SMALL * _SMALL:

@@ -21,24 +21,17 @@ _BATCH = 256
 
 
 def least_epsilon_of_paper(sampling_rate: float) -> float:
-    """The least ε for which the paper has a bound: −ln(1−β) (LQS, arXiv:1101.2604v2, Theorem 3.9)."""
+    """Return the least ε for which the paper has a bound: −ln(1−β) (LQS, arXiv:1101.2604v2, Theorem 3.9)."""
     return -math.log1p(-sampling_rate)
 
 
 def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
-    """The bound d(k, β, ε) = max over n ≥ ⌈k/γ − 1⌉ of Pr[Bin(n, β) > γn], with γ = (e^ε − 1 + β)/e^ε.
+    """Return the bound d(k, β, ε) = max over n ≥ ⌈k/γ − 1⌉ of Pr[Bin(n, β) > γn], with γ = (e^ε − 1 + β)/e^ε.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.9. For every threshold L ≥ k the tail Pr[Bin(n, β) ≥ L] is largest at
     the last n with γn < L, so one n a threshold is looked at; the walk stops where Pr[Bin(n, β) > γn] ≤
-    exp(−n·KL(γ‖β)) falls below the best value so far (docs/proofs/paper-bound.md).
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, 0 < β < 1.
-        epsilon: ε of at least −ln(1−β).
-
-    Returns:
-        δ, never below the bound (up to 1e-10 relative above it); 0 only where the bound is below 1e-240.
+    exp(−n·KL(γ‖β)) falls below the best value so far (docs/proofs/paper-bound.md). It is never below the bound (up to
+    1e-10 relative above it); 0 only where the bound is below 1e-300.
 
     Raises:
         InputRefused: ε is below −ln(1−β), where the paper proves nothing.
@@ -71,7 +64,7 @@ def delta_paper(*, k: int, sampling_rate: float, epsilon: float) -> float:
 
 @lru_cache(maxsize=1024)
 def epsilon_paper(*, k: int, sampling_rate: float, delta: float) -> float | None:
-    """The least ε ≥ −ln(1−β) with d(k, β, ε) ≤ δ; None where no finite ε has it (δ below β^k).
+    """Return the least ε ≥ −ln(1−β) with d(k, β, ε) ≤ δ; None where no finite ε has it (δ below β^k).
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.9; d falls with ε, so bisection finds it.
 
@@ -103,7 +96,7 @@ def _check(k: int, sampling_rate: float) -> None:
 
 
 def _relative_entropy(gamma: float, kappa: float, rate: float, epsilon: float) -> float:
-    """A lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), where κ = 1 − γ is (1 − β)e^{−ε}.
+    """Return a lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), where κ = 1 − γ is (1 − β)e^{−ε}.
 
     So ln(κ/(1 − β)) is −ε. Taken from κ itself it would err by 1e-16, more than all the divergence where β is small.
     """
@@ -113,7 +106,7 @@ def _relative_entropy(gamma: float, kappa: float, rate: float, epsilon: float) -
 
 
 def paper_price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, releases: int = 1) -> Price | None:
-    """The price by the paper alone: δ split evenly over the releases, ε added up; None where it has none.
+    """Return the price by the paper alone: δ split evenly over the releases, ε added up; None where it has none.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.9.
 
@@ -145,7 +138,7 @@ def paper_price_selected(
     delta: Decimal,
     releases: int = 1,
 ) -> Price | None:
-    """The paper's price of the same: ε₁ + the release's ε by the bound d, added up; None where it has none.
+    """Return the paper's price of the same after a choice: ε₁ + the release's ε by the bound d; None where it has none.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.11 with Theorem 3.9.
 

@@ -18,7 +18,7 @@ _LOG_SLACK = 1e-13
 
 
 def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None) -> Guarantee:
-    """What the choice of one map costs: ε₁ on the whole data, ln(1 + β_s(e^{ε₁} − 1)) on a fresh sample at rate β_s.
+    """Return what the choice of one map costs: ε₁ on the whole data, ln(1 + β_s(e^{ε₁} − 1)) on a fresh sample at β_s.
 
     Source: LQS, arXiv:1101.2604v2, Theorem 3.11 and Theorem 1. The caller promises that the choice is
     ε₁-private under add/remove, and that it is made on the whole data with coins of its own, or on a sample that
@@ -36,14 +36,14 @@ def selection_cost(selection_epsilon: Decimal, *, selection_rate: Decimal | None
 
 
 def range_of_draw(epsilon: Decimal, *, draws: int) -> BoundedRange:
-    """The range of each of some draws of the exponential mechanism that share ε evenly, rounded up."""
+    """Return the range of each of some draws of the exponential mechanism that share ε evenly, rounded up."""
     return BoundedRange(epsilon=decimal_up(divide_up(epsilon, draws)))
 
 
 def log_profile_selected(
     *, k: int, sampling_rate: float, selection_epsilon: float, epsilons: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Upper bounds on ln δ(ε) of an ε₁-private choice followed by the release, for ε ≥ 0, both directions.
+    """Return upper bounds on ln δ(ε) of an ε₁-private choice followed by the release, for ε ≥ 0, both directions.
 
     With p = e^{ε₁}/(1 + e^{ε₁}) and δ± the release's profile in one direction, δ(ε) = p·δ±(ε − ε₁) + (1−p)·δ±(ε + ε₁)
     (docs/proofs/selection.md). The shape is that of the ε.

@@ -20,21 +20,12 @@ Array = NDArray[np.float64]
 
 
 def log_adding_within(*, k: int, sampling_rate: float, epsilons: Array, first: Array, last: Array) -> Array:
-    """As `log_adding`, with the supremum over the sizes first ≤ n ≤ last of a group alone, for many such ranges.
+    """Return `log_adding` with the supremum over the sizes first ≤ n ≤ last of a group alone, for many such ranges.
 
     The divergence rises up to the n that is decisive without the range, and from there is at most that without
     suppression, which falls (docs/proofs/exact-profile.md, Lemma 3). So that n, or the end of the range next to it, is
-    evaluated.
-
-    Args:
-        k: suppression threshold, at least 1.
-        sampling_rate: β, with (k−1)/β below `LARGEST_GROUP`.
-        epsilons: ε of at least 0, shape (e,).
-        first: whole numbers of at least 1 and at most `LARGEST_GROUP`, shape (r,).
-        last: whole numbers of at least `first`, or infinity, shape (r,).
-
-    Returns:
-        Shape (r, e); −∞ where the divergence is 0.
+    evaluated. `epsilons` have the shape (e,), `first` (whole numbers from 1) and `last` (or infinity) the shape (r,),
+    and the result (r, e); it is −∞ where the divergence is 0.
     """
     gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - MARGIN)
     decisive, _ = groups_of_adding(k, gamma)
@@ -56,7 +47,7 @@ def log_adding_within(*, k: int, sampling_rate: float, epsilons: Array, first: A
 
 
 def log_removing_within(*, k: int, sampling_rate: float, epsilons: Array, first: Array, last: Array) -> Array:
-    """As `log_removing`, with the supremum over ranges of sizes as in `log_adding_within` (Lemma 4).
+    """Return `log_removing` with the supremum over ranges of sizes, as `log_adding_within` does (Lemma 4).
 
     Beyond a range that ends before the decisive n, Pr[Bin(n−1, β) < k] − e^ε·Pr[Bin(n, β) < k] is the difference of
     two sums, with an absolute error.
@@ -87,7 +78,7 @@ def log_removing_within(*, k: int, sampling_rate: float, epsilons: Array, first:
 
 
 def _log_unlikelier(k: int, sampling_rate: float, eta: Array, n: float) -> Array:
-    """Upper bounds on ln max(0, Pr[Bin(n−1, β) < k] − e^ε·Pr[Bin(n, β) < k]), by η; −∞ where it is 0."""
+    """Return upper bounds on ln max(0, Pr[Bin(n−1, β) < k] − e^ε·Pr[Bin(n, β) < k]), by η; −∞ where it is 0."""
     counts = np.arange(min(k - 1.0, n) + 1.0)
     logs, errors = log_binomial_pmf(counts, np.full_like(counts, n), sampling_rate)
     masses = np.exp(logs)

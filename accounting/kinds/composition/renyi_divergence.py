@@ -45,7 +45,7 @@ class _Cover(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def step_divergence(part: FilterPart, order: float, tail: float) -> float | None:
-    """An upper bound on D_α of one step after a mass of at most τ is cut off; None where an infinite loss remains."""
+    """Return an upper bound on D_α of one step after a mass of τ is cut off; None where an infinite loss remains."""
     if isinstance(part, LossesBySize):
         return _of_sizes(part, order, tail)
     if isinstance(part, BoundedRange):
@@ -58,7 +58,7 @@ def step_divergence(part: FilterPart, order: float, tail: float) -> float | None
 
 
 def _of_sizes(part: LossesBySize, order: float, tail: float) -> float | None:
-    """The same of a step whose losses are known for each size: until no later size can have more.
+    """Return the same of a step whose losses are known for each size: until no later size can have more.
 
     Raises:
         ValueError: the search is too long.
@@ -79,11 +79,9 @@ def _of_sizes(part: LossesBySize, order: float, tail: float) -> float | None:
 
 @lru_cache(maxsize=64)
 def _covers(part: StronglySafeRelease | Guarantee | FiniteLosses, negligible: float) -> tuple[_Cover, ...]:
-    """Measures of adding and of removing the person, at every size of its group.
+    """Return measures of adding and of removing the person, at every size of its group.
 
-    Args:
-        part: the step.
-        negligible: a probability that may be counted in full as an infinite loss.
+    A probability that is `negligible` may be counted in full as an infinite loss.
     """
     match part:
         case StronglySafeRelease():
@@ -96,7 +94,7 @@ def _covers(part: StronglySafeRelease | Guarantee | FiniteLosses, negligible: fl
 
 
 def _of_sampled(release: StronglySafeRelease, negligible: float) -> tuple[_Cover, _Cover]:
-    """Measures of both directions for all sizes of a group, from 1, in blocks."""
+    """Return measures of both directions for all sizes of a group, from 1, in blocks."""
     curves = curves_of_release(release, negligible=max(negligible, _LEAST))
     k, rate = release.k, float_up(release.sampling_rate)
     # One block is quick and somewhat dearer: the supremum of each ε by itself.
@@ -112,7 +110,7 @@ def _of_sampled(release: StronglySafeRelease, negligible: float) -> tuple[_Cover
 
 
 def _grid_to(end: float, finest: float) -> Array:
-    """Losses from 0 to just beyond an end, at first evenly spaced, and later by a share of themselves."""
+    """Return losses from 0 to just beyond an end, at first evenly spaced, and later by a share of themselves."""
     even = math.ceil(min(1.0 / _GROWTH, end / finest)) + 1
     further = max(math.ceil(math.log(end / (finest * (even - 1))) / math.log1p(_GROWTH)), 0) + 1
     return np.concatenate(
@@ -121,15 +119,10 @@ def _grid_to(end: float, finest: float) -> Array:
 
 
 def _of_curves(ahead_grid: Array, ahead: Array, behind_grid: Array, behind: Array) -> _Cover:
-    """The least measures whose curves lie above upper bounds on δ, one a row; not trusted, but summed up again.
+    """Return the least measures whose curves lie above upper bounds on δ, one a row; not trusted, but summed up again.
 
-    As `from_curve`, on losses that aren't evenly spaced (docs/proofs/composition.md, 1, Lemma 1 and 4).
-
-    Args:
-        ahead_grid: ε from 0, shape (n,).
-        ahead: δ of this direction there, shape (r, n).
-        behind_grid: ε from 0, shape (m,).
-        behind: δ of the other direction there, shape (r, m).
+    As `from_curve`, on losses that aren't evenly spaced (docs/proofs/composition.md, 1, Lemma 1 and 4). The grids have
+    the shapes (n,) and (m,), the bounds of this direction and of the other (r, n) and (r, m).
 
     Raises:
         ValueError: the curves are too noisy for these losses.
@@ -157,7 +150,7 @@ def _of_curves(ahead_grid: Array, ahead: Array, behind_grid: Array, behind: Arra
 
 
 def _of_guarantee(guarantee: Guarantee) -> _Cover:
-    """The worst (ε, δ)-private pair: Kairouz, Oh, Viswanath, arXiv:1311.0776v4, Theorem 3.1 and its proof."""
+    """Return the worst (ε, δ)-private pair: Kairouz, Oh, Viswanath, arXiv:1311.0776v4, Theorem 3.1 and its proof."""
     epsilon, delta = float_up(guarantee.epsilon), float_up(guarantee.delta)
     likely = (1.0 - delta) / (1.0 + math.exp(-epsilon))
     masses = np.array([[likely * math.exp(-epsilon), likely]]) * (1.0 + 16.0 * ULP)
@@ -174,7 +167,7 @@ def _of_atoms(atoms: LossesInDoubles) -> _Cover:
 
 
 def _after_cut(cover: _Cover, order: float, tail: float) -> float:
-    """The largest D_α of the measures after a mass τ is cut off each; infinite where it doesn't hold what is infinite.
+    """Return the largest D_α of the measures after a mass τ is cut off each; infinite where τ doesn't hold that.
 
     The part of P above λ·Q is cut off, λ so that it weighs τ: of all ways to cut this leaves the least D_α.
     """

@@ -105,14 +105,10 @@ class FilterTerms:
 
 
 def conversion_loss(order: Decimal, delta: Decimal) -> Decimal:
-    """By how much the ε of (ε, δ) is above the D_α that it follows from, rounded up.
+    """Return by how much the ε of (ε, δ) is above the D_α that it follows from, rounded up; α has at most 12 digits.
 
     It is ln((α−1)/α) − (ln δ + ln α)/(α − 1). Source: Canonne, Kamath, Steinke, arXiv:2004.00010,
     Proposition 12 (docs/proofs/filter.md, 3).
-
-    Args:
-        order: α > 1 of at most 12 digits.
-        delta: δ > 0 without the tails.
     """
     above = add_down(-1, order)
     gain = exact_log_down(divide_down(order, above))
@@ -138,13 +134,13 @@ class FilterCost:
 
 
 def fits(terms: FilterTerms, costs: Iterable[FilterCost]) -> bool:
-    """Whether charges stay within a filter budget: their D_α within its allowance, and their tails within D_τ."""
+    """Return whether charges stay within a filter budget: their D_α within its allowance, their tails within D_τ."""
     divergence, tail = _sums(costs)
     return divergence <= terms.allowance and tail <= terms.tail_delta
 
 
 def spent_share(terms: FilterTerms, costs: Iterable[FilterCost]) -> Decimal:
-    """The larger share of a filter budget that charges have spent, of its allowance or of D_τ, rounded up."""
+    """Return the larger share of a filter budget that charges have spent, of its allowance or of D_τ, rounded up."""
     divergence, tail = _sums(costs)
     return decimal_up(max(divide_up(divergence, terms.allowance), divide_up(tail, terms.tail_delta)))
 
@@ -157,7 +153,7 @@ def _sums(costs: Iterable[FilterCost]) -> tuple[Decimal, Decimal]:
 
 
 def tail_for(terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, rows_per_person: int = 1) -> Decimal:
-    """The tail that a charge takes by the terms of its budget, one of `tails_of`.
+    """Return the tail that a charge takes by the terms of its budget, one of `tails_of`.
 
     It is that of `tail_each` where its share of D_τ is no larger than the divergence's of the allowance. Otherwise
     `tail_each` is halved until that is so. It is halved less often where the divergence's share would grow by more than
@@ -195,7 +191,7 @@ def tail_for(terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, row
 def tails_of(
     terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, rows_per_person: int = 1
 ) -> tuple[Decimal, ...]:
-    """The tails that a charge may take by the terms of its budget: those of `tail_each` and of its halves.
+    """Return the tails that a charge may take by the terms of its budget: those of `tail_each` and of its halves.
 
     Raises:
         InputRefused: as `tail_of`.
@@ -205,14 +201,10 @@ def tails_of(
 
 
 def tail_of(mechanism: Mechanism, tail_each: Decimal) -> Decimal:
-    """A tail for a release; 0 where losses are bounded.
+    """Return a tail for a release; 0 where losses are bounded.
 
     It is `tail_each`, and the probability of what gives the person away for sure, which no order could bear: all
     sampled records of the smallest groups, or the ends of a noise.
-
-    Args:
-        mechanism: the release.
-        tail_each: τ beyond that, at least 0.
 
     Raises:
         InputRefused: as `filter_cost`.
@@ -231,21 +223,12 @@ def _tails(parts: list[tuple[FilterPart, int]], each: list[Decimal], releases: i
 def filter_cost(
     mechanism: Mechanism, *, order: Decimal, tail: Decimal, releases: int = 1, rows_per_person: int = 1
 ) -> FilterCost:
-    """What a charge for `releases` releases of one mechanism takes of a filter budget.
+    """Return what a charge for T releases of one mechanism, for M records of a person, takes of a filter budget.
 
-    The rule is "renyi-filter/1", or "renyi-filter/2" where some step is a draw of a bounded range or has
-    zero-concentrated privacy.
-
-    Every step of it (a release; a stage of a deletion release) has an even share of the tail. After the highest losses
-    are cut so that a step loses this much, its D_α is taken, the larger of both directions, over all data sets; steps
-    add up (docs/proofs/filter.md).
-
-    Args:
-        mechanism: the release.
-        order: α > 1.
-        tail: τ of all the releases together, 0 ≤ τ < 1; mechanisms with bounded losses take none of it.
-        releases: T ≥ 1.
-        rows_per_person: M ≥ 1, the most records of one person in a delivery.
+    Every step of it (a release; a stage of a deletion release) has an even share of the tail τ, 0 ≤ τ < 1, but those of
+    bounded losses, which take none. After the highest losses are cut so that a step loses this much, its D_α is taken,
+    the larger of both directions, over all data sets; steps add up (docs/proofs/filter.md). The rule is
+    "renyi-filter/1", or "renyi-filter/2" where some step is a draw of a bounded range or has zero-concentrated privacy.
 
     Raises:
         InputRefused: no divergence is proved for this mechanism or for M, the tail is too small for what gives a
@@ -277,7 +260,7 @@ def filter_cost(
 
 
 def _parts(mechanism: Mechanism, releases: int, records: int) -> list[tuple[FilterPart, int]]:
-    """The steps of the releases, and how often each is made."""
+    """Return the steps of the releases, and how often each is made."""
     if releases < 1:
         raise InputRefused(f"the number of releases must be at least 1, not {releases}.")
     check_records(records)
@@ -293,7 +276,7 @@ def _has_tail(part: FilterPart) -> bool:
 
 
 def _least_tail(part: FilterPart) -> Decimal:
-    """The probability of an infinite loss in one step, rounded up."""
+    """Return the probability of an infinite loss in one step, rounded up."""
     match part:
         case StronglySafeRelease():
             return decimal_up(exp_up(Decimal(least_log_delta(k=part.k, sampling_rate=float_up(part.sampling_rate)))))

@@ -41,24 +41,16 @@ def delta_robust(
     epsilon: float,
     target: float | None = None,
 ) -> float:
-    """δ at ε ≥ −ln(1 − p_max) of releasing counts of at least k, records sampled at rates within [p, p′] but for ℓ.
+    """Return δ at ε ≥ −ln(1 − p_max) of counts of at least k, records sampled at rates in [p, p′] but for ℓ exceptions.
 
     With n regular records in the group of the record in question, φ(j) = max(0, 1 − e^ε/ρ_j), ρ_j = 1 − p_max +
     p_max·j(1−p)/((n−j+1)p) and k′ = max(1, k − ℓ), the δ is the largest over n of E[φ(X + B); X + B ≥ k′], X ~
     Bin(n, p′), B ~ Bernoulli(p_max) independent (docs/proofs/robust-sampling.md). For p = p′ = p_max and ℓ = 0 it
-    is the exact profile of adding a record. The setting is that of CBP, Theorem 2.
-
-    Args:
-        k: suppression threshold, at least 1.
-        lowest_rate: p, 0 < p.
-        highest_rate: p′, p ≤ p′ < 1.
-        largest_rate: p_max, the rate that no record exceeds, p′ ≤ p_max < 1.
-        exceptions: ℓ, how many records may have a rate outside [p, p′].
-        epsilon: ε of at least −ln(1 − p_max).
-        target: where only the side of this δ is asked for, which is decided sooner.
+    is the exact profile of adding a record. The setting is that of CBP, Theorem 2, with 0 < p ≤ p′ ≤ p_max < 1.
 
     Returns:
-        δ, rounded outward; with a target a number on the same side of it as δ, and at least δ where that is below.
+        δ, rounded outward. With a target, where only the side of this δ is asked for, which is decided sooner, a number
+        on the same side of it as δ, and at least δ where that is below.
 
     Raises:
         InputRefused: a value out of range, or bounds so wide that δ does not fall with the size of the group.
@@ -110,12 +102,12 @@ def delta_robust(
 
 
 def _at_least(least: int, trials: int, *, q: float, top: float) -> float:
-    """At least Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top)."""
+    """Return at least Pr[X + B ≥ least], X ~ Bin(trials, q), B ~ Bernoulli(top)."""
     return ((1.0 - top) * tail_up(least, trials, q) + top * tail_up(least - 1, trials, q)) * ABOVE**2 + 1e-300
 
 
 def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: float) -> float:
-    """The expectation for one n, rounded outward; what lies far above the mean counts in full."""
+    """Return the expectation for one n, rounded outward; what lies far above the mean counts in full."""
     spread = _DEVIATIONS * math.sqrt(n * q * (1.0 - q) + 1.0) + _MORE_TERMS
     last = min(n + 1, max(threshold, math.floor(n * q)) + math.ceil(spread))
     counts = np.arange(threshold, last + 1, dtype=np.float64)
@@ -138,16 +130,12 @@ def _at_group(n: int, threshold: int, p: float, q: float, top: float, epsilon: f
 
 
 def _loss_margin(epsilon: float) -> float:
-    """What 1 − e^{ε − ln ρ} errs by at most, where it is above 0."""
+    """Return what 1 − e^{ε − ln ρ} errs by at most, where it is above 0."""
     return max(1e-14, (10.0 + 5.0 * epsilon) * ULP)
 
 
 def delta_biased(mechanism: BiasedSampleCounts, *, epsilon: float, target: float | None = None) -> float:
-    """δ at ε of the suppressed counts, with the rates rounded outward; `target` as in `delta_robust`.
-
-    Raises:
-        InputRefused: ε below −ln(1 − p_max), or rates too far apart for it.
-    """
+    """Return δ at ε of the suppressed counts, with the rates rounded outward; as `delta_robust`."""
     return delta_robust(
         k=mechanism.k,
         lowest_rate=float_down(mechanism.lowest_rate),
@@ -160,7 +148,7 @@ def delta_biased(mechanism: BiasedSampleCounts, *, epsilon: float, target: float
 
 
 def price_robust_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Price:
-    """What earlier versions charged ("robust-counts/1"), by a looser bound that needs a lowest rate.
+    """Return what earlier versions charged ("robust-counts/1"), by a looser bound that needs a lowest rate.
 
     [Ours] The least ε from −ln(1 − p_max) on with `delta_biased` at most δ (docs/proofs/robust-sampling.md).
 
@@ -187,15 +175,10 @@ def price_robust_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Pri
 
 
 def tail_up(least: int, trials: int, p: float) -> float:
-    """An upper bound on Pr[Bin(trials, p) ≥ least]: the first probability times a geometric series; 1 near the mean.
+    """Return an upper bound on Pr[Bin(trials, p) ≥ least]: the first one times a geometric series; 1 near the mean.
 
     Successive probabilities fall by the ratio (trials − j)p/((j+1)(1−p)), which itself falls with j, so a series with
     the first ratio is above the tail (docs/proofs/floating-point.md, 5).
-
-    Args:
-        least: successes, a whole number of any size.
-        trials: 0 ≤ trials < 2**52.
-        p: probability of success, 0 < p < 1.
     """
     if least <= 0:
         return 1.0

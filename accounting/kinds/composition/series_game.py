@@ -46,17 +46,11 @@ Array = NDArray[np.float64]
 
 
 def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float, composed: float) -> float | None:
-    """The least ε found for a series in which an adversary picks each release's group by all outputs before it.
+    """Return the least ε found for a series in which an adversary picks each release's group by all outputs before it.
 
     The supremum over the sizes of a group is taken in each state of the game and not at each ε by itself, as the
     composed price does (docs/proofs/composition.md, "The game"). Sizes are taken together in blocks; the measure of
-    a block covers each of its sizes.
-
-    Args:
-        release: the mechanism of all releases.
-        releases: T of at least 1.
-        delta: δ over all of them together.
-        composed: the composed ε of the series, above 0; it decides how far the grid reaches, and nothing else.
+    a block covers each of its sizes. The composed ε, above 0, decides how far the grid reaches, and nothing else.
 
     Returns:
         ε, at least the true one; None where none is found on the grid, or the game would take too long.
@@ -86,21 +80,9 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
 def epsilon_of_drawn_game(
     release: StronglySafeRelease, draw: BoundedRange, *, draws: int, releases: int, delta: float, composed: float
 ) -> float | None:
-    """The same where each release comes after draws of a bounded range, whose pair the adversary picks as well.
+    """Return the same where each release comes after draws of a bounded range, whose pair the adversary picks as well.
 
-    Args:
-        release: the mechanism of all releases.
-        draw: each of the draws.
-        draws: how many of them come before each release, one after the other, at least 1.
-        releases: T of at least 1.
-        delta: δ over all of them together.
-        composed: a composed ε of the same, above 0; it decides how far the grid reaches, and nothing else.
-
-    Returns:
-        ε, at least the true one; None where none is found on the grid, or the game would take too long.
-
-    Raises:
-        ValueError: parameters beyond what doubles hold.
+    As many draws as `draws`, at least 1, come before each of the T releases, one after the other.
     """
     found = [
         _epsilon(steps, releases, delta, composed) for steps in _drawn_steps(release, draw, draws, releases, delta)
@@ -112,17 +94,9 @@ def epsilon_of_drawn_game(
 def curve_of_drawn_game(
     release: StronglySafeRelease, draw: BoundedRange, *, draws: int, reach: float, resolution: float
 ) -> Callable[[float], float] | None:
-    """Return an upper bound on δ of one such round, as a function of ε from 0 to `reach`.
+    """Return an upper bound on δ of one such round, as a function of ε from 0 to `reach`; None where it takes too long.
 
-    Args:
-        release: the mechanism.
-        draw: each of the draws before it.
-        draws: how many, at least 1.
-        reach: the largest ε that is asked for, above 0.
-        resolution: masses below about a thousandth of it count in full.
-
-    Returns:
-        The function; None where the game would take too long.
+    Masses below about a thousandth of `resolution` count in full.
 
     Raises:
         ValueError: parameters beyond what doubles hold.
@@ -134,7 +108,7 @@ def curve_of_drawn_game(
 def _drawn_steps(
     release: StronglySafeRelease, draw: BoundedRange, draws: int, releases: int, delta: float
 ) -> list[list[Moves]]:
-    """The steps of one round, of adding and of removing, all on one grid; none where the game would take too long."""
+    """Return the steps of one round, of adding and of removing, all on one grid; none where it would take too long."""
     if releases * (draws + 1) > MOST_RELEASES or release.k > _LARGEST_K:
         return []
     curves, _ = _grid(release, releases, delta)
@@ -200,14 +174,10 @@ def _grid(release: StronglySafeRelease, releases: int, delta: float) -> tuple[Lo
 
 
 def blocks_of_sizes(k: int, rate: float) -> tuple[Array, Array]:
-    """All sizes of a group, from 1, in blocks: the first of each, and the last, which is infinite in the end.
+    """Return all sizes of a group, from 1, in blocks: the first of each, and the last, which is infinite in the end.
 
     Blocks are fine where the worst sizes are, and coarse elsewhere; which they are decides how far a price is above
     the least one, and nothing else.
-
-    Args:
-        k: suppression threshold.
-        rate: β.
     """
     (low, high), (near, far) = _FARTHEST, _NEAREST
     steps = np.concatenate([np.arange(low, near, _COARSE), np.arange(near, far, _FINE), np.arange(far, high, _COARSE)])
@@ -218,13 +188,9 @@ def blocks_of_sizes(k: int, rate: float) -> tuple[Array, Array]:
 def moves_of(
     release: StronglySafeRelease, curves: LossCurves, spacing: float, *, together: int = 1
 ) -> tuple[list[LossDistribution], list[LossDistribution]]:
-    """The measures of adding and of removing for all sizes of a group, from 1, in blocks.
+    """Return the measures of adding and of removing for all sizes of a group, from 1, in blocks.
 
-    Args:
-        release: the mechanism.
-        curves: its curves.
-        spacing: of the grid.
-        together: so many blocks are made one; a measure of it covers each size in all of them.
+    So many blocks as `together` says are made one; a measure of it covers each size in all of them.
     """
     k, rate = release.k, float_up(release.sampling_rate)
     first = blocks_of_sizes(k, rate)[0][::together]
@@ -241,23 +207,23 @@ def moves_of(
 
 
 def _epsilon(steps: Sequence[Moves], releases: int, delta: float, composed: float) -> float | None:
-    """The least ε found of one direction, by one table for all ε."""
+    """Return the least ε found of one direction, by one table for all ε."""
     return _read_off(*_table(steps, releases, composed), delta)
 
 
 def _delta(steps: Sequence[Moves], releases: int, epsilon: float) -> float:
-    """The δ of one direction at ε above 0."""
+    """Return the δ of one direction at ε above 0."""
     return _delta_there(*_table(steps, releases, epsilon), epsilon)
 
 
 def _delta_there(states: Array, values: Array, epsilon: float) -> float:
-    """The δ at ε of a table that reaches it."""
+    """Return the δ at ε of a table that reaches it."""
     there = int(np.searchsorted(states, -epsilon, side="right"))
     return _chord(states, values, there - 1, -epsilon)
 
 
 def _chord(states: Array, values: Array, here: int, state: float) -> float:
-    """V between two states, by the chord of e^u·V over e^u, which is convex."""
+    """Return V between two states, by the chord of e^u·V over e^u, which is convex."""
     x, y, place = math.exp(states[here]), math.exp(states[here + 1]), math.exp(state)
     share = min(max((place - x) / (y - x), 0.0), 1.0)
     value = ((1.0 - share) * x * values[here] + share * y * values[here + 1]) / place
@@ -265,15 +231,11 @@ def _chord(states: Array, values: Array, here: int, state: float) -> float:
 
 
 def _table(steps: Sequence[Moves], releases: int, reach: float) -> tuple[Array, Array]:
-    """V before the first release at all states: a state is the loss so far, less ε, so that one table serves every ε.
+    """Return V before the first release at all states: a state is the loss so far, less ε, for all ε at once.
 
     With V_T(u) = max(0, 1 − e^{−u}) and V_t(u) = max over moves of Σ_d m_d·V_{t+1}(u + d) + m_∞, δ(ε) is V_0(−ε).
     V rises with u and is at most 1, so that its value at the lower end stands for all below, and 1 for all above.
-
-    Args:
-        steps: of each release, in their order; the measures of one direction.
-        releases: T of at least 1.
-        reach: about the largest ε that is asked for; it decides how far the states go, and nothing else.
+    `reach`, about the largest ε that is asked for, decides how far the states go, and nothing else.
     """
     spacing = steps[0][0].spacing
     each = {id(moves): _Step(moves, spacing) for moves in steps}
@@ -307,7 +269,7 @@ class _Step:
 
 
 def _read_off(states: Array, values: Array, delta: float) -> float | None:
-    """The ε at which the chord of e^u·V over e^u, which is convex, meets δ; at most one grid point's ε."""
+    """Return the ε at which the chord of e^u·V over e^u, which is convex, meets δ; at most one grid point's ε."""
     met = np.flatnonzero(values <= delta)
     if met.size == 0 or met[-1] + 1 == states.size:
         return None

@@ -33,23 +33,16 @@ def delta_unequal(
     epsilon: float,
     target: float | None = None,
 ) -> float:
-    """The least δ at ε ≥ 0 of counts of at least k, over all records sampled at rates up to p′, and a few up to p_max.
+    """Return the least δ at ε ≥ 0 of counts of at least k of records sampled at rates up to p′, and a few up to p_max.
 
-    The record in question may have any rate up to p_max, and so may at most ℓ others of its group. It is the largest
-    divergence between X + Ber(p_max) and X, both suppressed, X ~ Bin(n, p′) + Bin(a, p_max), over n ≥ 0, a ≤ ℓ
-    (docs/proofs/robust-sampling.md). Where p′ = p_max it is the exact profile at that rate.
-
-    Args:
-        k: suppression threshold, at least 1.
-        highest_rate: p′, 0 < p′ < 1; there is no lower bound of the rates.
-        largest_rate: p_max, p′ ≤ p_max < 1.
-        exceptions: ℓ of at least 0; above `MOST_EXCEPTIONS` all records count as exceptions.
-        epsilon: ε of at least 0.
-        target: where only the side of this δ is asked for, which is decided sooner.
+    The record in question may have any rate up to p_max, and so may at most ℓ others of its group; above
+    `MOST_EXCEPTIONS` all count as exceptions. It is the largest divergence between X + Ber(p_max) and X, both
+    suppressed, X ~ Bin(n, p′) + Bin(a, p_max), over n ≥ 0, a ≤ ℓ (docs/proofs/robust-sampling.md). Where p′ = p_max it
+    is the exact profile at that rate.
 
     Returns:
-        δ, never below the truth and above it by rounding only, but for δ below 1e-300; with a target a number on the
-        same side of it as δ, and at least δ where that is below.
+        δ, never below the truth and above it by rounding only, but for δ below 1e-300. With a target, where only the
+        side of this δ is asked for, a number on the same side of it as δ, and at least δ where that is below.
 
     Raises:
         ValueError: a value out of range, or beyond double precision.
@@ -168,7 +161,7 @@ class _Counts:
 
 
 def _log_pmf(values: Array, trials: int, rate: float) -> tuple[Array, float]:
-    """ln Pr[Bin(trials, rate) = j], −∞ where impossible, and the largest error bound of the others."""
+    """Return ln Pr[Bin(trials, rate) = j], −∞ where impossible, and the largest error bound of the others."""
     possible = (values >= 0.0) & (values <= trials)
     if trials == 0:
         return np.where(possible, 0.0, -np.inf), 0.0
@@ -178,7 +171,7 @@ def _log_pmf(values: Array, trials: int, rate: float) -> tuple[Array, float]:
 
 
 def _geometric(outer: float, inner: float) -> float:
-    """At least the sum of `outer` and what lies beyond it, from its neighbour `inner` nearer to the middle.
+    """Return at least the sum of `outer` and what lies beyond it, from its neighbour `inner` nearer to the middle.
 
     The logarithm of Pr[X = j] is concave, so that successive ratios fall.
     """
