@@ -35,7 +35,12 @@ class GroupCounts(NamedTuple):
 
 
 def count_keys(keys: NDArray[np.int64], *, cells: int) -> GroupCounts:
-    """Count the records of each group, given by their keys, shape (words, n); `cells` groups are possible."""
+    """Count the records of each group.
+
+    Args:
+        keys: one key per record, shape (words, n).
+        cells: number of possible groups; keys of one word lie below it.
+    """
     key_words, records = keys.shape
     if key_words == 1 and cells <= _dense_cells(records):
         tally = np.bincount(keys[0], minlength=1)

@@ -110,7 +110,12 @@ def suppress(keys: NDArray[np.int64], counts: NDArray[np.int64], k: int) -> Grou
 
     The order is a function of the published groups alone: column by column in the order of the map, within
     a column `*` first, then the labels by their UTF-8 bytes, or intervals by their numbers. Codes and keys
-    are numbered that way, so it is the ascending order of the keys, shape (words, n).
+    are numbered that way, so it is the ascending order of the keys.
+
+    Args:
+        keys: distinct groups, shape (words, n), in any order.
+        counts: records of each group, shape (n,).
+        k: suppression threshold, at least 1.
 
     Raises:
         ValueError: k below 1.

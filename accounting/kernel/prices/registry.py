@@ -76,6 +76,12 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
 
     None where the paper has none, as where a person has several records.
 
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together, 0 < δ < 1.
+        releases: T ≥ 1.
+        rows_per_person: M ≥ 1, the most records of one person in a delivery.
+
     Raises:
         InputRefused: δ, the number of releases or of records is out of range.
     """
