@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from ...mechanisms.hierarchies.check import HierarchyFault
-    from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+    from ...mechanisms.hierarchies.declare import ValueHierarchy
     from ...tasks.inputs.hierarchy_files import PeerRows
 
 
@@ -48,14 +49,10 @@ def build() -> None:
 def intervals(lower: int, upper: int, cuts: tuple[str, ...], output: Path) -> None:
     """Whole numbers in intervals of any widths; for equal widths `interval` in the specification is enough."""
     from ...mechanisms.hierarchies.build import interval_rows
-    from ...mechanisms.hierarchies.declare import HierarchyError
 
     points = [_numbers(text, option="--cuts") for text in cuts]
-    try:
+    with _refusals("--lower, --upper", row="--cuts, number"):
         rows = interval_rows(lower, upper, points)
-    except HierarchyError as error:
-        where = "--lower, --upper" if error.row is None else f"--cuts, number {error.row + 1}"
-        raise InputRefused(f"{error.what}.", where=where) from None
     _write(rows, output)
 
 
@@ -70,25 +67,20 @@ def intervals(lower: int, upper: int, cuts: tuple[str, ...], output: Path) -> No
 def dates(first: str, last: str, form: str, levels: str, output: Path) -> None:
     """Days, their months, quarters, years and decades."""
     from ...mechanisms.hierarchies.build import MOST_DAYS, day_rows, written_day
-    from ...mechanisms.hierarchies.declare import HierarchyError
 
     start, end = _day(first, "--first"), _day(last, "--last")
     span = (end - start).days + 1
     if not 0 < span <= MOST_DAYS:
         raise InputRefused(f"there must be 1 to {MOST_DAYS} days, not {span}.", where="--first, --last")
     days = [(start + timedelta(days=number)).isoformat() for number in range(span)]
-    try:
+    with _refusals("--form", remedy=f"{FORMS}."):
         written = [written_day(day, form) for day in days]
-    except HierarchyError as error:
-        raise InputRefused(f"{error.what}.", where="--form", remedy=f"{FORMS}.") from None
     if len(set(written)) < len(days):
         raise InputRefused(
             "several days are written alike in this form.", where="--form", remedy="Name day, month and year."
         )
-    try:
+    with _refusals("--levels", remedy=f"{WEEKS}."):
         rows = day_rows(days, levels.split(","))
-    except HierarchyError as error:
-        raise InputRefused(f"{error.what}.", where="--levels", remedy=f"{WEEKS}.") from None
     _write([(value, *row[1:]) for value, row in zip(written, rows, strict=True)], output)
 
 
@@ -101,14 +93,11 @@ def dates(first: str, last: str, form: str, levels: str, output: Path) -> None:
 def prefixes(values: Path, keep: str, mark: str, encoding: str, output: Path) -> None:
     """Codes of a public list VALUES, one a line, by ever shorter prefixes: postal codes, industries, diseases."""
     from ...mechanisms.hierarchies.build import prefix_rows
-    from ...mechanisms.hierarchies.declare import HierarchyError
     from ...tasks.inputs.hierarchy_files import read_lines
 
     listed = [line for line in read_lines(values, encoding=encoding) if line]
-    try:
+    with _refusals("--keep"):
         rows = prefix_rows(listed, _numbers(keep, option="--keep"), mark=mark)
-    except HierarchyError as error:
-        raise InputRefused(f"{error.what}.", where="--keep") from None
     _write(rows, output, source=values)
 
 
@@ -119,13 +108,10 @@ def prefixes(values: Path, keep: str, mark: str, encoding: str, output: Path) ->
 def tree(outline: Path, encoding: str, output: Path) -> None:
     """An indented OUTLINE: what is indented below a line belongs to it, and what has nothing below is a value."""
     from ...mechanisms.hierarchies.build import outline_rows
-    from ...mechanisms.hierarchies.declare import HierarchyError
     from ...tasks.inputs.hierarchy_files import read_lines
 
-    try:
+    with _refusals(str(outline), row=f"{outline}, line"):
         rows = outline_rows(read_lines(outline, encoding=encoding))
-    except HierarchyError as error:
-        raise _refused(outline, error) from None
     _write(rows, output, source=outline)
 
 
@@ -138,7 +124,6 @@ def tree(outline: Path, encoding: str, output: Path) -> None:
 def parents(codes: Path, separator: str | None, encoding: str, header: bool, output: Path) -> None:
     """A code list CODES with two columns, a code and the code above it, empty at the top."""
     from ...mechanisms.hierarchies.build import parent_rows
-    from ...mechanisms.hierarchies.declare import HierarchyError
     from ...tasks.inputs.hierarchy_files import read_peer_rows
 
     read = read_peer_rows(codes, encoding=encoding, separator=separator, header=header)
@@ -153,43 +138,47 @@ def parents(codes: Path, separator: str | None, encoding: str, header: bool, out
     known = {parent: number for number, (_, parent) in enumerate(read.rows) if parent}
     unknown = [parent for parent in known if parent not in parent_of and parent != "*"]
     if unknown:
-        first = known[unknown[0]] == 0 and not header
+        remedy = "Add it, with nothing after the separator if it is at the top."
+        if known[unknown[0]] == 0 and not header:
+            remedy = "If this line names the columns, say --header. " + remedy.replace("Add", "Otherwise add")
         raise InputRefused(
             f"the code {unknown[0]!r} is above another, but has no line of its own.",
             where=read.where(codes, known[unknown[0]]),
-            remedy="If this line names the columns, say --header. Otherwise add the code, with nothing after the "
-            "separator if it is at the top."
-            if first
-            else "Add it, with nothing after the separator if it is at the top.",
+            remedy=remedy,
         )
-    try:
+    with _refusals(str(codes), row=f"{codes}, line"):
         rows = parent_rows(parent_of)
-    except HierarchyError as error:
-        raise _refused(codes, error) from None
     _write(rows, output, source=codes)
 
 
 def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None = None) -> None:
     from ...mechanisms.hierarchies.check import hierarchy_faults
-    from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
-    from ...mechanisms.kernel.amounts import counted
-    from ...tasks.inputs.hierarchy_files import hierarchy_text
-    from ..release_paths import require_elsewhere, write_new
+    from ..python.hierarchies import write_hierarchy
+    from ..release_paths import require_elsewhere
 
     require_elsewhere(output)
-    try:
-        made = ValueHierarchy.from_rows(rows)
-    except HierarchyError:
-        fault = hierarchy_faults(rows)[0]
-        raise InputRefused(f"{fault.what}.", where=str(source or output)) from None
-    write_new(output, hierarchy_text(rows))
-    click.echo(f"{counted(len(made.rows()), 'value')} at {counted(made.levels, 'level')} are in {output}.")
+    if faults := hierarchy_faults(rows):
+        raise InputRefused(f"{faults[0].what}.", where=str(source or output))
+    _print_written(write_hierarchy(rows, output), output)
     click.echo(f"See it with: crowdblend hierarchy show {output}")
 
 
-def _refused(path: Path, error: HierarchyError) -> InputRefused:
-    place = "" if error.row is None else f", line {error.row + 1}"
-    return InputRefused(f"{error.what}.", where=f"{path}{place}")
+def _print_written(made: ValueHierarchy, output: Path) -> None:
+    from ...mechanisms.kernel.amounts import counted
+
+    click.echo(f"{counted(len(made.rows()), 'value')} at {counted(made.levels, 'level')} are in {output}.")
+
+
+@contextmanager
+def _refusals(where: str, *, row: str = "", remedy: str = "") -> Iterator[None]:
+    """Turn a fault of what a hierarchy is built from into a refusal; `row` stands before the number of its row."""
+    from ...mechanisms.hierarchies.declare import HierarchyError
+
+    try:
+        yield
+    except HierarchyError as error:
+        place = where if error.row is None or not row else f"{row} {error.row + 1}"
+        raise InputRefused(f"{error.what}.", where=place, remedy=remedy) from None
 
 
 def _numbers(text: str, *, option: str) -> list[int]:
@@ -285,7 +274,8 @@ def show(file: Path, depth: int | None, most: int, as_json: bool) -> None:
 
     declared = read_hierarchy(str(file.absolute()))
     if as_json:
-        click.echo(json.dumps(tree_record(declared), ensure_ascii=False))
+        tree = {"levels": declared.levels, "values": len(declared.rows()), "tree": _nested(declared)}
+        click.echo(json.dumps(tree, ensure_ascii=False))
         return
     console(highlight=False).print(hierarchy_tree(declared, name=file.name, depth=depth, most=most))
 
@@ -304,10 +294,10 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     its line, and then nothing is written.
     """
     from ...mechanisms.hierarchies.check import hierarchy_faults, hierarchy_remarks
-    from ...mechanisms.hierarchies.declare import ValueHierarchy
     from ...mechanisms.kernel.amounts import counted
-    from ...tasks.inputs.hierarchy_files import hierarchy_text, read_peer_rows
-    from ..release_paths import require_elsewhere, write_new
+    from ...tasks.inputs.hierarchy_files import read_peer_rows
+    from ..python.hierarchies import write_hierarchy
+    from ..release_paths import require_elsewhere
 
     require_elsewhere(output)
     read = read_peer_rows(file, encoding=encoding, separator=separator, header=header)
@@ -319,9 +309,7 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
         click.echo(f"{counted(len(faults), 'fault')}: nothing was written.", err=True)
         return 2
     topped = rows if {row[-1] for row in rows} == {"*"} else tuple((*row, "*") for row in rows)
-    made = ValueHierarchy.from_rows(topped)
-    write_new(output, hierarchy_text(topped))
-    click.echo(f"{counted(len(made.rows()), 'value')} at {counted(made.levels, 'level')} are in {output}.")
+    _print_written(write_hierarchy(topped, output), output)
     return 0
 
 
@@ -381,11 +369,6 @@ def hierarchy_tree(hierarchy: ValueHierarchy, *, name: str, depth: int | None, m
     tree = Tree(Text(head, style="bold"))
     _grow(tree, _nested(hierarchy), level=hierarchy.levels - 1, depth=depth or hierarchy.levels, most=most)
     return tree
-
-
-def tree_record(hierarchy: ValueHierarchy) -> dict[str, Any]:
-    """The levels and the whole tree as JSON values: {label: {label: …}}, values with an empty object."""
-    return {"levels": hierarchy.levels, "values": len(hierarchy.rows()), "tree": _nested(hierarchy)}
 
 
 def _nested(hierarchy: ValueHierarchy) -> Nested:
