@@ -41,20 +41,12 @@ def graph(modules: dict[str, Path]) -> dict[str, set[str]]:
     return found
 
 
-def circle(edges: dict[str, set[str]]) -> list[str]:
-    try:
-        TopologicalSorter(edges).prepare()
-    except CycleError as error:
-        return list(error.args[1])
-    return []
-
-
 @pytest.mark.parametrize("roots", [INSTALLED, BESIDE], ids=" ".join)
 def test_no_modules_import_each_other_in_a_circle(roots) -> None:
-    edges = graph(sources(*roots))
-    assert circle(edges) == []
-    one = next(name for name in edges if edges[name])
-    assert circle(edges | {name: {one} for name in edges[one]}), "a circle that is made on purpose"
+    try:
+        TopologicalSorter(graph(sources(*roots))).prepare()
+    except CycleError as error:
+        pytest.fail(" ".join(error.args[1]))
 
 
 def test_what_is_installed_imports_nothing_that_is_not() -> None:

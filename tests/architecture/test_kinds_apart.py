@@ -10,7 +10,6 @@ from pathlib import Path
 from types import UnionType
 from typing import get_args
 
-import pytest
 from crowdblend import accounting, deploy, flows, mechanisms, tasks
 from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS
 from crowdblend.mechanisms import kinds
@@ -103,30 +102,3 @@ def test_nobody_else_asks_which_mechanism_it_has() -> None:
     found = asked()
     assert {place: here for place, here in found.items() if place not in ALLOWED} == {}
     assert set(ALLOWED) <= set(found), "no longer needed"
-
-
-@pytest.mark.parametrize(
-    ("text", "how"),
-    [
-        ("isinstance(mechanism, DeletionRelease)", "isinstance"),
-        ("isinstance(mechanism, StronglySafeRelease | EpsilonSafeRelease)", "isinstance"),
-        ("isinstance(mechanism, Microdata)", "isinstance"),
-        ("match mechanism:\n    case SumAnswer(lower=lower):\n        pass", "case"),
-        ("match mechanism:\n    case SumAnswer() | CountAnswer():\n        pass", "case"),
-        ("kind.startswith('epsilon-safe-')", "startswith"),
-        ("row['mechanism']['kind'].startswith('epsilon-safe-')", "startswith"),
-        ("mechanism.kind == 'deletion'", "comparison"),
-        ("dict(mechanism).get('kind') in ('deletion-release/1',)", "comparison"),
-        ("run['kind'] != MIXED", "comparison"),
-        ("{'deletion-release/1': 'deletion'}", "table"),
-    ],
-)
-def test_each_way_to_ask_is_seen(text: str, how: str) -> None:
-    assert {found for _, found in questions(ast.parse(text), mechanism_names())} == {how}
-
-
-@pytest.mark.parametrize(
-    "text", ["isinstance(x, Decimal)", "column.kind == 'text'", "match x:\n    case Decimal(): ..."]
-)
-def test_what_asks_of_something_else_is_let_be(text: str) -> None:
-    assert list(questions(ast.parse(text), mechanism_names())) == []

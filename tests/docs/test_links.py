@@ -1,4 +1,4 @@
-"""Every link of the documents leads somewhere: to a file of the repository, and to a heading that it has."""
+"""Every link of the documents leads somewhere, and the files and the commands that they name are there."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import click
 import pytest
+from crowdblend.deploy.cli import crowdblend
 
 PROJECT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
+FILE = re.compile(r"`([\w/]+\.py)`")
+NAMED_ROOTS = ("mechanisms", "accounting", "tasks", "flows", "deploy", "tests", "audit", "benchmarks")
 FENCE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 PAGES = sorted(
     [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("examples/**/*.md")],
@@ -71,7 +75,24 @@ def test_every_page_beside_the_index_is_in_it() -> None:
     assert {page.name for page in PROJECT.glob("docs/*.md")} - {"README.md"} <= named
 
 
-def test_a_dead_link_is_seen() -> None:
-    page = PROJECT / "docs" / "tutorial.md"
-    text = "# One\n[a](nothing.md) [b](tutorial.md#no-such) [c](#one) [d](../../outside.md) ![e](python.md)"
-    assert len(faults(text, page)) == 4  # the fourth is #one, a heading of this text and not of the page
+def test_every_file_that_the_architecture_and_the_proofs_name_is_there() -> None:
+    """By its place in the project, or by the end of it."""
+    known = [f"/{path.relative_to(PROJECT)}" for root in NAMED_ROOTS for path in (PROJECT / root).rglob("*")]
+    for page in ("docs/architecture.md", "docs/kernel.md", "docs/proofs/README.md", "docs/testing.md"):
+        named = {name for name in FILE.findall((PROJECT / page).read_text(encoding="utf-8")) if "NAME" not in name}
+        assert named
+        assert not [name for name in named if not any(path.endswith(f"/{name}") for path in known)], page
+
+
+GUIDES = [page for page in PAGES if page.parent.name in ("docs", "guide", "operations") or page.parent == PROJECT]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    context = click.Context(crowdblend)
+    for name, below in re.findall(
+        r"`crowdblend ([a-z]+)(?: ([a-z-]+))?(?=[ `])(?! [0-9])", page.read_text(encoding="utf-8")
+    ):
+        command = crowdblend.get_command(context, name)
+        assert command is not None, name
+        assert not below or not isinstance(command, click.Group) or below in command.commands, (name, below)
