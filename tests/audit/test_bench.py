@@ -13,9 +13,8 @@ import pytest
 from scipy.stats import binom
 
 from audit.faults.catalogue import FAULTS
-from audit.faults.detection import Answers, copied
+from audit.faults.detection import copied
 from audit.report.write import EXPECTED, gathered, write_report
-from audit.spent import counted_time
 from audit.statistics.cases_of_counts import exact_outcomes, safe_case
 from audit.statistics.confidence import chosen_event, epsilon_lower, lower_limit, upper_limit
 from audit.statistics.draws import State
@@ -98,46 +97,12 @@ def test_what_was_drawn_is_kept_and_other_sources_make_it_void(tmp_path):
     assert not State(tmp_path, case, "other sources").blocks
 
 
-def test_what_detectors_said_is_kept_and_what_came_to_no_end_is_asked_again(tmp_path):
-    first, second = FAULTS[:2]
-    answers = Answers(tmp_path / "faults.json")
-    answers.keep(first, "one", "caught")
-    answers.keep(None, "one", "passed")
-    answers.keep(second, "one", "came to no end")
-    again = Answers(tmp_path / "faults.json")
-    said = [again.of(fault, "one") for fault in (first, None, second)]
-    assert said == ["caught", "passed", None]
-    assert again.of(first, "another") is None
-    (tmp_path / "faults.json").write_text((tmp_path / "faults.json").read_text().replace('"about": "', '"about": "0'))
-    assert Answers(tmp_path / "faults.json").of(first, "one") is None, "other sources or tests"
-
-
-def test_the_time_of_a_part_is_that_of_all_its_interruptions(tmp_path):
-    path = tmp_path / "spent.json"
-    path.write_text(json.dumps({"about": "these", "spent": {"seconds": 7.0, "processor_seconds": 9.0}}))
-    with pytest.raises(KeyboardInterrupt), counted_time(path, about="these"):
-        raise KeyboardInterrupt
-    with counted_time(path, about="these") as spent:
-        pass
-    assert 7.0 <= spent["seconds"] < 8.0
-    assert 9.0 <= spent["processor_seconds"] < 10.0
-    with counted_time(path, about="others") as spent:
-        pass
-    assert spent["seconds"] < 1.0
-
-
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_every_fault_can_be_planted(fault):
     with copied(fault) as sources:
         changed = (sources / "crowdblend" / fault.file).read_text()
         assert fault.new in changed
         compile(changed, fault.file, "exec")
-
-
-def test_the_five_written_first_are_among_the_faults():
-    text = (PROJECT / "audit" / "faults" / "written-first.md").read_text()
-    assert len(re.findall(r"^\d\. \*\*", text, re.MULTILINE)) == sum(fault.written_first for fault in FAULTS) == 5
-    assert len(FAULTS) >= 15
 
 
 def test_the_report_names_what_is_missing_and_what_failed(tmp_path):
@@ -159,23 +124,6 @@ def test_the_report_names_what_is_missing_and_what_failed(tmp_path):
     assert not re.search(r"(src|href)=\"?https?://", page), "the page asks for nothing from elsewhere"
     assert "half-written output" in (pages / "audit.md").read_text()
     assert json.loads((pages / "audit" / "report.json").read_text())["failed"] == ["fuzz"]
-
-
-def test_the_summary_tells_how_many_mutants_survive(tmp_path):
-    share = {"met": 1000, "survived": 40, "surviving_share": 0.04, "unexplained": 1}
-    part = {"part": "mutation", "outcome": "failed", "seconds": 3.0, "findings": ["x"], "audited_sources": "a" * 64}
-    told = part | {"all": share, "decisive": share | {"met": 500, "surviving_share": 0.08}, "mutants": 20_000}
-    (tmp_path / "mutation.json").write_text(json.dumps(told))
-    write_report(tmp_path, tmp_path)
-    assert "40 of 1,000 mutants survive (4.0%), 39 of them explained" in (tmp_path / "audit.md").read_text()
-    assert "40 of 500 (8.0%); there are 20,000 mutants in all" in (tmp_path / "audit" / "report.html").read_text()
-
-
-def test_parts_of_other_sources_are_no_report(tmp_path):
-    for name, sources in (("statistics", "a"), ("leaks", "b")):
-        part = {"part": name, "outcome": "passed", "seconds": 1.0, "findings": [], "audited_sources": sources * 64}
-        (tmp_path / f"{name}.json").write_text(json.dumps(part))
-    assert gathered(tmp_path)["outcome"] == "failed"
 
 
 @pytest.mark.slow

@@ -38,11 +38,6 @@ def target(request, monkeypatch):
     return targets.TARGETS[request.param]
 
 
-def test_every_target_is_tested() -> None:
-    assert sorted(targets.TARGETS) == sorted(NAMES)
-    assert all(targets.corpus_of(name) for name in NAMES)
-
-
 @pytest.mark.parametrize("target", NAMES, indirect=True)
 def test_the_corpus_shows_no_fault(target, tmp_path) -> None:
     run = target.prepare(tmp_path / "desk")

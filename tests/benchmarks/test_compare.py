@@ -35,15 +35,6 @@ def scores(table: str, number: str) -> dict[str, float]:
     return {row[0]: float(row[4].split()[0]) for row in rows if row[4] != "–"}
 
 
-def test_the_page_has_what_is_claimed_of_calibrated_releases():
-    """880 on NIST's excerpt and within 40 of MST's better records; above MST as it comes from 27,000 records on."""
-    nist = scores("NIST's excerpt", "7,634")
-    assert nist["deletion, calibrated"] >= max(880, nist["MST, drawn independently"] - 40)
-    for table, number in (("NIST's excerpt", "27,253"), ("Census 2000", "29,501")):
-        found = scores(table, number)
-        assert found["deletion, calibrated"] > found["MST"]
-
-
 def test_records_that_are_published_as_they_are_have_no_error():
     table = census()
     truth = Truth(table=table, records=table.resized(2_000))

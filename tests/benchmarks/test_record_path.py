@@ -8,13 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kernel.sampling import Coins
 
 from benchmarks.record_path.agreement import faults
 from benchmarks.record_path.census_data import cells, generate
 from benchmarks.record_path.check import KINDS, RECORDED, slower
-from benchmarks.record_path.contestants import CONTESTANTS, Question, cell_counts, ours
-from benchmarks.record_path.plan import Costs, lines_of, speed_up
+from benchmarks.record_path.contestants import CONTESTANTS, Question, cell_counts
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +83,6 @@ def test_right_answers_pass_and_a_deliberate_error_in_any_contestant_does_not(na
             assert wrong(CONTESTANTS[name](broken(asked))(), records) != [], what
 
 
-def test_coins_that_skip_rows_or_repeat_them_do_not_pass(asked, records, monkeypatch):
-    real = Coins.kept
-    for change in (lambda kept: kept[kept % 4 != 3], lambda kept: np.minimum(kept // 2, kept)[::2]):
-        with monkeypatch.context() as patch:
-            patch.setattr(Coins, "kept", lambda coins, number, change=change: change(real(coins, number)))
-            assert wrong(ours(asked)(), records) != []
-
-
 def test_a_sample_that_is_drawn_group_by_group_does_not_pass(records):
     """Right in its sum, wrong in its spread: whole groups are kept or dropped together."""
     rng = np.random.default_rng(3)
@@ -101,30 +91,6 @@ def test_a_sample_that_is_drawn_group_by_group_does_not_pass(records):
     assert faults(np.where(right >= 5, right, 0), exact=exact, rate=0.1, k=5) == []
     halves = 2 * rng.binomial(exact // 2, 0.1) + rng.binomial(exact % 2, 0.1)
     assert faults(np.where(halves >= 5, halves, 0), exact=exact, rate=0.1, k=5) != []
-
-
-def test_the_plan_for_more_processors_is_amdahls_law_and_a_sum():
-    assert speed_up(0, 64) == 64
-    assert speed_up(1, 64) == 1
-    assert speed_up(0.1, 2) == pytest.approx(1 / 0.55)
-    costs = Costs(
-        record=1e-8,
-        row_group=1e-3,
-        bytes_of_record=5.0,
-        serial=0.5,
-        walls={1: 2.0, 2: 1.0},
-        tasks={("threads", 10): 1e-4, ("cluster", 10): 1e-3},
-    )
-    page = "\n".join(lines_of(costs))
-    assert "| 2 | 1.3 |" in page
-    # 10¹¹ records of 10 ns and 100,000 row groups of 1 ms are 1,100 s of 64 processors; 23,842 tasks of 1 ms are 24 s.
-    assert "| 4 of 16 | 1,000,000 | 17.2 | 23.8 | 5.24 |" in page
-
-
-@pytest.mark.long
-def test_a_small_plan_is_measured(benchmark):
-    told = benchmark("record_path.plan", "--rows", "200000", "--rounds", "1", "--tasks", "20")
-    assert "| 64 of 64 | 65,536 |" in told
 
 
 @pytest.mark.long

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.utility import stars
 from benchmarks.utility.stars import Walk, adult, nist
 
 
@@ -61,8 +60,3 @@ def test_adult_keeps_more_records_with_fewer_columns(tmp_path: Path) -> None:
     *lines, _ = adult(Path(os.environ["CROWDBLEND_ADULT"]), tmp_path).lines()
     found = told(lines)
     assert found["kept"][6] > found["now"][6] > found["once"][6] / 2
-
-
-def test_the_page_names_the_program() -> None:
-    page = Path(__file__).parents[2] / "docs" / "preview.md"
-    assert f"<!-- begin of {stars.BY} -->" in page.read_text(encoding="utf-8")

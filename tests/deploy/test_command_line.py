@@ -63,11 +63,6 @@ def test_no_help_loads_what_only_work_needs() -> None:
     assert packages & HEAVY == set()
 
 
-def test_the_list_of_modules_would_be_seen() -> None:
-    program = EVERY_HELP.replace("import contextlib", "import numpy, contextlib")
-    assert loaded(program) & HEAVY == {"numpy"}
-
-
 def test_help_has_every_command_with_its_whole_first_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--help"])

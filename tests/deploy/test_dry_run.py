@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -236,14 +235,6 @@ def test_explain_and_a_dry_run_warn_by_metadata_as_a_run_does(desk) -> None:
     assert f"warning: {remark}" in tried.err
 
 
-def test_explain_takes_a_ledger_elsewhere(desk, monkeypatch) -> None:
-    desk.add_dataset()
-    spec = desk.write_spec()
-    monkeypatch.delenv("CROWDBLEND_LEDGER")
-    assert "no ledger" in desk("explain", spec).out
-    assert "this would leave" in desk("explain", spec, "--ledger", desk.ledger).out
-
-
 def test_a_name_that_is_nearly_one_is_taken_for_a_mistake_before_a_second_budget_is_proposed(desk) -> None:
     desk.add_dataset()
     desk.write_spec(edit=lambda text: text.replace('"people"', '"poeple"'))
@@ -257,15 +248,3 @@ def test_a_name_that_is_nearly_one_is_taken_for_a_mistake_before_a_second_budget
     desk.write_spec()
     desk.succeed("series", "add", "monthly", "spec.toml", "--releases", "2")
     assert "Did you mean 'monthly'?" in desk("run", "spec.toml", "--series", "montly").err
-
-
-def test_small_amounts_are_printed_in_one_way(desk) -> None:
-    desk.add_dataset(delta="1e-5")
-    spec = desk.write_spec()
-    every = [("explain", spec), ("run", spec, "--dry-run"), ("run", spec), ("ledger", "show"), ("dataset", "list")]
-    every += [("release", "list"), ("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6")]
-    for words in every:
-        told = desk.succeed(*words)
-        assert re.findall(r"e-0\d", told.out + told.err) == [], words
-    released = desk("release", "list", "--json").json["releases"][0]["release_id"]
-    assert re.findall(r"e-0\d", desk.succeed("release", "show", released).out) == []

@@ -6,17 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
-from crowdblend.flows.spec_tables import cluster_of_spec
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-ROOMS = ("accounting", "mechanisms", "tasks", "flows", "deploy")
-VARIABLE = re.compile(r"\b(?:CROWDBLEND|PREFECT|DASK)_[A-Z_]*[A-Z]\b|\b(?:DO_NOT_TRACK|OPENBLAS_NUM_THREADS)\b")
 
 
 def program(name: str) -> str:
@@ -49,18 +45,6 @@ def test_the_image_is_pinned_confined_and_holds_no_secret() -> None:
     kept = (ROOT / ".dockerignore").read_text().split()
     assert kept[0] == "*", "what is not named stays out of the image"
     assert {"**/__pycache__", "**/*.so"} <= set(kept)
-
-
-def test_what_the_dockerfile_copies_is_there() -> None:
-    text = (DEPLOY / "docker" / "Dockerfile").read_text()
-    for sources in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE):
-        for source in sources.split():
-            assert (ROOT / source).exists(), source
-    locked = (DEPLOY / "docker" / "requirements.txt").read_text()
-    assert "--hash=sha256:" in locked
-    assert "http" not in re.sub(r"^(aio)?http\S*", "", locked, flags=re.MULTILINE).replace("httpx", "").replace(
-        "httpcore", ""
-    ).replace("httptools", "")
 
 
 def validate(manifest: Path) -> subprocess.CompletedProcess:
@@ -123,13 +107,6 @@ def test_the_compose_file_refers_to_what_it_declares() -> None:
     assert tls["distributed"]["comm"]["require-encryption"] is True
 
 
-def test_the_slurm_examples_are_readable() -> None:
-    choice = cluster_of_spec(DEPLOY / "slurm" / "census.toml")
-    assert choice is not None
-    assert choice.cls == "dask_jobqueue.SLURMCluster"
-    subprocess.run(["bash", "-n", str(DEPLOY / "slurm" / "release.sbatch")], check=True)
-
-
 def test_prefect_finds_the_deployed_flow() -> None:
     from prefect.utilities.importtools import import_object
 
@@ -139,38 +116,6 @@ def test_prefect_finds_the_deployed_flow() -> None:
         assert set(deployment["parameters"]) <= set(found.parameters.properties)
         assert deployment["enforce_parameter_schema"]
         assert deployment["concurrency_limit"] == {"limit": 1, "collision_strategy": "ENQUEUE"}
-
-
-def used_variables() -> set[str]:
-    """Variables in the rooms' code."""
-    used = set()
-    for room in ROOMS:
-        for path in (ROOT / room).rglob("*.py"):
-            for line in path.read_text().splitlines():
-                if re.search(r"environ|= \"CROWDBLEND_|QUIET|\": \"|ROLE|SCHEDULING|PREFECT_API_URL", line):
-                    used |= set(VARIABLE.findall(line))
-    return used | {"DASK_SCHEDULER_ADDRESS", "DASK_CONFIG"}
-
-
-def documented_variables() -> list[str]:
-    text = (ROOT / "docs" / "operations" / "environment.md").read_text()
-    return re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE)
-
-
-def test_every_environment_variable_is_documented_once() -> None:
-    documented = documented_variables()
-    assert len(documented) == len(set(documented))
-    assert set(documented) == used_variables()
-
-
-def test_the_extras_of_the_cluster_classes_exist() -> None:
-    from crowdblend.flows.spec_tables import CLASSES
-
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    for named in CLASSES.values():
-        extra = re.fullmatch(r"crowdblend(?:\[(\w+)\])?", named)
-        assert extra
-        assert extra[1] is None or extra[1] in extras
 
 
 @pytest.mark.parametrize(

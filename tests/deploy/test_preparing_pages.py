@@ -76,16 +76,3 @@ def test_the_page_about_starting_from_a_file(desk) -> None:
     assert pq.read_table("people.parquet").to_pylist() == [{"sex": "F", "code": "007"}]
     assert "read_excel" in books
     assert "DeltaTable" in lake
-
-
-@pytest.mark.parametrize("page", ["preview.md", "hierarchies.md", "starting-from-a-file.md", "researchers-sheet.md"])
-def test_links_and_pictures_are_there(page: str) -> None:
-    text = (DOCS / page).read_text(encoding="utf-8")
-    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", text)]
-    assert not [target for target in targets if "://" not in target and not (DOCS / target).exists()]
-
-
-def test_the_page_of_previews_names_options_that_there_are(desk) -> None:
-    told = desk("preview", "--help").out
-    for words in commands("preview.md"):
-        assert all(word in told for word in words if word.startswith("--"))

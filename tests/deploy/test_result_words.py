@@ -33,50 +33,30 @@ def test_a_new_result() -> None:
     )
 
 
-def test_a_result_that_was_looked_up_says_that_nothing_was_charged_now() -> None:
-    told = result_text(RESULT | {"looked_up": True, "epsilon_paper": None})
-    assert told.splitlines()[:2] == [
-        "Published before: 1,983 records in 48 groups: out",
-        "Nothing was read or charged now. When it was made: charged to 'people': ε = 0.182989, δ = 1e-6.",
-    ]
+SERIES = {"name": "monthly", "number": 2, "releases": 12}
+PAID = {"order": 37.0, "divergence": 0.0117481, "tail": 5.5e-9, "share": 0.0546706}
+STAGES = [
+    {"levels": {"age": level}, "published_groups": 3, "published_records": 1500 + level, "largest_deletion": 78}
+    for level in (0, 2)
+]
 
 
-def test_a_result_that_was_looked_up_says_where_nothing_is_there() -> None:
-    for in_place, words in ((False, "It isn't there any more as it was published"), (None, "can't be looked at now")):
-        told = result_text(RESULT | {"looked_up": True, "output_in_place": in_place})
-        assert words in told.splitlines()[0]
-
-
-def test_a_release_of_a_series_with_a_drawn_map() -> None:
-    series = {"name": "monthly", "number": 2, "releases": 12}
-    told = result_text(RESULT | {"series": series, "mechanism": {"kind": "epsilon-safe-release/1"}})
-    assert "Release 2 of 12 of the series 'monthly', charged whole to 'people': ε = " in told
-    assert "Levels: age 2, town 1 (drawn privately).\n" in told
-
-
-def test_what_a_filter_budget_paid_is_a_share_and_no_epsilon() -> None:
-    paid = RESULT | {"filter_charge": {"order": 37.0, "divergence": 0.0117481, "tail": 5.5e-9, "share": 0.0546706}}
-    told = result_text(paid).splitlines()[1]
-    assert told.startswith(
-        "Charged to the filter budget of 'people', 5.47 % of it. What this guarantees by itself: ε = "
-    )
-    series = {"name": "monthly", "number": 2, "releases": 12}
-    told = result_text(paid | {"series": series}).splitlines()[1]
-    assert "of the series 'monthly', charged whole to the filter budget of 'people', 5.47 % of it." in told
-
-
-def test_a_release_of_several_stages_names_the_levels_of_each() -> None:
-    stages = [
-        {"levels": {"age": level}, "published_groups": 3, "published_records": 1500 + level, "largest_deletion": 78}
-        for level in (0, 2)
-    ]
-    told = result_text(RESULT | {"mechanism": {"kind": "deletion-release/1"}, "levels": {"age": 0}, "stages": stages})
-    assert "Levels:" not in told
-    assert (
-        "Stage 1: 1,500 records in 3 groups; levels age 0.\nStage 2: 1,502 records in 3 groups; levels age 2.\n" in told
-    )
-    single = result_text(RESULT | {"levels": {"age": 0}, "stages": stages[:1]})
-    assert "Levels: age 0.\n" in single
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"looked_up": True}, "Published before: 1,983 records in 48 groups: out\nNothing was read or charged now."),
+        ({"looked_up": True, "output_in_place": False}, "out. It isn't there any more as it was published"),
+        ({"looked_up": True, "output_in_place": None}, "out. Whether it is still there can't be looked at now"),
+        ({"series": SERIES}, "Release 2 of 12 of the series 'monthly', charged whole to 'people': ε = "),
+        ({"filter_charge": PAID}, "Charged to the filter budget of 'people', 5.47 % of it. What this guarantees by"),
+        ({"series": SERIES, "filter_charge": PAID}, "charged whole to the filter budget of 'people', 5.47 % of it."),
+        ({"mechanism": {"kind": "epsilon-safe-release/1"}}, "Levels: age 2, town 1 (drawn privately).\n"),
+        ({"stages": STAGES}, "groups; levels age 0.\nStage 2: 1,502 records in 3 groups; levels age 2.\n"),
+        ({"stages": STAGES[:1]}, "Levels: age 2, town 1.\n"),
+    ],
+)
+def test_a_result_says_what_it_is(changes, said) -> None:
+    assert said in result_text(RESULT | changes)
 
 
 @pytest.mark.parametrize(
@@ -99,21 +79,6 @@ def refused(*words: str) -> int:
     with pytest.raises(SystemExit) as left:
         main(list(words))
     return int(left.value.code or 0)
-
-
-def test_a_group_without_a_command_shows_its_help_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert refused("dataset") == 2
-    told = capsys.readouterr()
-    assert told.err.startswith("Usage: crowdblend dataset")
-    assert told.err.count("--help") == 1
-
-
-def test_a_hierarchy_from_the_root_is_one_sentence(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "towns.csv").write_text("*;South;Lyon\n*;North;Lille\n")
-    assert refused("hierarchy", "check", str(tmp_path / "towns.csv")) == 2
-    told = capsys.readouterr().err
-    assert "as if the rows were written root first.\n" in told
-    assert "?." not in told
 
 
 def test_a_token_has_one_last_day(tmp_path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:

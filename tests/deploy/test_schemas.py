@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -27,22 +25,13 @@ from crowdblend.accounting.certificate.write import FORMAT
 from crowdblend.accounting.kernel.ledger.entries import KINDS
 from crowdblend.deploy.cli import crowdblend
 from crowdblend.deploy.commands.spec import DOCUMENTS, NAMES, schema_text, text_of_schema
-from crowdblend.deploy.schemas.generate import schema_of_type, schemas
+from crowdblend.deploy.schemas.generate import schemas
 from crowdblend.flows.spec import PAGE
 from support.schemas import require_valid, require_valid_certificate, schema_of_command, validator
 
 PROJECT = Path(__file__).resolve().parents[2]
 VECTORS = PROJECT / "tests" / "vectors"
 MADE = dict(schemas((PROJECT / PAGE).read_text(encoding="utf-8")))
-PAGE_OF_SCHEMAS = (PROJECT / "docs" / "schemas.md").read_text(encoding="utf-8")
-ASKED = """
-import json, sys
-from crowdblend.deploy.cli import main
-try:
-    main(["schema", "run"])
-except SystemExit:
-    print(json.dumps(sorted(sys.modules)))
-"""
 
 
 def names_of_printing(group: click.Group, above: tuple[str, ...] = ()) -> Iterator[str]:
@@ -71,13 +60,6 @@ def test_the_command_prints_a_schema_and_lists_all(desk) -> None:
     refused = desk("schema", "runn")
     assert refused.code == 2
     assert "'run'" in refused.err
-
-
-def test_the_command_loads_no_model() -> None:
-    told = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
-    loaded = {name.partition(".")[0] for name in json.loads(told.stdout.splitlines()[-1])}
-    assert "click" in loaded
-    assert loaded & {"pydantic", "numpy", "sqlalchemy", "prefect"} == set()
 
 
 def test_the_certificate_s_fields_are_those_that_are_verified() -> None:
@@ -197,32 +179,6 @@ def test_a_new_specification_names_the_schema_that_lies_beside_it(desk) -> None:
     again = desk.succeed("spec", "new", "--from", "people.csv", "--output", "specs/other.toml")
     assert "crowdblend schema specification >" in again.err
     assert beside.read_text() == "{}", "what is there is never replaced"
-
-
-def test_the_specification_s_schema_has_the_page_s_words_on_every_key() -> None:
-    schema = MADE["specification"]
-    tables = [schema, *schema["$defs"].values()]
-    assert all(key.get("description") for table in tables for key in table["properties"].values())
-    data = schema["$defs"][schema["properties"]["data"]["$ref"].rpartition("/")[2]]["properties"]
-    assert data["dataset"]["description"] == "the name in the ledger, whose budget is charged"
-
-
-def test_a_type_without_a_form_in_json_is_refused() -> None:
-    with pytest.raises(TypeError, match="no form"):
-        schema_of_type(set[str])
-
-
-def test_the_page_names_every_schema_with_its_version() -> None:
-    listed = re.findall(r"^\| \[?`([a-z-]+)`\S* \| (\d+) \|", PAGE_OF_SCHEMAS, re.MULTILINE)
-    assert dict(listed) == {name: schema["$id"].rpartition(":")[2] for name, schema in MADE.items()}
-
-
-@pytest.mark.slow
-def test_the_page_s_program_runs(desk) -> None:
-    [program] = re.findall(r"```python\n(.+?)```", PAGE_OF_SCHEMAS, re.DOTALL)
-    desk.add_dataset()
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run([sys.executable, "-c", program], check=True, env=os.environ | {"PATH": path})
 
 
 def test_an_editor_s_program_finds_the_schema_by_the_line_and_holds_the_file_against_it(desk) -> None:

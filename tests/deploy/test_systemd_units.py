@@ -54,9 +54,3 @@ def test_systemd_takes_it(unit: Path, tmp_path: Path, needs) -> None:
 def verified(unit: Path) -> subprocess.CompletedProcess[str]:
     words = ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(unit)]
     return subprocess.run(words, capture_output=True, text=True, check=False)
-
-
-def test_serve_is_not_started_again_where_that_helps_nobody() -> None:
-    [unit] = [unit for unit in UNITS if unit.stem == "crowdblend-serve"]
-    assert service(unit)["RestartPreventExitStatus"].split() == ["2", "3", "4"]
-    assert service(unit)["UMask"] == "0077"

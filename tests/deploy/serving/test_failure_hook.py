@@ -92,7 +92,3 @@ def test_what_only_a_shell_understands_is_refused_with_a_way_to_have_one(command
     assert hook is not None
     assert hook.tell(FACTS) is None
     assert json.loads(told.read_text())["release_id"] == "m@1"
-
-
-def test_the_help_says_that_there_is_no_shell(desk) -> None:
-    assert "without a shell" in " ".join(desk.succeed("serve", "--help").out.split())
