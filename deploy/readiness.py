@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from ..flows.prepare import PreparedRelease
     from .schemas import outputs
     from .schemas.outputs import BudgetFacts, SourceFacts
+
+
+NO_BUDGET: dict[str, Any] = dict.fromkeys(
+    f"{name}_{part}" for name in ("epsilon", "delta") for part in ("budget", "spent", "left", "left_after")
+)
 
 
 def readiness(request: Request, *, state_paths: StatePaths) -> dict[str, Any]:
@@ -63,38 +68,31 @@ def budget_facts(state: DatasetState, charge: ChargedPrice | None, *, taken: Fil
     before, registered = state.account, state.filter_budget
     if registered is not None:
         after = before if taken is None else before.charged(epsilon=taken.divergence, delta=taken.tail)
-        return {
-            "dataset": state.name,
+        facts = NO_BUDGET | {
             "accounting": "filter",
             "epsilon_budget": float(registered.epsilon),
-            "epsilon_spent": None,
-            "epsilon_left": None,
-            "epsilon_left_after": None,
             "delta_budget": float(registered.delta),
-            "delta_spent": None,
-            "delta_left": None,
-            "delta_left_after": None,
             "order": float(registered.accounting.order),
             "divergence": 0.0 if taken is None else float(taken.divergence),
             "tail": 0.0 if taken is None else float(taken.tail),
             "spent_share": float(before.spent_share),
             "spent_share_after": float(after.spent_share),
-            "problem": None,
         }
+        return cast("BudgetFacts", {"dataset": state.name, **facts, "problem": None})
     after = before if charge is None else before.charged(epsilon=charge.epsilon, delta=charge.delta)
-    return {
-        "dataset": state.name,
-        "accounting": "additive",
-        "epsilon_budget": float(before.epsilon_budget),
-        "epsilon_spent": float(before.epsilon_spent),
-        "epsilon_left": float(before.epsilon_budget - before.epsilon_spent),
-        "epsilon_left_after": float(after.epsilon_budget - after.epsilon_spent),
-        "delta_budget": float(before.delta_budget),
-        "delta_spent": float(before.delta_spent),
-        "delta_left": float(before.delta_budget - before.delta_spent),
-        "delta_left_after": float(after.delta_budget - after.delta_spent),
-        "problem": None,
-    }
+    facts = {"accounting": "additive"}
+    for name in ("epsilon", "delta"):
+        total, spent, spent_after = (
+            getattr(account, f"{name}_{part}")
+            for account, part in ((before, "budget"), (before, "spent"), (after, "spent"))
+        )
+        facts |= {
+            f"{name}_budget": float(total),
+            f"{name}_spent": float(spent),
+            f"{name}_left": float(total - spent),
+            f"{name}_left_after": float(total - spent_after),
+        }
+    return cast("BudgetFacts", {"dataset": state.name, **facts, "problem": None})
 
 
 def filter_charge_for(state: DatasetState, request: Request) -> FilterCharge | None:
@@ -165,18 +163,7 @@ def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
 
 
 def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
-    facts: BudgetFacts = {
-        "dataset": request.dataset,
-        "epsilon_budget": None,
-        "epsilon_spent": None,
-        "epsilon_left": None,
-        "epsilon_left_after": None,
-        "delta_budget": None,
-        "delta_spent": None,
-        "delta_left": None,
-        "delta_left_after": None,
-        "problem": None,
-    }
+    facts = cast("BudgetFacts", {"dataset": request.dataset, **NO_BUDGET, "problem": None})
     try:
         reader = open_reader(state_paths.ledger_url)
         state = reader.dataset(request.dataset)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,7 +24,7 @@ from packaging.requirements import Requirement
 
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.amounts import counted
-from ...mechanisms.kernel.errors import Refusal
+from ...mechanisms.kernel.errors import InputRefused, Refusal
 from .options import AS_JSON, LEDGER
 
 PATIENCE_SECONDS = 5.0
@@ -53,50 +54,52 @@ def doctor_checks(*, ledger_url: str | None) -> tuple[Check, ...]:
 
     PRIVACY: no source is looked at, and a password in an address is never shown.
     """
-    checks = [_installation()]
     try:
         places = resolve_paths(ledger_url=ledger_url)
     except Refusal as refusal:
-        return (*checks, _of_refusal("settings", refusal))
-    for name, look in (
-        ("permissions", _permissions),
-        ("keys", _keys),
-        ("leftovers", _leftovers),
-        ("ledger", _ledger),
-        ("anchor", _anchor),
-        ("Prefect", _prefect),
-        ("Dask", _dask),
-        ("clock", _clock),
-    ):
-        checks.append(_guarded(name, look, places))
-    return tuple(checks)
+        return (_checked("installation", _installation), _wrong("settings", refusal))
+    return (
+        _checked("installation", _installation),
+        *(
+            _checked(name, partial(look, places))
+            for name, look in (
+                ("permissions", _permissions),
+                ("keys", _keys),
+                ("leftovers", _leftovers),
+                ("ledger", _ledger),
+                ("anchor", _anchor),
+                ("Prefect", _prefect),
+                ("Dask", _dask),
+                ("clock", _clock),
+            )
+        ),
+    )
 
 
-def _guarded(name: str, look: Callable[[StatePaths], Check], places: StatePaths) -> Check:
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    """Look at one thing; a look returns what was found where all is well, and refuses otherwise."""
     try:
-        return look(places)
+        return Check(name=name, ok=True, what=look())
     except Refusal as refusal:
-        return _of_refusal(name, refusal)
+        return _wrong(name, refusal)
     except OSError as error:
         return Check(
             name=name, ok=False, what=f"it can't be looked at ({error.strerror}).", remedy="See to the system."
         )
 
 
-def _of_refusal(name: str, refusal: Refusal) -> Check:
+def _wrong(name: str, refusal: Refusal) -> Check:
     where = f"{refusal.where}: " if refusal.where else ""
     return Check(name=name, ok=False, what=f"{where}{refusal.what}", remedy=refusal.remedy)
 
 
-def _installation() -> Check:
-    problems = list(_unmet())
-    if problems:
+def _installation() -> str:
+    if problems := list(_unmet()):
         remedy = "Install crowdblend anew in an environment of its own."
-        return Check(name="installation", ok=False, what=f"{'; '.join(problems)}.", remedy=remedy)
+        raise InputRefused(f"{'; '.join(problems)}.", remedy=remedy)
     python = ".".join(map(str, sys.version_info[:3]))
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in SHOWN)
-    what = f"crowdblend {metadata.version('crowdblend')}, Python {python}, {versions}; {_compiled_readers()}."
-    return Check(name="installation", ok=True, what=what)
+    return f"crowdblend {metadata.version('crowdblend')}, Python {python}, {versions}; {_compiled_readers()}."
 
 
 def _compiled_readers() -> str:
@@ -124,48 +127,41 @@ def _unmet() -> Iterator[str]:
             yield f"{requirement.name} is {found}, and {requirement.specifier} is needed"
 
 
-def _permissions(places: StatePaths) -> Check:
+def _permissions(places: StatePaths) -> str:
     home = places.home
     if not os.path.exists(home):
-        what = f"there is no private store at {home} yet; `crowdblend dataset add` makes it."
-        return Check(name="permissions", ok=True, what=what)
+        return f"there is no private store at {home} yet; `crowdblend dataset add` makes it."
     status = home.stat()
     if stat.S_IMODE(status.st_mode) & 0o077:
         what = f"others than its owner can look into the private store {home}."
-        return Check(name="permissions", ok=False, what=what, remedy=f"Close it with: chmod 700 '{home}'")
+        raise InputRefused(what, remedy=f"Close it with: chmod 700 '{home}'")
     if status.st_uid != os.geteuid() or not os.access(home, os.R_OK | os.W_OK | os.X_OK):
         what = f"the private store {home} isn't this account's to write."
-        remedy = "Run as its owner, or name another in CROWDBLEND_HOME."
-        return Check(name="permissions", ok=False, what=what, remedy=remedy)
+        raise InputRefused(what, remedy="Run as its owner, or name another in CROWDBLEND_HOME.")
     open_files = [path for path in sorted(home.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o022]
     if open_files:
         what = f"others than the owner may write {open_files[0]}."
-        return Check(name="permissions", ok=False, what=what, remedy=f"Close it with: chmod go-w '{open_files[0]}'")
-    return Check(name="permissions", ok=True, what=f"the private store {home} is its owner's alone.")
+        raise InputRefused(what, remedy=f"Close it with: chmod go-w '{open_files[0]}'")
+    return f"the private store {home} is its owner's alone."
 
 
-def _keys(places: StatePaths) -> Check:
-    key = places.anchoring.keys.current()
-    return Check(name="keys", ok=True, what=f"the key {key.public.key_id} signs.")
+def _keys(places: StatePaths) -> str:
+    return f"the key {places.anchoring.keys.current().public.key_id} signs."
 
 
-def _leftovers(places: StatePaths) -> Check:
-    """What processes that were killed have left: secrets, and what a secret may be in."""
+def _leftovers(places: StatePaths) -> str:
+    """Look for what killed processes have left: secrets, and what a secret may be in."""
     from ...accounting.keys.store_upkeep import core_files, left_by_the_dead
 
     cleared = [*_keys_without_use(places), *map(str, left_by_the_dead(places.home))]
     cores = list(map(str, core_files(places.home, Path.cwd())))
     if not cleared and not cores:
-        return Check(name="leftovers", ok=True, what="nothing is left of processes that were killed.")
-    remedy = "The next run clears them away." if cleared else ""
+        return "nothing is left of processes that were killed."
+    remedies = ["The next run clears them away."] if cleared else []
     if cores:
-        remedy = f"{remedy} A core file holds what a process had in memory: remove it (shred -u).".strip()
-    return Check(
-        name="leftovers",
-        ok=False,
-        what=f"left by processes that were killed: {', '.join([*cleared, *cores])}.",
-        remedy=remedy,
-    )
+        remedies.append("A core file holds what a process had in memory: remove it (shred -u).")
+    left = ", ".join([*cleared, *cores])
+    raise InputRefused(f"left by processes that were killed: {left}.", remedy=" ".join(remedies))
 
 
 def _keys_without_use(places: StatePaths) -> Iterator[str]:
@@ -186,34 +182,32 @@ def _keys_without_use(places: StatePaths) -> Iterator[str]:
                 yield f"secrets of release {name}, which {stage}"
 
 
-def _ledger(places: StatePaths) -> Check:
+def _ledger(places: StatePaths) -> str:
     from ...accounting.ledger.reader import open_reader
 
     with open_reader(places.ledger_url) as reader:
         entries, datasets = reader.head().position + 1, len(reader.datasets())
     sizes = f"{counted(entries, 'entry', 'entries')}, {counted(datasets, 'data set')}"
-    what = f"it opens: {sizes}. Whether it holds together: crowdblend ledger verify."
-    return Check(name="ledger", ok=True, what=what)
+    return f"it opens: {sizes}. Whether it holds together: crowdblend ledger verify."
 
 
-def _anchor(places: StatePaths) -> Check:
+def _anchor(places: StatePaths) -> str:
     from ...accounting.ledger.reader import open_reader
 
     with open_reader(places.ledger_url) as reader:
         reader.require_anchored(places.anchoring)
-        path = places.anchoring.anchor_of(reader.ledger_id).path
-    return Check(name="anchor", ok=True, what=f"the ledger continues it: {path}.")
+        return f"the ledger continues it: {places.anchoring.anchor_of(reader.ledger_id).path}."
 
 
-def _prefect(places: StatePaths) -> Check:
+def _prefect(places: StatePaths) -> str:
     del places
     address = os.environ.get("PREFECT_API_URL")
     if not address:
-        return Check(name="Prefect", ok=True, what="each run has a server of its own (PREFECT_API_URL is not set).")
+        return "each run has a server of its own (PREFECT_API_URL is not set)."
     if _asked(address) is None:
         remedy = "Start the server, or unset PREFECT_API_URL: each run then has a server of its own."
-        return Check(name="Prefect", ok=False, what="the server of PREFECT_API_URL doesn't answer.", remedy=remedy)
-    return Check(name="Prefect", ok=True, what="the server of PREFECT_API_URL answers.")
+        raise InputRefused("the server of PREFECT_API_URL doesn't answer.", remedy=remedy)
+    return "the server of PREFECT_API_URL answers."
 
 
 def _asked(address: str) -> datetime | None:
@@ -229,35 +223,32 @@ def _asked(address: str) -> datetime | None:
     return datetime.now(UTC) if reported is None else parsedate_to_datetime(reported)
 
 
-def _dask(places: StatePaths) -> Check:
+def _dask(places: StatePaths) -> str:
     del places
     address = os.environ.get("DASK_SCHEDULER_ADDRESS")
     if not address:
         processors = counted(os.cpu_count() or 1, "processor")
-        what = f"this machine's {processors}, unless --scheduler or [cluster] names a cluster."
-        return Check(name="Dask", ok=True, what=what)
+        return f"this machine's {processors}, unless --scheduler or [cluster] names a cluster."
     parts = urlsplit(address)
-    remedy = "Start it, or correct DASK_SCHEDULER_ADDRESS."
     try:
         socket.create_connection((parts.hostname or "", parts.port or 0), timeout=PATIENCE_SECONDS).close()
     except (OSError, ValueError):
         what = "nothing listens at the address in DASK_SCHEDULER_ADDRESS."
-        return Check(name="Dask", ok=False, what=what, remedy=remedy)
-    return Check(name="Dask", ok=True, what="the scheduler of DASK_SCHEDULER_ADDRESS listens.")
+        raise InputRefused(what, remedy="Start it, or correct DASK_SCHEDULER_ADDRESS.") from None
+    return "the scheduler of DASK_SCHEDULER_ADDRESS listens."
 
 
-def _clock(places: StatePaths) -> Check:
-    """Days in entries come from this clock, and tokens end by it: it must not lie before what is recorded."""
+def _clock(places: StatePaths) -> str:
+    """Compare this clock, whose days stand in entries and by which tokens end, with what is recorded."""
     from ...accounting.ledger.reader import open_reader
 
     now, remedy = datetime.now(UTC), "Set the clock, for example by NTP."
     if now.timestamp() < 0:
-        return Check(name="clock", ok=False, what=f"it says {now:%Y-%m-%d}, before 1970.", remedy=remedy)
+        raise InputRefused(f"it says {now:%Y-%m-%d}, before 1970.", remedy=remedy)
     address = os.environ.get("PREFECT_API_URL")
     theirs = _asked(address) if address else None
     if theirs is not None and abs(theirs - now) > MOST_SKEW:
-        what = f"it differs by {abs(theirs - now)} from the Prefect server's."
-        return Check(name="clock", ok=False, what=what, remedy=remedy)
+        raise InputRefused(f"it differs by {abs(theirs - now)} from the Prefect server's.", remedy=remedy)
     try:
         with open_reader(places.ledger_url) as reader:
             latest = max((state.charge.day for state in reader.releases()), default=None)
@@ -265,8 +256,8 @@ def _clock(places: StatePaths) -> Check:
         latest = None
     if latest is not None and latest > now.date():
         what = f"it says {now:%Y-%m-%d}, before the ledger's last charge on {latest}."
-        return Check(name="clock", ok=False, what=what, remedy=remedy)
-    return Check(name="clock", ok=True, what=f"{now:%Y-%m-%d %H:%M} UTC, not before anything recorded.")
+        raise InputRefused(what, remedy=remedy)
+    return f"{now:%Y-%m-%d %H:%M} UTC, not before anything recorded."
 
 
 @click.command()
@@ -277,7 +268,6 @@ def doctor(ledger_url: str | None, as_json: bool) -> int:
 
     Each line says ok, or what is wrong and what to do. Leaves with 1 where anything is wrong.
     """
-
     checks = doctor_checks(ledger_url=ledger_url)
     ok = all(check.ok for check in checks)
     if as_json:

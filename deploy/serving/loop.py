@@ -19,17 +19,7 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import get_client
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterId,
-    FlowRunFilter,
-    FlowRunFilterName,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    TaskRunFilter,
-    TaskRunFilterState,
-    TaskRunFilterStateType,
-)
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.deployments.runner import RunnerDeployment
@@ -319,7 +309,8 @@ def _process_of(run: FlowRun, retry_seconds: float) -> Iterator[subprocess.Popen
                 pipe.close()
 
 
-_BEGUN = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.PAUSED]
+BEGUN = {"state": {"type": {"any_": [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING, StateType.PAUSED]}}}
+RUNNING_TASKS = TaskRunFilter.model_validate({"state": {"type": {"any_": [StateType.PENDING, StateType.RUNNING]}}})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -339,13 +330,12 @@ class PrefectRuns:
 
     def due(self, *, at: datetime) -> FlowRun | None:
         """Return the first flow run that is due; None where none is."""
-        until = {"next_scheduled_start_time": {"before_": at}, "state": {"type": {"any_": [StateType.SCHEDULED]}}}
-        scheduled = FlowRunFilter.model_validate(until)
-        return next(iter(self._found(scheduled)), None)
+        due = {"next_scheduled_start_time": {"before_": at}, "state": {"type": {"any_": [StateType.SCHEDULED]}}}
+        return next(iter(self._found(due)), None)
 
     def begun(self) -> list[FlowRun]:
         """Return flow runs that have begun and not ended, by their scheduled times."""
-        return self._found(FlowRunFilter(state=_of_types(_BEGUN)))
+        return self._found(BEGUN)
 
     def paused(self) -> bool:
         """Return whether Prefect's schedule is paused, so that nothing will come due."""
@@ -361,25 +351,17 @@ class PrefectRuns:
     def close_killed(self, run: FlowRun, *, stage: Stage | Literal["unknown"] | None) -> None:
         """End a flow run whose process is dead, by how far the ledger has its release; its subflows and tasks too."""
         name = self.release_id(run)
-        ended: State[None]
-        match stage:
-            case "published":
-                ended = Completed(
-                    message=f"Release {name} is published; its process was killed before it reported to Prefect."
-                )
-            case "abandoned":
-                ended = Crashed(message=f"The process was killed; release {name} was abandoned.")
-            case _:
-                ended = Crashed(message=f"The process was killed; another flow run can finish release {name}.")
-        inner = FlowRunFilter(name=FlowRunFilterName(any_=[name]), state=_of_types(_BEGUN))
+        ended: State[None] = Crashed(message=f"The process was killed; another flow run can finish release {name}.")
+        if stage == "published":
+            published = f"Release {name} is published; its process was killed before it reported to Prefect."
+            ended = Completed(message=published)
+        elif stage == "abandoned":
+            ended = Crashed(message=f"The process was killed; release {name} was abandoned.")
+        inner = FlowRunFilter.model_validate({"name": {"any_": [name]}, **BEGUN})
         with get_client(sync_client=True) as client:
-            subflows = client.read_flow_runs(flow_run_filter=inner)
-            for flow_run in (*subflows, run):
+            for flow_run in (*client.read_flow_runs(flow_run_filter=inner), run):
                 of_run = FlowRunFilter.model_validate({"id": {"any_": [flow_run.id]}})
-                running = TaskRunFilter(
-                    state=TaskRunFilterState(type=TaskRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING]))
-                )
-                for task_run in client.read_task_runs(flow_run_filter=of_run, task_run_filter=running):
+                for task_run in client.read_task_runs(flow_run_filter=of_run, task_run_filter=RUNNING_TASKS):
                     client.set_task_run_state(task_run.id, Crashed(message="The process was killed."), force=True)
                 client.set_flow_run_state(flow_run.id, ended, force=True)
 
@@ -388,12 +370,11 @@ class PrefectRuns:
         with get_client(sync_client=True) as client:
             client.delete_deployment(self.deployment_id)
 
-    def _found(self, flow_run_filter: FlowRunFilter) -> list[FlowRun]:
-        of_series = DeploymentFilter(id=DeploymentFilterId(any_=[self.deployment_id]))
+    def _found(self, wanted: dict[str, Any]) -> list[FlowRun]:
         with get_client(sync_client=True) as client:
             return client.read_flow_runs(
-                flow_run_filter=flow_run_filter,
-                deployment_filter=of_series,
+                flow_run_filter=FlowRunFilter.model_validate(wanted),
+                deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [self.deployment_id]}}),
                 sort=FlowRunSort.EXPECTED_START_TIME_ASC,
             )
 
@@ -422,7 +403,3 @@ def deployed(*, series: str, schedule: Schedule, parameters: dict[str, str | boo
 def _is_so(known: DeploymentResponse, *, schedule: Schedule, parameters: dict[str, str | bool]) -> bool:
     times = [tuple(getattr(one.schedule, name, None) for name in ("cron", "timezone")) for one in known.schedules]
     return times == [(schedule.cron, schedule.timezone)] and known.parameters == parameters
-
-
-def _of_types(types: list[StateType]) -> FlowRunFilterState:
-    return FlowRunFilterState(type=FlowRunFilterStateType(any_=types))
