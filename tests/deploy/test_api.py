@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import subprocess
-import sys
 from decimal import Decimal
 from pathlib import Path
 
@@ -139,11 +137,3 @@ def test_examples_in_docstrings_run(name: str) -> None:
     found = doctest.testmod(importlib.import_module(f"crowdblend.deploy.{name}"))
     assert found.attempted > 0
     assert found.failed == 0
-
-
-@pytest.mark.slow
-def test_the_names_load_neither_prefect_nor_pandas() -> None:
-    heavy = "('prefect', 'pandas', 'distributed')"
-    program = f"import sys, crowdblend.deploy.api; print([name for name in {heavy} if name in sys.modules])"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"

@@ -77,16 +77,6 @@ def test_help_has_every_command_with_its_whole_first_sentence(capsys: pytest.Cap
         assert f"{name} {first_sentence(command)}" in page
 
 
-@pytest.mark.parametrize("path", [path for path, _ in every_command(crowdblend)], ids=" ".join)
-def test_each_command_begins_with_one_sentence(path: tuple[str, ...]) -> None:
-    command = dict(every_command(crowdblend))[path]
-    sentence = first_sentence(command)
-    assert sentence.endswith(".")
-    assert sentence[0].isupper()
-    if not isinstance(command, click.Group):
-        assert {"-v", "-q"} <= {option for parameter in command.params for option in parameter.opts}
-
-
 def test_a_misspelled_command_gets_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["laddger"])
@@ -178,12 +168,6 @@ FILES = {"fsspec", "pyarrow"}
 def test_a_plan_loads_neither_files_nor_ledger_nor_frameworks() -> None:
     packages = loaded(AFTER_A_COMMAND, "plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6")
     assert packages & (FRAMEWORKS | FILES | {"pydantic", "sqlalchemy"}) == set()
-
-
-@pytest.mark.slow
-def test_an_explanation_loads_no_framework(tmp_path: Path) -> None:
-    specification = PROJECT / "deploy" / "demo" / "census2000.toml"
-    assert loaded(AFTER_A_COMMAND, "explain", str(specification), cwd=tmp_path) & FRAMEWORKS == set()
 
 
 def test_a_look_at_the_ledger_loads_neither_prices_nor_files_nor_frameworks(tmp_path: Path, monkeypatch) -> None:

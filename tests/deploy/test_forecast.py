@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from decimal import Decimal
 
 import pytest
@@ -47,34 +44,6 @@ def test_what_is_told_fits_and_one_more_does_not(desk) -> None:
 
 
 @pytest.mark.slow
-def test_calendars_are_compared_and_differ_in_time_alone(desk) -> None:
-    desk.add_dataset(epsilon="0.3", delta="1e-6")
-    answer = asked(desk)
-    assert [one["calendar"] for one in answer["calendars"]] == ["12/year", "52/year", "1/day"]
-    many = {one["releases_a_year"]: ways(answer, number)["series"] for number, one in enumerate(answer["calendars"])}
-    assert len({one["releases"] for one in many.values()}) == 1
-    assert all(one["years"] == pytest.approx(one["releases"] / year, abs=1e-4) for year, one in many.items())
-    other = asked(
-        desk, "--calendar", "4/year of k=50,rate=0.05", "--calendar", "2/quarter", "--k", "40", "--rate", "0.2"
-    )
-    points = [(one["k"], one["sampling_rate"], one["releases_a_year"]) for one in other["calendars"]]
-    assert points == [(50, 0.05, 4), (40, 0.2, 8)]
-    assert [(one["k"], one["sampling_rate"]) for one in other["changes"]] == [(50, 0.05), (100, 0.05), (50, 0.025)]
-    assert ways(other)["series"]["releases"] > ways(answer)["series"]["releases"]
-
-
-@pytest.mark.slow
-def test_what_was_charged_is_no_longer_there(desk) -> None:
-    desk.add_dataset(epsilon="0.5", delta="2e-4")
-    spec = desk.write_spec()
-    whole = ways(asked(desk))
-    desk.succeed("series", "add", "months", spec, "--releases", "3")
-    left = asked(desk)
-    assert left["epsilon_left"] < 0.5
-    assert ways(left)["series"]["releases"] < whole["series"]["releases"]
-
-
-@pytest.mark.slow
 def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_would_carry(desk) -> None:
     words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
     desk.succeed("dataset", "add", "people", *words)
@@ -98,26 +67,6 @@ def test_in_a_filter_data_set_the_filter_is_told_beside_what_an_additive_budget_
     assert ways(answer)["filter"]["limited_by"] == "divergence"
     said = " ".join(desk.succeed("plan", "--budget", "people", "--k", "4", "--rate", "0.003").out.split())
     assert "the tails are used up first" in said
-
-
-@pytest.mark.slow
-def test_a_filter_forecast_says_which_half_of_the_budget_is_used_up_first(desk) -> None:
-    words = ("--epsilon", "0.4", "--delta", "1e-6", "--accounting", "filter", "--expect", "12 x k=20,rate=0.1")
-    desk.succeed("dataset", "add", "people", *words)
-    cases = (
-        ("1/year of k=20,rate=0.1", "divergence", 12),  # as many as were expected
-        ("1/year of k=15,rate=0.1", "divergence", None),
-        ("1/year of k=4,rate=0.003", "tails", 12),  # a smaller tail would leave it a larger divergence
-        ("1/year of k=50,rate=0.05", "divergence", 171),
-        ("1/year of k=1,rate=0.9999", None, 0),
-    )
-    answer = asked(desk, *(word for calendar, _, _ in cases for word in ("--calendar", calendar)))
-    for number, (calendar, limit, many) in enumerate(cases):
-        found = ways(answer, number)["filter"]
-        assert found["limited_by"] == limit, calendar
-        assert many is None or found["releases"] == many, calendar
-    assert answer["changes"][1]["k"] == 40
-    assert answer["changes"][1]["releases"]["filter"] == 30
 
 
 def test_how_often_an_amount_fits_is_counted_beyond_the_digits_of_decimals() -> None:
@@ -167,24 +116,3 @@ def test_a_budget_without_room_has_room_for_none() -> None:
     ):
         found = forecast(left, [read_calendar("12/year")])
         assert [one.releases for one in found.lasting[0]] == [0, 0]
-
-
-LOADED = """
-import json, sys
-from crowdblend.deploy import cli
-try:
-    cli.main(["plan", "--budget", "people", "--calendar", "12/year", "--json"])
-finally:
-    sys.stdout.write("\\n" + json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
-"""
-
-
-@pytest.mark.slow
-def test_a_forecast_loads_what_a_look_at_the_ledger_and_a_price_load(desk) -> None:
-    desk.add_dataset(epsilon="0.3")
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", LOADED], capture_output=True, text=True, check=True, cwd=desk.folder
-    )
-    loaded = set(json.loads(done.stdout.splitlines()[-1]))
-    assert {"numpy", "sqlalchemy"} <= loaded
-    assert loaded & {"alembic", "dask", "fsspec", "pandas", "prefect", "pyarrow", "rich", "scipy"} == set()

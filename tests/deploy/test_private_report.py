@@ -5,11 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import re
 import stat
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -119,32 +116,6 @@ def test_no_release_holds_a_private_figure(released, shapes) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "place",
-    [
-        "link/report.html",
-        "other/report.html",
-        *(pytest.param(place, marks=pytest.mark.slow) for place in ("out/report.html", "out/sub/report.html")),
-    ],
-)
-def test_a_report_is_never_written_where_a_release_lies(released, place: str) -> None:
-    desk = released
-    (desk.folder / "link").symlink_to(desk.folder / "out")
-    other = desk.folder / "other"
-    other.mkdir()
-    (other / "certificate.json").write_text("{}", encoding="utf-8")
-    before = contents(desk.folder / "out") | contents(other)
-    answer = desk("report", "private", "spec.toml", "out", "--output", place, "--json")
-    assert answer.code == 2
-    assert "never be where a release is picked up" in answer.json["error"]["message"]
-    assert contents(desk.folder / "out") | contents(other) == before
-    assert looks(desk) == []
-    elsewhere = desk("report", "private", "spec.toml", "out", "--output", "mine.html")  # the check can be passed
-    assert elsewhere.code == 0, elsewhere.err
-    assert len(looks(desk)) == 1
-
-
-@pytest.mark.slow
 def test_what_is_refused_before_the_look_leaves_no_look(released) -> None:
     desk = released
     attempts = [
@@ -201,35 +172,6 @@ def test_records_that_cannot_be_read_leave_a_look_and_tell_the_kind_of_the_fault
     assert "Internal fault" not in message
     assert len(looks(desk)) == 1
     assert not list(desk.home.glob("reports/*"))
-
-
-@pytest.mark.slow
-def test_a_report_of_a_drawn_map_knows_the_map_by_the_certificate(released) -> None:
-    desk = released
-
-    def choose(text: str) -> str:
-        lines = [line for line in text.splitlines() if not line.startswith("level")]
-        return "\n".join(lines).replace("[columns.colour]", "[selection]\nepsilon = 0.5\n[columns.colour]") + "\n"
-
-    spec = desk.write_spec(edit=choose, output="drawn", name="drawn")
-    answer = desk.succeed("run", spec, "--json")
-    told = desk.succeed("report", "private", spec, "drawn", "--json")
-    levels = {column["name"]: column["level"] for column in told.json["measures"]["columns"]}
-    assert levels == answer.json["levels"]
-
-
-@pytest.mark.slow
-def test_prefect_is_not_even_loaded(released) -> None:
-    program = (
-        "import sys; from crowdblend.deploy import cli\n"
-        "try: cli.main(['report', 'private', 'spec.toml', 'out'])\n"
-        "except SystemExit as leave: code = leave.code\n"
-        "print(code, [name for name in sys.modules if name.partition('.')[0] in ('prefect', 'distributed')])"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", program], cwd=released.folder, env=os.environ, capture_output=True, text=True, check=True
-    )
-    assert run.stdout.splitlines()[-1] == "0 []", run.stdout + run.stderr
 
 
 @pytest.mark.slow

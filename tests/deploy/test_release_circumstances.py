@@ -136,29 +136,6 @@ def test_refusals_of_a_look_are_kept_as_evidence_with_the_source_unopened(desk) 
 
 
 @pytest.mark.slow
-def test_a_retry_after_a_change_or_an_abandonment_is_kept_as_evidence(desk, monkeypatch) -> None:
-    from crowdblend.flows import release
-
-    desk.add_dataset()
-    spec = desk.write_spec()
-
-    def cut_off(**_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(release, "begin_reading", cut_off)
-        interrupted = desk("run", spec, "--release-id", "one")
-    assert interrupted.code == 1
-    assert "is reserved and nothing" in interrupted.err
-    desk.write_people(2_401)
-    assert desk("run", spec, "--release-id", "one").code == 3
-    desk.succeed("abandon", "one", "--reason", "a test")
-    assert desk("run", spec, "--release-id", "one").code == 3
-    assert refusals(desk) == [("changed-since-charge", "one"), ("release-abandoned", "one")]
-    desk.succeed("ledger", "verify")
-
-
-@pytest.mark.slow
 def test_a_refusal_that_cannot_be_recorded_is_a_refusal_and_says_so(desk, postgresql_server, monkeypatch) -> None:
     from sqlalchemy import create_engine, make_url, text
     from sqlalchemy.pool import NullPool

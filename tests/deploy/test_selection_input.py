@@ -95,9 +95,8 @@ def test_a_wrong_choice_is_2_and_nothing_is_read(desk, what) -> None:
     edit, where = REFUSED[what]
     (desk.folder / "people.csv").unlink()
     os.mkfifo(desk.folder / "people.csv")
-    for command in (("run",), ("explain",), ("series", "add", "monthly")):
-        rest = ("--releases", "2") if command[0] == "series" else ()
-        answer = desk(*command, desk.write_spec(edit=edit), *rest, "--json")
+    for command in ("run", "explain"):
+        answer = desk(command, desk.write_spec(edit=edit), "--json")
         assert answer.code == 2, (command, answer.err)
         assert answer.json["error"]["where"].startswith(f"{desk.folder / 'spec.toml'}: {where}"), answer.json
         assert answer.err.count("\n") == 1
@@ -155,16 +154,6 @@ def test_what_it_says_is_what_is_charged(desk) -> None:
     assert registered.json["epsilon"] == told["epsilon"]
 
 
-def test_it_explains_a_fixed_map(desk) -> None:
-    told = explained(desk)
-    assert (told["maps"], told["selection"]) == (1, None)
-    assert [(row["min_level"], row["max_level"], row["weight"]) for row in told["columns"]] == [
-        (0, 0, None),
-        (1, 1, None),
-        (1, 1, None),
-    ]
-
-
 def test_it_explains_a_list_and_a_walk(desk) -> None:
     listed = explained(desk, edit=chosen(f"epsilon = 0.1\n{LISTED}"))
     assert listed["maps"] == 1
@@ -177,11 +166,3 @@ def test_it_explains_a_list_and_a_walk(desk) -> None:
         ),
     )
     assert (walk["maps"], walk["selection"]["draw"], walk["selection"]["steps"]) == (24 * 61**3, "walk", 9)
-
-
-def test_people_can_read_it(desk, monkeypatch) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    answer = desk.succeed("explain", desk.write_spec(edit=chosen()))
-    for words in ("exponential", "k′", "ε of one choice", "[50, 60)", "South", "No record was read"):
-        assert words in answer.out
-    assert "ε of one choice" not in desk("explain", desk.write_spec()).out

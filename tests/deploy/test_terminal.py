@@ -9,6 +9,7 @@ import time
 
 import pytest
 from crowdblend.deploy.terminal.stages import Stages, pace
+from crowdblend.deploy.terminal.tables import FactTable
 from rich.console import Console
 
 
@@ -51,3 +52,12 @@ def test_the_start_counts_from_the_beginning_of_the_process():
     begun = time.perf_counter()
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert 0.5 < float(done.stdout) <= time.perf_counter() - begun + 0.02
+
+
+def test_a_row_that_does_not_fit_becomes_a_paragraph_of_whole_cells() -> None:
+    table = FactTable(
+        title="T", headers=("id", "day", "what"), rows=(("a" * 50, "2026-01-01", "b" * 30), ("c", "", "d"))
+    )
+    assert table.fitted(None).splitlines()[2] == f"{'a' * 50}  2026-01-01  {'b' * 30}"
+    assert table.fitted(94) == table.fitted(None)
+    assert table.fitted(40).splitlines() == ["T", "a" * 50, "  day 2026-01-01,", f"  what {'b' * 30}", "c", "  what d"]

@@ -87,27 +87,6 @@ def test_new_begins_another_all_the_same(desk) -> None:
     assert "--new" in told.err
 
 
-def test_an_id_of_its_own_and_another_specification_are_other_releases(desk) -> None:
-    desk.add_dataset()
-    desk.write_spec()
-    cut_off(desk, "spec.toml")
-    desk.succeed("run", "spec.toml", "--release-id", "mine", "--output", "mine")
-    desk.succeed("run", desk.write_spec(k="21", output="other", file="other.toml"))
-    assert len(releases(desk)) == 3
-
-
-def test_it_is_named_where_the_budget_has_no_room_for_another(desk) -> None:
-    desk.add_dataset(epsilon="0.2", delta="1e-6")
-    desk.write_spec()
-    release_id = cut_off(desk, "spec.toml")
-    number = entries(desk)
-    told = desk("run", "spec.toml")
-    assert told.code == 2
-    assert release_id in told.err
-    assert entries(desk) == number
-    assert desk("run", "spec.toml", "--new").code == 3
-
-
 def test_the_command_names_output_ledger_and_series_where_they_were_options(desk, monkeypatch) -> None:
     desk.add_dataset()
     desk.write_spec()
