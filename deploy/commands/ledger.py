@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from ...accounting.kernel.keys.signing import PublicKey
     from ...accounting.ledger.reader import LedgerReader
     from ...accounting.ledger.witnessed import WitnessCheck
     from ..schemas.outputs import LedgerShown, LedgerVerified
@@ -442,62 +441,32 @@ def verify(
                 remedy="Name it with --anchor FILE.",
             )
         trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
-        lost = anchor_file is not None and missing and not os.path.lexists(anchor_file)
-        found = _verified(reader, None if lost else anchor_file, trusted)
-        found.findings.extend(missing)
+        findings, unchecked = [str(finding) for finding in reader.verify()], [NO_ANCHOR]
+        if anchor_file is not None and (not missing or os.path.lexists(anchor_file)):
+            against = reader.verify_anchor(anchor_file, trusted=trusted)
+            findings += against.findings
+            unchecked = list(against.unchecked)
         seen = _witnessed(reader, state_paths, anchor_file, witnesses, checkpoint, public_key)
-    if seen is None:
-        found.unchecked.append(NO_WITNESS)
-    else:
-        found.findings.extend(seen.findings)
-        found.unchecked.extend(seen.unchecked)
-        if seen.size:
-            found.said.append(_witnessed_text(seen.size, seen.cosigners))
-    findings = found.findings
+    findings += [*missing, *(seen.findings if seen else ())]
+    unchecked += seen.unchecked if seen else [NO_WITNESS]
     if as_json:
         verified: LedgerVerified = {
             "ok": not findings,
             "findings": findings,
-            "unchecked": found.unchecked,
+            "unchecked": unchecked,
             "witnessed": None if seen is None else seen.size,
         }
         click.echo(json.dumps(verified, ensure_ascii=False))
         return 1 if findings else 0
     for finding in findings:
         click.echo(one_line(finding))
-    click.echo(
-        "The ledger holds." if not findings else f"{counted(len(findings), 'finding')}: the ledger does not hold."
-    )
-    for text in found.said:
-        click.echo(text)
-    for what in found.unchecked:
+    number = counted(len(findings), "finding")
+    click.echo(f"{number}: the ledger does not hold." if findings else "The ledger holds.")
+    if seen is not None and seen.size:
+        click.echo(_witnessed_text(seen.size, seen.cosigners))
+    for what in unchecked:
         click.echo(f"Not checked: {one_line(what)}")
     return 1 if findings else 0
-
-
-@dataclass(kw_only=True, slots=True)
-class _Verified:
-    """What a verification found, and what it says of itself.
-
-    Args:
-        findings: what doesn't hold.
-        unchecked: what was not checked.
-        said: what was, beyond that it holds.
-    """
-
-    findings: list[str]
-    unchecked: list[str] = field(default_factory=lambda: [NO_ANCHOR])
-    said: list[str] = field(default_factory=list)
-
-
-def _verified(reader: LedgerReader, anchor: Path | None, trusted: tuple[PublicKey, ...]) -> _Verified:
-    """Verify a ledger, and hold it against its anchor if there is one."""
-    found = _Verified(findings=[str(finding) for finding in reader.verify()])
-    if anchor is not None:
-        against = reader.verify_anchor(anchor, trusted=trusted)
-        found.findings.extend(against.findings)
-        found.unchecked = list(against.unchecked)
-    return found
 
 
 @ledger.command("export")
@@ -610,7 +579,7 @@ def _warn_of_second_ledger(state_paths: StatePaths) -> None:
         )
 
 
-@click.command()
+@ledger.command()
 @LEDGER
 @AS_JSON
 def migrate(ledger_url: str | None, as_json: bool) -> None:
@@ -639,7 +608,7 @@ def migrate(ledger_url: str | None, as_json: bool) -> None:
         )
 
 
-@click.command()
+@ledger.command()
 @click.option("--writer", required=True, help="The role that runs releases: SELECT and INSERT.")
 @click.option("--auditor", required=True, help="The role that looks: SELECT.")
 @click.option("--apply", is_flag=True, help="Do it; without this the statements are only printed.")
@@ -663,7 +632,3 @@ def roles(writer: str, auditor: str, apply: bool, ledger_url: str | None) -> Non
         click.echo(f"Done: '{writer}' appends, '{auditor}' looks, and neither can do more.", err=True)
     else:
         click.echo("Nothing was changed; --apply does it.", err=True)
-
-
-for command in (migrate, roles):
-    ledger.add_command(command)
