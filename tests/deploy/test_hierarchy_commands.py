@@ -131,36 +131,6 @@ def test_a_code_list_may_have_a_header_another_encoding_and_another_separator(de
     assert (desk.folder / "h.csv").read_text(encoding="utf-8") == "Lyon;Süd;*\nNizza;Süd;*\n"
 
 
-def test_check_takes_another_encoding_and_says_that_a_specification_does_not(desk) -> None:
-    (desk.folder / "old.csv").write_bytes("Lyon;Rhône;*\nNice;Alpes;*\n".encode("cp1252"))
-    assert "--encoding cp1252" in desk("hierarchy", "check", "old.csv").err
-    answer = desk.succeed("hierarchy", "check", "old.csv", "--encoding", "cp1252")
-    assert "takes UTF-8 alone" in answer.err
-    (desk.folder / "old.csv").write_bytes("Lyon;Rhône;*\nLyon;Alpes;*\n".encode("cp1252"))
-    assert desk("hierarchy", "check", "old.csv", "--encoding", "cp1252").code == 2
-
-
-def test_a_first_row_that_names_the_levels_is_remarked(desk) -> None:
-    (desk.folder / "arx.csv").write_text("value;decade;all\n1;0s;*\n2;0s;*\n11;10s;*\n")
-    for words in (("check", "arx.csv"), ("import", "arx.csv", "--output", "new.csv")):
-        assert "it is a header" in desk("hierarchy", *words).err
-    assert "it is a header" not in desk("hierarchy", "import", "arx.csv", "--header", "--output", "b.csv").err
-    assert (desk.folder / "b.csv").read_text() == "1;0s;*\n2;0s;*\n11;10s;*\n"
-
-
-def test_the_tree_is_cut_where_it_is_asked_to_be(desk) -> None:
-    assert (
-        desk(
-            "hierarchy", "build", "intervals", "--lower", "0", "--upper", "99", "--cuts", "18", "--output", "a.csv"
-        ).code
-        == 0
-    )
-    shown = desk("hierarchy", "show", "a.csv", "--most", "3").out
-    assert "… and 15 more" in shown
-    assert shown.index(" 2 ") < shown.index("[18, 99)"), "in the order of numbers"
-    assert "level 0" not in desk("hierarchy", "show", "a.csv", "--depth", "2").out
-
-
 @pytest.mark.parametrize(
     ("words", "word"),
     [

@@ -11,17 +11,6 @@ from pathlib import Path
 
 import click
 import pytest
-from crowdblend.accounting.certificate.verify import (
-    CHARGE_FIELDS,
-    COLUMN_FIELDS,
-    FIELDS,
-    FILTER_FIELDS,
-    MAP_FIELDS,
-    MAY_HAVE,
-    SELECTION_FIELDS,
-    SIGNATURE_FIELDS,
-)
-from crowdblend.accounting.certificate.write import FORMAT
 from crowdblend.accounting.kernel.ledger.entries import KINDS
 from crowdblend.deploy.cli import crowdblend
 from crowdblend.deploy.commands.spec import DOCUMENTS, NAMES, schema_text, text_of_schema
@@ -60,23 +49,6 @@ def test_the_command_prints_a_schema_and_lists_all(desk) -> None:
     refused = desk("schema", "runn")
     assert refused.code == 2
     assert "'run'" in refused.err
-
-
-def test_the_certificate_s_fields_are_those_that_are_verified() -> None:
-    certificate = MADE["certificate"]["$defs"]
-    assert certificate["Certificate"]["properties"]["format"]["enum"] == [FORMAT]
-    assert MADE["certificate"]["$id"].rpartition(":")[2] == FORMAT.rpartition("/")[2]
-    for name, fields in (
-        ("Certificate", FIELDS | MAY_HAVE),
-        ("CertifiedChoice", SELECTION_FIELDS),
-        ("CertifiedColumn", COLUMN_FIELDS),
-        ("CertifiedFilterBudget", FILTER_FIELDS),
-        ("CertifiedFilterCharge", CHARGE_FIELDS),
-        ("CertifiedMap", MAP_FIELDS | {"selection"}),
-        ("Signature", SIGNATURE_FIELDS),
-    ):
-        assert certificate[name]["properties"].keys() == fields, name
-    assert set(certificate["Certificate"]["required"]) == FIELDS
 
 
 def test_every_kind_of_entry_is_in_the_export_s_schema() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import resource
 import tomllib
@@ -142,14 +141,6 @@ def test_a_file_of_which_only_a_part_can_be_written_is_not_there(tmp_path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("key", ["where", "filter", "derived", "query", "formula"])
-def test_who_would_filter_rows_is_shown_the_way_round(desk, key: str) -> None:
-    spec = desk.write_spec(edit=lambda text: text.replace("[data]", f'[data]\n{key} = "age > 17"'))
-    answer = desk("explain", spec)
-    assert answer.code == 2
-    assert "docs/starting-from-a-file.md" in answer.err
-
-
 @pytest.mark.parametrize("source", ["people.xlsx", "sqlite:///people.db"])
 def test_run_too_shows_the_way_round_other_sources(desk, source: str) -> None:
     desk.add_dataset()
@@ -188,17 +179,3 @@ def test_a_proposal_is_said_and_explained_and_knows_nothing_of_the_records(desk)
     refused = desk("spec", "new", *words[:6], "--records", "300", "--epsilon", "0", "--output", "none.toml")
     assert (refused.code, (desk.folder / "none.toml").exists()) == (2, False)
     assert "Nothing was read, written or charged" in refused.err
-
-
-def test_labels_that_a_schema_declares_are_counted(desk) -> None:
-    fields = [
-        {"name": "sex", "type": "string", "constraints": {"enum": ["f", "m"]}},
-        {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
-    ]
-    (desk.folder / "schema.json").write_text(json.dumps({"fields": fields}))
-    words = ("--from", "schema.json", "--columns", "sex,age", "--records", "1000000", "--output", "s.toml")
-    desk.succeed("spec", "new", *words)
-    text = (desk.folder / "s.toml").read_text(encoding="utf-8")
-    assert "The coarsest labels have 200 combinations, of 5,000.0 records on average" in text
-    columns = tomllib.loads(text)["columns"]
-    assert [columns[name]["levels"] for name in ("sex", "age")] == [[0], [0]], "there is nothing between value and *"
