@@ -23,10 +23,6 @@ def specifications() -> dict[str, str]:
     return found
 
 
-def test_the_pages_have_both_kinds() -> None:
-    assert set(specifications()) >= {"my-survey.toml", "chosen.toml"}
-
-
 @pytest.mark.parametrize("name", ["my-survey.toml", pytest.param("chosen.toml", marks=pytest.mark.slow)])
 def test_a_specification_of_the_pages_runs(desk, name: str) -> None:
     (desk.folder / name).write_text(specifications()[name], encoding="utf-8")
