@@ -67,18 +67,18 @@ def charge_boundary(
             raise
         prepared = charging[0] if charging else None
         name = prepared.release_id if prepared else release_id
-        raise _told(fault, name, prepared, state_paths=state_paths, stages=stages) from None
+        raise _refusal_for(fault, name, prepared, state_paths=state_paths, stages=stages) from None
 
 
 def _follows_interruption(fault: BaseException) -> bool:
-    """Whether a fault came up while an interruption was dealt with: Prefect fails where a task has no state yet."""
+    """Return whether a fault came of an interruption: Prefect fails where a task has no state yet."""
     behind: BaseException | None = fault
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
         behind = behind.__cause__ or behind.__context__
     return behind is not None
 
 
-def _told(
+def _refusal_for(
     fault: Exception,
     release_id: str | None,
     prepared: PreparedRelease | None,
@@ -86,7 +86,7 @@ def _told(
     state_paths: StatePaths,
     stages: Stages,
 ) -> Refusal:
-    """Say what a fault means for the release that it broke off, if any; it is None where it wasn't prepared yet."""
+    """Return what a fault means for the release that it broke off; `prepared` is None where that wasn't yet."""
     refused = fault if isinstance(fault, InputRefused | AccountantRefused) else None
     if refused is not None and refused.cause == CHANGED:
         return refused
@@ -94,41 +94,41 @@ def _told(
 
     stage, cost = (None, "") if release_id is None else cost_so_far(release_id, state_paths)
     if stage is None and refused is None and prepared is not None:
-        stage, cost = _settled(prepared)
+        stage, cost = _cost_once_settled(prepared)
     # Prefect's own files lie in the private store: where it takes none, that is what went wrong.
     own = prepared is not None and (not isinstance(fault, Refusal) or fault.cause == NOT_STARTED)
-    full = _unwritable(state_paths.home) if own else None
-    shown = full or fault
-    where = shown.where if isinstance(shown, Refusal) else ""
-    what, remedy = _what_broke(shown)
+    full = _unwritable_store(state_paths.home) if own else None
+    cause = full or fault
+    where = cause.where if isinstance(cause, Refusal) else ""
+    what, remedy = _what_broke(cause)
     match stage:
         case None if full is not None:
             return full
         case None if refused is not None:
             return refused
-        case None if _of_prefect(fault):
+        case None if _is_of_prefect(fault):
             return InputRefused(
                 "Prefect's server can't be reached.",
                 where="PREFECT_API_URL",
                 remedy="Start the server, or unset the variable: each run then has a server of its own.",
             )
         case None:
-            found = "Nothing was charged, read or published."
+            not_done = "Nothing was charged, read or published."
         case "reading" if prepared is not None:
-            found = f"{cost} {_view(prepared)}"
+            not_done = f"{cost} {_output_in_view(prepared)}"
         case "unknown" if prepared is not None:
-            found = _known_without_ledger(prepared, stages)
+            not_done = _known_without_ledger(prepared, stages)
             remedy = f"{remedy} {RUN_AGAIN[:-1].replace('finished', 'charged once and finished')}."
         case _:
-            found = cost
+            not_done = cost
     if stage == "published":
         remedy = "Run again with the same release id: it shows the result."
     elif stage in ("charged", "reading") and (refused is not None or not remedy):
         remedy = f"{remedy} {RUN_AGAIN}".strip()
-    return ReleaseFailed(what, where=where, not_done=found, remedy=remedy)
+    return ReleaseFailed(what, where=where, not_done=not_done, remedy=remedy)
 
 
-def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | None, str]:
+def _cost_once_settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | None, str]:
     """As `cost_so_far`, after every other writer has ended, such as a lost connection's commit."""
     from ..accounting.ledger.ledger_writer import open_writer
     from ..flows.unfinished import cost_so_far
@@ -140,8 +140,8 @@ def _settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unknown"] | No
     return cost_so_far(prepared.release_id, prepared.state_paths)
 
 
-def _view(prepared: PreparedRelease) -> str:
-    """Whether the output of a release that isn't closed is in its place."""
+def _output_in_view(prepared: PreparedRelease) -> str:
+    """Return the sentence on whether the output of a release that isn't closed is in its place."""
     from ..tasks.destinations import output_named
     from ..tasks.kernel.publication import remembered_release
 
@@ -155,13 +155,13 @@ def _view(prepared: PreparedRelease) -> str:
 
 
 def _known_without_ledger(prepared: PreparedRelease, stages: Stages) -> str:
-    """What is known of a release where the ledger can't be asked: by the stages that have ended."""
+    """Return what is known of a release where the ledger can't be asked: by the stages that have ended."""
     asked = "the ledger can't be read now"
     if "close" in stages.ended:
         return f"It is charged, its cost is spent, and the release is published; {asked}."
     begun = "charge" in stages.ended or (prepared.state is not None and prepared.state.stage == "reading")
     if begun:
-        return f"It is charged, and its cost is spent, since reading had begun; {asked}. {_view(prepared)}"
+        return f"It is charged, and its cost is spent, since reading had begun; {asked}. {_output_in_view(prepared)}"
     if prepared.state is not None:
         return f"It is charged; whether its reading was recorded isn't known: {asked}. Nothing was published."
     return f"Whether it was charged isn't known: {asked}. Nothing was published."
@@ -171,7 +171,7 @@ PREFECT_ABSENT = "Failed to reach API"
 """How the RuntimeError begins by which Prefect tells that its server doesn't answer at all."""
 
 
-def _unwritable(home: Path) -> InputRefused | None:
+def _unwritable_store(home: Path) -> InputRefused | None:
     from ..accounting.keys.store_upkeep import require_writable
 
     try:
@@ -181,8 +181,8 @@ def _unwritable(home: Path) -> InputRefused | None:
     return None
 
 
-def _of_prefect(fault: Exception) -> bool:
-    """Whether a fault is that Prefect's server doesn't answer, or answers that it failed."""
+def _is_of_prefect(fault: Exception) -> bool:
+    """Return whether a fault is that Prefect's server doesn't answer, or answers that it failed."""
     import httpx
 
     absent = isinstance(fault, RuntimeError) and str(fault).startswith(PREFECT_ABSENT)
@@ -190,10 +190,10 @@ def _of_prefect(fault: Exception) -> bool:
 
 
 def _what_broke(fault: Exception) -> tuple[str, str]:
-    """A fault as a sentence, and its own remedy."""
+    """Return a fault as a sentence, and its own remedy."""
     if isinstance(fault, Refusal):
         return fault.what, fault.remedy
-    if _of_prefect(fault):
+    if _is_of_prefect(fault):
         answer = getattr(fault, "response", None)
         how = type(fault).__name__ if answer is None else f"it answered {answer.status_code}"
         return f"Prefect's server was lost on the way ({how}).", ""
@@ -223,9 +223,9 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
     from ..tasks.readers.source_files import is_url
     from .terminal.tables import release_rows
 
-    [known] = release_rows([state])
+    [ledger_row] = release_rows([state])
     row: ListedRelease = {
-        **known,
+        **ledger_row,
         "output": None,
         "levels": None,
         "levels_drawn": None,

@@ -195,7 +195,7 @@ def _day(text: str, option: str) -> date:
         raise InputRefused("a day is written as 2026-03-31.", where=option) from None
 
 
-MOST_TOLD = 20
+MOST_SHOWN = 20
 MOST_INTEGERS = 1_000_000
 
 
@@ -247,7 +247,7 @@ def check(file: Path, domain: Path | None, lower: int | None, upper: int | None,
     if as_json:
         click.echo(json.dumps(_checked(read, faults, remarks) | {"sha256": digest}, ensure_ascii=False))
         return 2 if faults else 0
-    _tell(file, read, faults, remarks)
+    _print_faults(file, read, faults, remarks)
     if faults:
         click.echo(f"{counted(len(faults), 'fault')}: a release with this hierarchy would be refused or lose values.")
         return 2
@@ -304,7 +304,7 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     rows = tuple(row[::-1] for row in read.rows) if root_first else read.rows
     faults = hierarchy_faults(rows)
     remarks = [] if faults else hierarchy_remarks(rows)
-    _tell(file, read, faults, remarks)
+    _print_faults(file, read, faults, remarks)
     if faults:
         click.echo(f"{counted(len(faults), 'fault')}: nothing was written.", err=True)
         return 2
@@ -328,8 +328,10 @@ def _domain(path: Path | None, lower: int | None, upper: int | None, *, encoding
 
 
 def _checked(read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> dict[str, Any]:
-    def reported(found: list[HierarchyFault]) -> list[dict[str, Any]]:
-        return [{"line": None if one.row is None else read.lines[one.row], "what": _worded(read, one)} for one in found]
+    def reported(listed: list[HierarchyFault]) -> list[dict[str, Any]]:
+        return [
+            {"line": None if one.row is None else read.lines[one.row], "what": _fault_text(read, one)} for one in listed
+        ]
 
     width = max(len(row) for row in read.rows)
     levels = [len({row[level] for row in read.rows if len(row) > level}) for level in range(width)]
@@ -343,16 +345,16 @@ def _checked(read: PeerRows, faults: list[HierarchyFault], remarks: list[Hierarc
     }
 
 
-def _tell(file: Path, read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> None:
-    for fault in faults[:MOST_TOLD]:
-        click.echo(f"{read.where(file, fault.row)}: {_worded(read, fault)}.", err=True)
-    if len(faults) > MOST_TOLD:
-        click.echo(f"… and {len(faults) - MOST_TOLD} more; --json gives all.", err=True)
+def _print_faults(file: Path, read: PeerRows, faults: list[HierarchyFault], remarks: list[HierarchyFault]) -> None:
+    for fault in faults[:MOST_SHOWN]:
+        click.echo(f"{read.where(file, fault.row)}: {_fault_text(read, fault)}.", err=True)
+    if len(faults) > MOST_SHOWN:
+        click.echo(f"… and {len(faults) - MOST_SHOWN} more; --json gives all.", err=True)
     for remark in remarks:
         click.echo(f"{read.where(file, remark.row)}: perhaps not meant: {remark.what}.", err=True)
 
 
-def _worded(read: PeerRows, fault: HierarchyFault) -> str:
+def _fault_text(read: PeerRows, fault: HierarchyFault) -> str:
     return fault.what if fault.first is None else f"{fault.what}, first in line {read.lines[fault.first]}"
 
 
@@ -367,7 +369,7 @@ def hierarchy_tree(hierarchy: ValueHierarchy, *, name: str, depth: int | None, m
 
     head = f"{name}: {len(hierarchy.rows())} values, levels 0 to {hierarchy.levels - 1}"
     tree = Tree(Text(head, style="bold"))
-    _grow(tree, _nested(hierarchy), level=hierarchy.levels - 1, depth=depth or hierarchy.levels, most=most)
+    _add_branches(tree, _nested(hierarchy), level=hierarchy.levels - 1, depth=depth or hierarchy.levels, most=most)
     return tree
 
 
@@ -384,7 +386,7 @@ def _values(below: Mapping[str, Any]) -> int:
     return sum(_values(more) for more in below.values()) if below else 1
 
 
-def _grow(tree: Tree, below: Mapping[str, Any], *, level: int, depth: int, most: int) -> None:
+def _add_branches(tree: Tree, below: Mapping[str, Any], *, level: int, depth: int, most: int) -> None:
     from rich.text import Text
 
     for place, (label, more) in enumerate(sorted(below.items(), key=lambda entry: _by_numbers(entry[0]))):
@@ -398,7 +400,7 @@ def _grow(tree: Tree, below: Mapping[str, Any], *, level: int, depth: int, most:
         )
         branch = tree.add(text)
         if more and depth > 1:
-            _grow(branch, more, level=level - 1, depth=depth - 1, most=most)
+            _add_branches(branch, more, level=level - 1, depth=depth - 1, most=most)
 
 
 def _by_numbers(label: str) -> list[tuple[int, str]]:

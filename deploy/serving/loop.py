@@ -209,7 +209,7 @@ class ScheduleLoop:
         ended = False
         with _process_of(run, retry_seconds) as process:
             for line in process.stdout or ():
-                ended = self._tell(name, json.loads(line)) or ended
+                ended = self._say_event(name, json.loads(line)) or ended
             code = process.wait()
         if not ended:
             stage, cost = cost_so_far(name, self.state_paths)
@@ -220,7 +220,7 @@ class ScheduleLoop:
                 destroy_what_is_left(reader, self.state_paths)  # it may have been the last run
         self._running = None
 
-    def _tell(self, name: str, reported: dict[str, Any]) -> bool:
+    def _say_event(self, name: str, reported: dict[str, Any]) -> bool:
         """Say an event of a release's process; whether it is its end."""
         match reported["event"]:
             case "note":
