@@ -98,51 +98,35 @@ class Quotes:
         return found
 
     def record_ends(self, state: QuoteState) -> NDArray[np.int64]:
-        """Offsets of the line feeds that end a record, ascending."""
+        """Return the offsets of the line feeds that end a record, ascending."""
         if csv_decoder is not None:
-            proper, _, _, offsets = self._followed(state, wanted=True)
+            quoted, fresh = state is QuoteState.QUOTED, state is QuoteState.FRESH
+            proper, _, _, offsets = csv_decoder.follow_quotes(self._raw_bytes, self._separator, quoted, fresh, True)
             if proper:
                 return np.frombuffer(offsets, dtype=np.int64)
-        ends = self._raw_bytes == _LINE_FEED
-        inside = self._inside(state)
-        if inside is None:
-            places = np.flatnonzero(ends)
-            return places[~self.within(places, state)]
-        outside = np.unpackbits((~inside).view(np.uint8), count=ends.size, bitorder="little")
-        return np.flatnonzero(ends & outside.view(np.bool_))
-
-    def after(self, state: QuoteState) -> QuoteState:
-        """The state behind the block."""
-        return self.transition().after(state)
+        places = np.flatnonzero(self._raw_bytes == _LINE_FEED)
+        return places[~self.within(places, state)]
 
     def transition(self) -> QuoteTransition:
-        """What the block does to each state.
+        """Return what the block does to each state.
 
         A byte after the first quote that stands alone, and behind no field's beginning, all states have become one:
         it closes a field, or is an ordinary character. So where there is such a quote, one state's end is that of all.
         """
         if not self._raw_bytes.size:
             return UNCHANGED
-        for state in (QuoteState.FRESH, QuoteState.QUOTED):
-            proper, merges, inside, _ = self._followed(state, wanted=False)
+        for quoted in (False, True) if csv_decoder is not None else ():
+            proper, merges, inside, _ = csv_decoder.follow_quotes(
+                self._raw_bytes, self._separator, quoted, not quoted, False
+            )
             if not merges:
                 break
             if proper:
                 end = self._end(within_quotes=inside)
                 return QuoteTransition(ends=(end, end, end))
         runs = _QuoteRuns(self._raw_bytes, separator=self._separator)
-        fresh, plain, quoted = (runs.after(state) for state in QuoteState)
-        return QuoteTransition(ends=(fresh, plain, quoted))
-
-    def _followed(self, state: QuoteState, *, wanted: bool) -> tuple[bool, bool, bool, bytes]:
-        """As `csv_decoder.follow_quotes`; without it the offsets are empty."""
-        if csv_decoder is not None:
-            quoted, fresh = state is QuoteState.QUOTED, state is QuoteState.FRESH
-            return csv_decoder.follow_quotes(self._raw_bytes, self._separator, quoted, fresh, wanted)
-        inside = self._inside(state)
-        place = self._raw_bytes.size - 1
-        at_end = inside is not None and bool(inside[place >> 6] >> np.uint64(place & 63) & _ONE)
-        return inside is not None, self._merges(), at_end, b""
+        fresh, plain, quoted_end = (runs.after(state) for state in QuoteState)
+        return QuoteTransition(ends=(fresh, plain, quoted_end))
 
     def _inside(self, state: QuoteState) -> NDArray[np.uint64] | None:
         """Bits of the bytes behind which a reader is within quotes; None where a quote is an ordinary character."""
@@ -152,15 +136,6 @@ class Quotes:
         opening = self._quotes & inside
         may_open = _shifted(self._begins | self._quotes, first=state is QuoteState.FRESH)
         return None if np.any(opening & ~may_open) else inside
-
-    def _merges(self) -> bool:
-        """Whether a quote, neither the first byte nor the last, stands alone behind what begins no field."""
-        before = _shifted(self._begins | self._quotes, first=True)
-        behind = self._quotes >> _ONE
-        behind[:-1] |= self._quotes[1:] << _LAST
-        last = self._raw_bytes.size - 1
-        behind[last >> 6] |= _ONE << np.uint64(last & 63)
-        return bool(np.any(self._quotes & ~before & ~behind))
 
     def _end(self, *, within_quotes: bool) -> QuoteState:
         if within_quotes:
