@@ -52,32 +52,23 @@ class RecordBlock:
         return content
 
 
-def record_blocks(
-    file: BinaryIO,
-    *,
-    start: int,
-    stop: int,
-    before: QuoteState | None,
-    separator: bytes,
-    quoted: bool,
-    record_limit: int,
-    window: int,
-) -> Iterator[RecordBlock]:
-    """Give the records whose first byte lies in start ≤ offset < stop, in order.
+def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, window: int) -> Iterator[RecordBlock]:
+    """Yield the records whose first byte lies in the range, in order, window by window.
 
     A record that is still open after `record_limit` bytes is given cut off, longer than the limit, and the rest
     of it is passed over: so memory is bounded by window and limit. Windows do not change the records.
 
-    Args:
-        before: the state one byte before `start`, which decides together with that byte whether a record begins
-            there; None where one does for certain.
-        quoted: whether quotes are followed across line breaks; otherwise every line is a record.
-        record_limit: length that a record may have.
-        window: bytes to read at a time.
+    Raises:
+        ValueError: the state of the quotes before the range isn't known.
     """
-    position = start if before is None else start - 1
-    skipping = before is not None
-    state = QuoteState.FRESH if before is None else before
+    layout, stop = chunk.layout, chunk.stop
+    separator, quoted = layout.separator, layout.quoted
+    first_range = chunk.start == layout.first_record
+    # The byte before the range, and the state before that, decide whether a record begins with the range.
+    position, skipping = (chunk.start, False) if first_range else (chunk.start - 1, True)
+    state = chunk.before if quoted and not first_range else QuoteState.FRESH if first_range else QuoteState.PLAIN
+    if state is None:
+        raise ValueError("the quotes before this range have not been followed")
     open_record = b""
     file.seek(position)
     while block := file.read(min(window, max(stop - position, _SMALL_READ))):
@@ -368,28 +359,6 @@ def keys_of_range(
     with open_records(chunk.file) as file:
         for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
             yield _block_keys(block, known, coders=coders, key_words=key_words, coins=coins, limit=record_limit)
-
-
-def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, window: int) -> Iterator[RecordBlock]:
-    """The records of a range, window by window.
-
-    Raises:
-        ValueError: the state of the quotes before the range isn't known.
-    """
-    layout = chunk.layout
-    before = None if chunk.start == layout.first_record else chunk.before if layout.quoted else QuoteState.PLAIN
-    if before is None and chunk.start != layout.first_record:
-        raise ValueError("the quotes before this range have not been followed")
-    return record_blocks(
-        file,
-        start=chunk.start,
-        stop=chunk.stop,
-        before=before,
-        separator=layout.separator,
-        quoted=layout.quoted,
-        record_limit=record_limit,
-        window=window,
-    )
 
 
 def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:

@@ -83,23 +83,11 @@ class ParquetFormat(FileFormat):
             with records_read(place):
                 if open_file is None:
                     blocks = [other.identity.block for other in chunks]
-                    open_file = _OpenFile(chunk.file, blocks, [coder.name for coder in coders])
-                footer = open_file.parquet.metadata
-                if block >= footer.num_row_groups or footer.row_group(block).num_rows != chunk.records:
+                    open_file = _OpenFile(chunk.file, blocks, coders=coders, key_words=key_words)
+                if open_file.records(block) != chunk.records:
                     raise changed_since_listed(place)
-            records = footer.row_group(block).num_rows
-            positions = coins(chunk.identity).kept(records)
-            wanted = records if positions is None else positions.size
-            if open_file.pages is not None and wanted <= _WHOLE_RECORDS:
-                with records_read(place):
-                    keys = _keys_by_pages(
-                        open_file, open_file.pages, chunk, positions, place=place, coders=coders, key_words=key_words
-                    )
-                yield chunk.identity, keys
-            else:
-                for keys in _keys_by_batches(
-                    open_file, chunk, positions, place=place, coders=coders, key_words=key_words
-                ):
+                positions = coins(chunk.identity).kept(open_file.records(block))
+                for keys in open_file.keys(block, positions):
                     yield chunk.identity, keys
 
 
@@ -107,100 +95,68 @@ PARQUET = ParquetFormat()
 
 
 class _OpenFile:
-    """One file as the readers need it.
+    """One file as it is read.
 
     Args:
         file: as it was listed.
-        row_groups: those that will be read.
-        columns: the released columns.
+        blocks: the row groups that will be read.
+        coders: of the released columns.
+        key_words: 64-bit words of a key.
     """
 
-    def __init__(self, file: SourceFile, row_groups: Sequence[int], columns: Sequence[str]) -> None:
-        self.file = file
+    def __init__(
+        self, file: SourceFile, blocks: Sequence[int], *, coders: Sequence[RecordCoder], key_words: int
+    ) -> None:
+        self._file, self._blocks, self._coders, self._key_words = file, blocks, coders, key_words
         self._opened = None if is_url(file.path) else open_local(file)
-        self.parquet = open_parquet(self._opened or file)
+        self._parquet = open_parquet(self._opened or file)
         # A store behind a URL answers few large reads best, which pyarrow makes.
-        self.pages = SampledPages(self._opened, self.parquet) if self._opened and AVAILABLE else None
-        self._row_groups = row_groups
-        self._columns = columns
+        self._pages = SampledPages(self._opened, self._parquet) if self._opened and AVAILABLE else None
 
     @cached_property
-    def dictionaries(self) -> pq.ParquetFile:
+    def _dictionaries(self) -> pq.ParquetFile:
         """The file with its texts as dictionaries."""
-        footer = self.parquet.metadata
-        known = [block for block in self._row_groups if block < footer.num_row_groups]
-        readable = dictionary_columns(footer, self._columns, row_groups=known)
-        return open_parquet(self._opened or self.file, dictionary_columns=readable, footer=footer)
+        footer, names = self._parquet.metadata, [coder.name for coder in self._coders]
+        known = [block for block in self._blocks if block < footer.num_row_groups]
+        readable = dictionary_columns(footer, names, row_groups=known)
+        return open_parquet(self._opened or self._file, dictionary_columns=readable, footer=footer)
 
+    def records(self, block: int) -> int:
+        """Return how many records a row group has; -1 where there is no such row group."""
+        footer = self._parquet.metadata
+        return footer.row_group(block).num_rows if block < footer.num_row_groups else -1
 
-def _keys_by_pages(
-    open_file: _OpenFile,
-    pages: SampledPages,
-    chunk: Chunk,
-    positions: NDArray[np.int64] | None,
-    *,
-    place: str,
-    coders: Sequence[RecordCoder],
-    key_words: int,
-) -> NDArray[np.int64]:
-    """Keys of a row group's wanted records, column by column; pyarrow reads the columns that pages are no use for."""
-    records = open_file.parquet.metadata.row_group(chunk.identity.block).num_rows
-    wanted = np.arange(records, dtype=np.int64) if positions is None else positions
-    keys = np.zeros((key_words, wanted.size), dtype=np.int64)
-    left = pages.add_keys(coders, chunk.identity.block, wanted, keys)
-    done = 0
-    for batch in (
-        _keys_by_batches(open_file, chunk, positions, place=place, coders=left, key_words=key_words) if left else ()
-    ):
-        keys[:, done : done + batch.shape[1]] += batch
-        done += batch.shape[1]
-    return keys
-
-
-def _keys_by_batches(
-    open_file: _OpenFile,
-    chunk: Chunk,
-    positions: NDArray[np.int64] | None,
-    *,
-    place: str,
-    coders: Sequence[RecordCoder],
-    key_words: int,
-) -> Iterator[NDArray[np.int64]]:
-    """Keys of a row group's wanted records, batch by batch, from what pyarrow decodes."""
-    with records_read(place):
-        names = [coder.name for coder in coders]
-        batches = open_file.dictionaries.iter_batches(
-            batch_size=_BATCH_RECORDS, row_groups=[chunk.identity.block], columns=names, use_threads=False
-        )
-    start = 0
-    while (batch := _next_batch(batches, place)) is not None:
-        with records_read(place):
-            keys = batch_keys(batch, _within(positions, start, batch.num_rows), coders=coders, key_words=key_words)
+    def keys(self, block: int, positions: NDArray[np.int64] | None) -> Iterator[NDArray[np.int64]]:
+        """Yield the keys of a row group's wanted records; pyarrow reads the columns that pages are no use for."""
+        wanted = self.records(block) if positions is None else positions.size
+        if self._pages is None or wanted > _WHOLE_RECORDS:
+            yield from self._keys_by_batches(block, positions, self._coders)
+            return
+        keys = np.zeros((self._key_words, wanted), dtype=np.int64)
+        places = np.arange(wanted, dtype=np.int64) if positions is None else positions
+        left = self._pages.add_keys(self._coders, block, places, keys)
+        done = 0
+        for batch in self._keys_by_batches(block, positions, left) if left else ():
+            keys[:, done : done + batch.shape[1]] += batch
+            done += batch.shape[1]
         yield keys
-        start += batch.num_rows
-    if start != chunk.records:
-        raise changed_since_listed(place)
 
-
-def batch_keys(
-    batch: pa.RecordBatch, positions: NDArray[np.int64] | None, *, coders: Sequence[RecordCoder], key_words: int
-) -> NDArray[np.int64]:
-    """Keys of the records at some positions of a batch, None at all; its columns bear the released columns' names."""
-    records = batch.num_rows if positions is None else positions.size
-    keys = np.zeros((key_words, records), dtype=np.int64)
-    for coder in coders:
-        keys[coder.rows] += coder.scaled_codes(batch.column(coder.name), positions)
-    return keys
-
-
-def _within(positions: NDArray[np.int64] | None, start: int, records: int) -> NDArray[np.int64] | None:
-    """The positions that lie in a batch, counted from its start."""
-    if positions is None:
-        return None
-    first, last = np.searchsorted(positions, (start, start + records))
-    return positions[first:last] - start
-
-
-def _next_batch(batches: Iterator[pa.RecordBatch], place: str) -> pa.RecordBatch | None:
-    with records_read(place):
-        return next(batches, None)
+    def _keys_by_batches(
+        self, block: int, positions: NDArray[np.int64] | None, coders: Sequence[RecordCoder]
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield the keys of a row group's wanted records by some columns, batch by batch, as pyarrow decodes them."""
+        start = 0
+        for batch in self._dictionaries.iter_batches(
+            batch_size=_BATCH_RECORDS, row_groups=[block], columns=[coder.name for coder in coders], use_threads=False
+        ):
+            own = None
+            if positions is not None:
+                first, last = np.searchsorted(positions, (start, start + batch.num_rows))
+                own = positions[first:last] - start
+            keys = np.zeros((self._key_words, batch.num_rows if own is None else own.size), dtype=np.int64)
+            for coder in coders:
+                keys[coder.rows] += coder.scaled_codes(batch.column(coder.name), own)
+            yield keys
+            start += batch.num_rows
+        if start != self.records(block):
+            raise changed_since_listed(f"{self._file.path}, row group {block}")
