@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...mechanisms.kernel.errors import ReleaseFailed
 from ..kernel.counting import naming_kinds_only
+from ..readers.csv_header import CsvChunk
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
-from ..readers.csv_records import CsvChunk
+from ..readers.file_formats import records_read
 from ..readers.source_files import SourceFile, open_input
 from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
 
@@ -86,18 +86,11 @@ def range_transition(scanned: ByteRange) -> QuoteTransition:
         ReleaseFailed: the file can't be read, or is not the one that was listed.
     """
     transition, place = UNCHANGED, scanned.start
-    try:
-        with open_input(scanned.file) as file:
-            file.seek(place)
-            while block := file.read(min(_BLOCK_BYTES, scanned.stop - place)):
-                place += len(block)
-                transition = transition.then(transition_over(block, separator=scanned.separator))
-    except (OSError, ImportError, ValueError) as error:
-        raise ReleaseFailed(
-            f"the records cannot be read ({type(error).__name__}).",
-            where=scanned.file.path,
-            remedy="Repair the file, or abandon the release; its cost stays spent.",
-        ) from None
+    with records_read(scanned.file.path), open_input(scanned.file) as file:
+        file.seek(place)
+        while block := file.read(min(_BLOCK_BYTES, scanned.stop - place)):
+            place += len(block)
+            transition = transition.then(transition_over(block, separator=scanned.separator))
     return transition
 
 

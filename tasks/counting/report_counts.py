@@ -14,8 +14,9 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.krandomization import KRandomization, outcome_counts
 from ...mechanisms.kinds.sketch import CountMeanSketch, SketchSums, empty_sums, summed
 from ..inputs.source import Source, SourceLayout
-from ..readers.csv_header import read_csv_layout
+from ..readers.csv_header import CsvLayout
 from ..readers.csv_records import CSV
+from ..readers.file_formats import AskedColumns
 from ..readers.parquet_footer import ParquetLayout, open_parquet
 from ..readers.parquet_records import PARQUET
 from ..readers.report_files import Collection, ReportGroup, ReportTask, report_columns, sketch_batches, vector_batches
@@ -157,8 +158,8 @@ def report_layout(source: Source, *, collection: Collection, reading: RecordRead
 
 def _checked_layout(source: Source, *, collection: Collection, reading: RecordReading) -> SourceLayout:
     if source.file_format == CSV:
-        columns = report_columns(collection)
-        headers = tuple(read_csv_layout(file, columns=columns, reading=reading) for file in source.files)
+        asked = AskedColumns(names=report_columns(collection), reading=reading)
+        headers = tuple(CSV.layout(file, asked) for file in source.files)
         return SourceLayout(source=source, layouts=headers)
     if source.file_format == PARQUET:
         footers = tuple(_parquet_layout(file, collection) for file in source.files)
@@ -176,8 +177,8 @@ def report_tasks(layout: SourceLayout, *, collection: Collection) -> tuple[Repor
     for number, (file, part) in enumerate(zip(layout.source.files, layout.layouts, strict=True)):
         if isinstance(part, ParquetLayout):
             tasks.extend(_row_groups(file, part.rows, bytes_per_report=_bytes_per_report(collection)))
-        else:
-            tasks.extend(CSV.chunks(file, number, part))
+        elif isinstance(part, CsvLayout):
+            tasks.extend(part.chunks(file, number, CSV))
     return tuple(tasks)
 
 

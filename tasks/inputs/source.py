@@ -14,7 +14,7 @@ import pyarrow as pa
 from ...mechanisms.kernel.contributions import ContributionLimit
 from ...mechanisms.kernel.errors import InputRefused
 from ..readers.column_codes import is_text
-from ..readers.file_formats import Chunk, FileFormat, FileLayout
+from ..readers.file_formats import AskedColumns, Chunk, FileFormat, FileLayout
 from ..readers.source_files import (
     SourceFile,
     changes_refused,
@@ -184,16 +184,13 @@ def _checked_metadata(source: Source, *, columns: Sequence[str], reading: Record
         table.require(columns)
     borne = [name for name, _ in source.files[0].partition if name in columns]
     stored = [name for name in columns if name not in borne]
-    layouts = (
-        source.file_format.layout(
-            file,
-            columns=stored,
-            borne=borne if table is None else (),
-            reading=reading,
-            field_ids={} if table is None else table.field_ids,
-        )
-        for file in source.files
+    asked = AskedColumns(
+        names=stored,
+        reading=reading,
+        borne=borne if table is None else (),
+        field_ids={} if table is None else table.field_ids,
     )
+    layouts = (source.file_format.layout(file, asked) for file in source.files)
     types = {} if table is None else table.partition_types
     return SourceLayout(
         source=source, layouts=tuple(_with_partition(layout, columns, stored, types) for layout in layouts)
@@ -275,7 +272,7 @@ def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
     return tuple(
         chunk
         for number, (file, part) in enumerate(files)
-        for chunk in layout.source.file_format.chunks(file, number, part)
+        for chunk in part.chunks(file, number, layout.source.file_format)
     )
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.sampling import ChunkIdentity
 from .csv_quotes import Quotes, QuoteState, split_line
-from .file_formats import FileLayout, NamedColumn, SourceNames
-from .source_files import Location, open_records, path_of, refuse_twofold, unpacked_name
+from .file_formats import AskedColumns, Chunk, FileFormat, FileLayout, NamedColumn, SourceNames
+from .source_files import Location, SourceFile, open_records, path_of, refuse_twofold, unpacked_name
 from .values import RecordReading
 
 LINE_LIMIT = 1 << 20
@@ -26,6 +27,11 @@ _VALUE_LIKE = (
 )
 _LINE_FEED = 10
 _CARRIAGE_RETURN = 13
+
+
+RANGE_BYTES = 64 << 20
+UNKNOWN_END = 1 << 62
+"""Where the one range of a compressed file stops, beyond any end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +69,48 @@ class CsvLayout(FileLayout):
         """Tell whether nothing follows the header; a compressed file doesn't tell."""
         return self.content_bytes is not None and self.content_bytes <= 0
 
+    def chunks(self, file: SourceFile, number: int, read_by: FileFormat) -> list[CsvChunk]:
+        """Cut a file into ranges of RANGE_BYTES.
+
+        A compressed file is one range, since it can be read from its beginning alone, and its end isn't known.
+        """
+        first, size, range_bytes = self.first_record, file.size, RANGE_BYTES
+        if unpacked_name(file.path)[1] is not None:
+            first, size, range_bytes = 0, UNKNOWN_END, UNKNOWN_END
+        blocks = range(first // range_bytes, -(-size // range_bytes))
+        bounds = ((b, max(b * range_bytes, self.first_record), min((b + 1) * range_bytes, size)) for b in blocks)
+        return [
+            CsvChunk(
+                file=file,
+                identity=ChunkIdentity(file=number, block=block),
+                read_by=read_by,
+                records=None,
+                read_bytes=stop - start,
+                start=start,
+                stop=stop,
+                layout=self,
+            )
+            for block, start, stop in bounds
+            if start < stop
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvChunk(Chunk):
+    """The records of a CSV file whose first bytes lie in start ≤ offset < stop.
+
+    Args:
+        start: first byte of the range, or of the first record if that is later.
+        stop: first byte after the range, at most the file's size; of a compressed file beyond any end.
+        layout: the file's header.
+        before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
+    """
+
+    start: int
+    stop: int
+    layout: CsvLayout
+    before: QuoteState | None = None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CsvHeader:
@@ -93,9 +141,7 @@ def separator_byte(separator: str) -> bytes:
     return separator.encode()
 
 
-def read_csv_layout(
-    location: Location, *, columns: Sequence[str], reading: RecordReading, borne: Sequence[str] = ()
-) -> CsvLayout:
+def read_csv_layout(location: Location, asked: AskedColumns) -> CsvLayout:
     """Find the released columns in the header of one file; at most LINE_LIMIT bytes are read.
 
     PRIVACY: where there is no header, the first line is a record; so no refusal here quotes that line.
@@ -105,13 +151,14 @@ def read_csv_layout(
             folders bear.
         ReleaseFailed: it is not the file that was listed.
     """
+    columns, reading = asked.names, asked.reading
     path, separator = path_of(location), separator_byte(reading.separator)
     header = header_of(read_head(location), path=path, reading=reading)
     wanted = [name.encode(reading.encoding, errors="replace") for name in columns]
     lost = [column for column in columns if column not in header.names]
     if lost:
         raise _lost_columns(lost, header=header, wanted=wanted, separator=reading.separator, path=path)
-    refuse_twofold(header.names, borne=borne, where=f"{path}, line 1")
+    refuse_twofold(header.names, borne=asked.borne, where=f"{path}, line 1")
     for column in columns:
         if header.names.count(column) > 1:
             raise InputRefused(

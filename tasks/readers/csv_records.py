@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..kernel.counting import BlockCoins, CoinsOfBlocks
 from .column_codes import ColumnCoder, RecordCoder, arrow_of, bytes_of
-from .csv_header import LINE_LIMIT, CsvLayout, csv_names, read_csv_layout
+from .csv_header import LINE_LIMIT, CsvChunk, CsvLayout, csv_names, read_csv_layout
 from .csv_quotes import Quotes, QuoteState, split_line, transition_over
-from .file_formats import Chunk, FileFormat, FileLayout, SourceNames, records_read
-from .source_files import Location, SourceFile, open_records, unpacked_name
+from .file_formats import AskedColumns, Chunk, FileFormat, SourceNames, records_read
+from .source_files import Location, open_records
 from .values import RecordReading
 
 try:
@@ -236,28 +236,6 @@ _FIELD = "field of a CSV file"
 _FIRST, _LEARNED = 1 << 12, 1 << 15
 
 
-RANGE_BYTES = 64 << 20
-UNKNOWN_END = 1 << 62
-"""Where the one range of a compressed file stops, beyond any end."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CsvChunk(Chunk):
-    """The records of a CSV file whose first bytes lie in start ≤ offset < stop.
-
-    Args:
-        start: first byte of the range, or of the first record if that is later.
-        stop: first byte after the range, at most the file's size; of a compressed file beyond any end.
-        layout: the file's header.
-        before: the state of the quotes one byte before `start`; None where it isn't known yet, or nothing comes before.
-    """
-
-    start: int
-    stop: int
-    layout: CsvLayout
-    before: QuoteState | None = None
-
-
 class CsvFormat(FileFormat):
     """Delimited text, also compressed by gzip or Zstandard."""
 
@@ -270,47 +248,9 @@ class CsvFormat(FileFormat):
         """Return the names in the header."""
         return csv_names(location, separator=separator)
 
-    def layout(
-        self,
-        file: Location,
-        *,
-        columns: Sequence[str],
-        borne: Sequence[str],
-        reading: RecordReading,
-        field_ids: Mapping[str, int],
-    ) -> CsvLayout:
+    def layout(self, file: Location, asked: AskedColumns) -> CsvLayout:
         """Find the columns in the header."""
-        del field_ids
-        return read_csv_layout(file, columns=columns, reading=reading, borne=borne)
-
-    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> list[CsvChunk]:
-        """Cut a file into ranges of RANGE_BYTES.
-
-        A compressed file is one range, since it can be read from its beginning alone, and its end isn't known.
-        """
-        if not isinstance(layout, CsvLayout):
-            raise TypeError("a CSV file has a header")
-        first, size, range_bytes = layout.first_record, file.size, RANGE_BYTES
-        if unpacked_name(file.path)[1] is not None:
-            first, size, range_bytes = 0, UNKNOWN_END, UNKNOWN_END
-        chunks: list[CsvChunk] = []
-        for block in range(first // range_bytes, -(-size // range_bytes)):
-            start = max(block * range_bytes, layout.first_record)
-            stop = min((block + 1) * range_bytes, size)
-            if start < stop:
-                chunks.append(
-                    CsvChunk(
-                        file=file,
-                        identity=ChunkIdentity(file=number, block=block),
-                        read_by=self,
-                        records=None,
-                        read_bytes=stop - start,
-                        start=start,
-                        stop=stop,
-                        layout=layout,
-                    )
-                )
-        return chunks
+        return read_csv_layout(file, asked)
 
     def keys(
         self, chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
@@ -355,10 +295,10 @@ def keys_of_range(
     properly, or longer than `record_limit` is unseen in every column. A field that is not UTF-8, or not declared, is
     unseen.
     """
-    known = _KnownFields(coders, chunk.layout)
+    range_keys = _RangeKeys(coders, chunk.layout, key_words=key_words)
     with open_records(chunk.file) as file:
         for block in blocks_of_range(file, chunk, record_limit=record_limit, window=window):
-            yield _block_keys(block, known, coders=coders, key_words=key_words, coins=coins, limit=record_limit)
+            yield range_keys.of_block(block, coins, limit=record_limit)
 
 
 def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
@@ -372,102 +312,78 @@ def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
     return block.content_ends() > block.starts
 
 
-def _block_keys(
-    block: RecordBlock,
-    known: _KnownFields,
-    *,
-    coders: Sequence[RecordCoder],
-    key_words: int,
-    coins: BlockCoins,
-    limit: int,
-) -> NDArray[np.int64]:
-    records = np.flatnonzero(is_record(block, known.layout))
-    kept = coins.kept(records.size)
-    sampled = records if kept is None else records[kept]
-    usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
-    parts = []
-    for chosen in [usable] if known.complete else [usable[:_FIRST], usable[_FIRST:]]:
-        codes, left = known.codes(block, chosen, key_words=key_words)
-        parts.append(codes)
-        if left.any():
-            taken = take_records(block, chosen[left])
-            parts.append(_parsed_keys(taken, coders=coders, key_words=key_words, known=known))
-    bucket = np.zeros((key_words, sampled.size - usable.size), dtype=np.int64)  # its code is 0 in every column
-    return np.concatenate((*parts, bucket), axis=1)
-
-
-class _KnownFields:
-    """Codes of the fields that have been met before, for records that are simple.
+class _RangeKeys:
+    """Makes keys of a range's records, and remembers the codes of fields that it has met.
 
     Args:
-        coders: one per released column.
+        coders: one per released column, of which the layout may have more.
         layout: of the file.
+        key_words: 64-bit words of a key.
     """
 
-    def __init__(self, coders: Sequence[RecordCoder], layout: CsvLayout) -> None:
+    def __init__(self, coders: Sequence[RecordCoder], layout: CsvLayout, *, key_words: int) -> None:
+        self._coders, self._layout, self._key_words = coders, layout, key_words
         columns = [coder for coder in coders if isinstance(coder, ColumnCoder)]
-        self.columns = columns if csv_decoder is not None and len(columns) == len(coders) else []
-        self.layout = layout
+        self._learning = columns if csv_decoder is not None and len(columns) == len(coders) else []
+
+    def of_block(self, block: RecordBlock, coins: BlockCoins, *, limit: int) -> NDArray[np.int64]:
+        """Return the keys of the records that coins keep, shape (words, records); a longer one is unseen."""
+        records = np.flatnonzero(is_record(block, self._layout))
+        kept = coins.kept(records.size)
+        sampled = records if kept is None else records[kept]
+        usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
+        parts = []
+        for chosen in [usable] if self._complete else [usable[:_FIRST], usable[_FIRST:]]:
+            keys, left = self._known(block, chosen)
+            parts.append(keys)
+            if left.any():
+                parts.append(self._parsed(take_records(block, chosen[left])))
+        # The bucket's code is 0 in every column.
+        parts.append(np.zeros((self._key_words, sampled.size - usable.size), dtype=np.int64))
+        return np.concatenate(parts, axis=1)
 
     @property
-    def complete(self) -> bool:
+    def _complete(self) -> bool:
         """Whether a record can have all its fields known."""
-        return all(coder.known_entries(_FIELD).codes for coder in self.columns)
+        return all(coder.known_entries(_FIELD).codes for coder in self._learning)
 
-    def codes(
-        self, block: RecordBlock, chosen: NDArray[np.int64], *, key_words: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The keys of records of which every field is known, and which records are left.
-
-        Args:
-            chosen: numbers of some, ascending; shape (chosen,).
-
-        Returns:
-            Keys of shape (words, done), and whether each chosen record is left, shape (chosen,).
-        """
-        if not self.columns or not self.complete or not chosen.size:
-            return np.empty((key_words, 0), dtype=np.int64), np.ones(chosen.shape, dtype=np.bool_)
-        keys = np.zeros((key_words, chosen.size), dtype=np.int64)
+    def _known(self, block: RecordBlock, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the keys of chosen records of which every field is known, and which of the records are left."""
+        if not self._learning or not self._complete or not chosen.size:
+            return np.empty((self._key_words, 0), dtype=np.int64), np.ones(chosen.shape, dtype=np.bool_)
+        keys = np.zeros((self._key_words, chosen.size), dtype=np.int64)
         asked = []
-        for coder, position in zip(self.columns, self.layout.positions, strict=False):
+        for coder, position in zip(self._learning, self._layout.positions, strict=False):
             known = coder.known_entries(_FIELD)
             if not known.index:
                 known.index = page_decoder.entry_index(known.codes)
             asked.append((position, known.index, keys[coder.placement.word]))
         starts, ends = block.starts[chosen], block.content_ends(chosen)
-        separator, quoted, fields = self.layout.separator[0], self.layout.quoted, self.layout.fields
+        separator, quoted, fields = self._layout.separator[0], self._layout.quoted, self._layout.fields
         flags = csv_decoder.add_known_fields(block.raw_bytes, starts, ends, separator, quoted, fields, asked)
         left = np.frombuffer(flags, dtype=np.bool_)
         if np.count_nonzero(left) > chosen.size // 2:
-            self.columns = []  # there are too many values to know
+            self._learning = []  # there are too many values to know
         return keys[:, ~left], left
 
-    def learn(self, coder: ColumnCoder, distinct: pa.Array) -> None:
-        """Remember a column's fields, of type large_binary, as far as there is room for them."""
-        if self.columns and len(distinct) <= _LEARNED:
-            coder.learn_entries(_FIELD, distinct.to_pylist(), coder.table(distinct))
-
-
-def _parsed_keys(
-    records: TakenRecords, *, coders: Sequence[RecordCoder], key_words: int, known: _KnownFields
-) -> NDArray[np.int64]:
-    """The keys of records that are split here, those first that are simple; ill-formed ones have the bucket's code."""
-    layout = known.layout
-    regular, others = sort_records(records, layout)
-    alone = _parsed_alone(records, others, layout)
-    keys = np.zeros((key_words, records.starts.size), dtype=np.int64)
-    split = regular.starts.shape[0]
-    for coder, position in zip(coders, layout.positions[: len(coders)], strict=True):
-        rows = keys[coder.rows]
-        fields = regular.column(position)
-        if isinstance(coder, ColumnCoder):
-            fields = fields.dictionary_encode()
-            known.learn(coder, fields.dictionary)
-        rows[..., :split] += coder.scaled_codes(fields, None)
-        if alone:
-            values = bytes_of([fields[position] for fields in alone])
-            rows[..., split : split + len(alone)] += coder.scaled_codes(values, None)
-    return keys
+    def _parsed(self, records: TakenRecords) -> NDArray[np.int64]:
+        """Return the keys of records that are split here, simple ones first; ill-formed ones have the bucket's code."""
+        regular, others = sort_records(records, self._layout)
+        alone = _parsed_alone(records, others, self._layout)
+        keys = np.zeros((self._key_words, records.starts.size), dtype=np.int64)
+        split = regular.starts.shape[0]
+        for coder, position in zip(self._coders, self._layout.positions, strict=False):
+            rows = keys[coder.rows]
+            fields = regular.column(position)
+            if isinstance(coder, ColumnCoder):
+                fields = fields.dictionary_encode()
+                if self._learning and len(fields.dictionary) <= _LEARNED:
+                    coder.learn_entries(_FIELD, fields.dictionary.to_pylist(), coder.table(fields.dictionary))
+            rows[..., :split] += coder.scaled_codes(fields, None)
+            if alone:
+                values = bytes_of([fields[position] for fields in alone])
+                rows[..., split : split + len(alone)] += coder.scaled_codes(values, None)
+        return keys
 
 
 def _parsed_alone(records: TakenRecords, chosen: NDArray[np.int64], layout: CsvLayout) -> list[list[bytes]]:

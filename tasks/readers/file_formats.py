@@ -59,6 +59,13 @@ class FileLayout(ABC):
         """Tell whether it is known that the file has no record."""
         return self.records == 0
 
+    @abstractmethod
+    def chunks(self, file: SourceFile, number: int, read_by: FileFormat) -> Sequence[Chunk]:
+        """Cut the file, which has a number among those of the source.
+
+        INVARIANT: the cut depends on the file alone, since a chunk's identity decides its coins.
+        """
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chunk:
@@ -77,6 +84,23 @@ class Chunk:
     read_by: FileFormat
     records: int | None
     read_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedColumns:
+    """What is looked for in the metadata of a source's files.
+
+    Args:
+        names: of the released columns that the files must have.
+        reading: how the records are read.
+        borne: names of those that folders bear, which the files may not have.
+        field_ids: by which a lake table's files must have their columns; empty where names decide.
+    """
+
+    names: Sequence[str]
+    reading: RecordReading = field(default_factory=RecordReading)
+    borne: Sequence[str] = ()
+    field_ids: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,41 +156,14 @@ class FileFormat(ABC):
         """
 
     @abstractmethod
-    def layout(
-        self,
-        file: Location,
-        *,
-        columns: Sequence[str],
-        borne: Sequence[str],
-        reading: RecordReading,
-        field_ids: Mapping[str, int],
-    ) -> FileLayout:
+    def layout(self, file: Location, asked: AskedColumns) -> FileLayout:
         """Check that a file has the released columns, by its metadata alone.
 
         PRIVACY: this runs before the charge, so it must not depend on a record.
 
-        Args:
-            file: as it was listed.
-            columns: names of the released columns.
-            borne: names of those that folders bear, which the file may not have.
-            reading: how the records are read.
-            field_ids: by which a lake table's files must have their columns; empty where names decide.
-
         Raises:
             InputRefused: names the file and, where there is one, the column.
             ReleaseFailed: it is not the file that was listed.
-        """
-
-    @abstractmethod
-    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> Sequence[Chunk]:
-        """Cut a file into chunks.
-
-        INVARIANT: the cut depends on the file alone, since a chunk's identity decides its coins.
-
-        Args:
-            file: as it was listed.
-            number: of the file among those of the source.
-            layout: as `layout` has given it.
         """
 
     @abstractmethod
@@ -193,7 +190,7 @@ class FileFormat(ABC):
 
 
 @contextmanager
-def records_read(place: str) -> Iterator[None]:
+def records_read(place: str, what: str = "records") -> Iterator[None]:
     """Turn a fault of reading at a place into a failure of the release.
 
     PRIVACY: a reader's own message may quote what it stumbled over, so only its kind is reported.
@@ -205,7 +202,7 @@ def records_read(place: str) -> Iterator[None]:
         yield
     except (OSError, ImportError, ValueError, IndexError, pa.ArrowException) as error:
         raise ReleaseFailed(
-            f"the records cannot be read ({type(error).__name__}).",
+            f"the {what} cannot be read ({type(error).__name__}).",
             where=place,
             remedy="Repair the file, or abandon the release; its cost stays spent.",
         ) from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ...mechanisms.kernel.errors import InputRefused, did_you_mean
 from ...mechanisms.kernel.sampling import ChunkIdentity
-from .file_formats import Chunk, FileFormat, FileLayout
+from .file_formats import AskedColumns, Chunk, FileFormat, FileLayout
 from .source_files import Location, SourceFile, is_url, open_input, open_local, path_of, refuse_twofold
 
 try:
@@ -86,23 +86,18 @@ def open_parquet(
     return pq.ParquetFile(file, pre_buffer=far, **options)
 
 
-def read_parquet_layout(
-    location: Location, *, columns: Sequence[str], borne: Sequence[str] = (), field_ids: Mapping[str, int] | None = None
-) -> ParquetLayout:
+def read_parquet_layout(location: Location, asked: AskedColumns) -> ParquetLayout:
     """Check the released columns of one file against its footer; no page is read.
 
     Texts, integers, Booleans, dates, times without a zone, decimals and floating-point numbers map, and dictionaries
     of these. Where whole numbers are declared, others have the bucket's code, and so have all decimals with places.
-
-    Args:
-        field_ids: of columns of an Iceberg table: a name is another column's where the file has another id with it.
 
     Raises:
         InputRefused: the footer cannot be read, or a column is missing, doubled, another one, or of a type that has no
             text: the message names file and column.
         ReleaseFailed: it is not the file that was listed.
     """
-    path = path_of(location)
+    path, columns, field_ids = path_of(location), asked.names, asked.field_ids
     try:
         with open_parquet(location) as file:
             schema: pa.Schema = file.schema_arrow
@@ -110,7 +105,7 @@ def read_parquet_layout(
             layout = _row_groups(metadata, columns)
     except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
         raise unread_footer(path, error) from None
-    refuse_twofold(schema.names, borne=borne, where=path)
+    refuse_twofold(schema.names, borne=asked.borne, where=path)
     for column in columns:
         places = schema.get_all_field_indices(column)
         if not places:
@@ -118,6 +113,7 @@ def read_parquet_layout(
             raise InputRefused(f"there is no column {column!r}.", where=path, remedy=remedy)
         if len(places) > 1:
             raise InputRefused(f"the column {column!r} is there {len(places)} times.", where=path)
+        # Of an Iceberg table a name is another column's where the file has another id with it.
         if field_ids and _field_id(schema.field(places[0])) != str(field_ids[column]).encode():
             raise InputRefused(
                 f"the column {column!r} is another one in this file: the table's schema was changed since it was "

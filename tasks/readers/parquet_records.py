@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,9 +14,9 @@ from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..kernel.counting import CoinsOfBlocks
 from .column_codes import RecordCoder
 from .file_formats import (
+    AskedColumns,
     Chunk,
     FileFormat,
-    FileLayout,
     NamedColumn,
     SourceNames,
     changed_since_listed,
@@ -26,7 +26,6 @@ from .file_formats import (
 from .parquet_footer import ParquetLayout, dictionary_columns, open_parquet, read_parquet_layout, unread_footer
 from .sampled_pages import AVAILABLE, SampledPages
 from .source_files import Location, SourceFile, is_url, open_local, path_of
-from .values import RecordReading
 
 _BATCH_RECORDS = 1 << 17
 _WHOLE_RECORDS = 1 << 22
@@ -54,24 +53,9 @@ class ParquetFormat(FileFormat):
             separator=None, columns=tuple(NamedColumn(name=name, kind=column_kind(type_)) for name, type_ in fields)
         )
 
-    def layout(
-        self,
-        file: Location,
-        *,
-        columns: Sequence[str],
-        borne: Sequence[str],
-        reading: RecordReading,
-        field_ids: Mapping[str, int],
-    ) -> ParquetLayout:
+    def layout(self, file: Location, asked: AskedColumns) -> ParquetLayout:
         """Check the columns against the footer."""
-        del reading
-        return read_parquet_layout(file, columns=columns, borne=borne, field_ids=field_ids)
-
-    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> list[Chunk]:
-        """Return the row groups that have records."""
-        if not isinstance(layout, ParquetLayout):
-            raise TypeError("a Parquet file has a footer")
-        return layout.chunks(file, number, self)
+        return read_parquet_layout(file, asked)
 
     def keys(
         self, chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks

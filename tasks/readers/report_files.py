@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kinds.krandomization import KRandomization
 from ...mechanisms.kinds.sketch import CountMeanSketch, SketchReports
 from ...mechanisms.local_reports.device import SKETCH_COLUMNS, VECTOR_COLUMNS
-from .csv_header import LINE_LIMIT
-from .csv_records import CsvChunk, blocks_of_range, is_record, sort_records, take_records
+from .csv_header import LINE_LIMIT, CsvChunk
+from .csv_records import blocks_of_range, is_record, sort_records, take_records
+from .file_formats import records_read
 from .parquet_footer import open_parquet
 from .source_files import SourceFile, open_records
 
@@ -112,27 +112,21 @@ def _all_valid(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _parquet_batches(group: ReportGroup, columns: tuple[str, ...], *, rows: int) -> Iterator[pa.RecordBatch]:
-    try:
-        with open_parquet(group.file) as file:
-            for batch in file.iter_batches(
-                batch_size=rows, row_groups=list(group.blocks), columns=list(columns), use_threads=False
-            ):
-                yield batch.select(list(columns))
-    except (OSError, pa.ArrowException) as error:
-        raise _unreadable(group.file.path, error) from None
+    with records_read(group.file.path, "reports"), open_parquet(group.file) as file:
+        for batch in file.iter_batches(
+            batch_size=rows, row_groups=list(group.blocks), columns=list(columns), use_threads=False
+        ):
+            yield batch.select(list(columns))
 
 
 def _csv_fields(chunk: CsvChunk) -> Iterator[list[pa.LargeBinaryArray]]:
     """The fields of the reports' columns, window by window; a record of another number of fields is passed over."""
     layout = chunk.layout
-    try:
-        with open_records(chunk.file) as file:
-            for block in blocks_of_range(file, chunk, record_limit=LINE_LIMIT, window=_BATCH_BYTES):
-                usable = np.flatnonzero(is_record(block, layout) & (block.ends - block.starts <= LINE_LIMIT))
-                records, _ = sort_records(take_records(block, usable), layout)
-                yield [records.column(position) for position in layout.positions]
-    except (OSError, ImportError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(chunk.file.path, error) from None
+    with records_read(chunk.file.path, "reports"), open_records(chunk.file) as file:
+        for block in blocks_of_range(file, chunk, record_limit=LINE_LIMIT, window=_BATCH_BYTES):
+            usable = np.flatnonzero(is_record(block, layout) & (block.ends - block.starts <= LINE_LIMIT))
+            records, _ = sort_records(take_records(block, usable), layout)
+            yield [records.column(position) for position in layout.positions]
 
 
 def _decimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:
@@ -162,11 +156,3 @@ def _joined(fields: pa.LargeBinaryArray) -> str:
     bounds = np.frombuffer(offsets, dtype=np.int64)[fields.offset : fields.offset + len(fields) + 1]
     text: bytes = raw_bytes.to_pybytes()[bounds[0] : bounds[-1]]
     return text.decode("ascii")
-
-
-def _unreadable(path: str, error: Exception) -> ReleaseFailed:
-    return ReleaseFailed(
-        f"the reports cannot be read ({type(error).__name__}).",
-        where=path,
-        remedy="Repair the file, or abandon the release; its cost stays spent.",
-    )

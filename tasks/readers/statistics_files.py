@@ -25,6 +25,7 @@ from ...mechanisms.kernel.sampling import ChunkIdentity
 from ..kernel.counting import CoinsOfBlocks
 from .column_codes import ColumnCoder, RecordCoder, arrow_of
 from .file_formats import (
+    AskedColumns,
     Chunk,
     FileFormat,
     FileLayout,
@@ -35,8 +36,7 @@ from .file_formats import (
     records_read,
 )
 from .parquet_footer import ParquetLayout
-from .source_files import Location, SourceFile, open_input, path_of, refuse_twofold
-from .values import RecordReading
+from .source_files import Location, open_input, path_of, refuse_twofold
 
 _READERS: Mapping[str, str] = {
     ".sav": "read_sav",
@@ -102,39 +102,6 @@ class StatisticsHead:
     missing: Mapping[str, tuple[tuple[float, float], ...]]
     epoch_days: int
     day_units: int
-
-
-def read_statistics_layout(location: Location, *, columns: Sequence[str], borne: Sequence[str] = ()) -> ParquetLayout:
-    """Check the released columns of one file by its head; what follows is cut into blocks, as row groups are.
-
-    Raises:
-        InputRefused: pyreadstat isn't installed, the head can't be read, or a column is missing or of a type that has
-            no text.
-        ReleaseFailed: it is not the file that was listed.
-    """
-    path = path_of(location)
-    with _head_refused(path):
-        head = statistics_head(location)
-        n_records = number_of_records(location, head)
-    refuse_twofold(head.types.keys(), borne=borne, where=path)
-    for column in columns:
-        if column not in head.types:
-            remedy = f"{did_you_mean([column], head.types)} Check [columns].".strip()
-            raise InputRefused(f"there is no column {column!r}.", where=path, remedy=remedy)
-        if pa.types.is_timestamp(head.types[column]):
-            raise InputRefused(
-                f"the column {column!r} has times of day or months, which have no text here.",
-                where=path,
-                remedy="Give it a format of dates, or write it as text.",
-            )
-    blocks = range(0, n_records, BLOCK_RECORDS)
-    rows = tuple(min(BLOCK_RECORDS, n_records - start) for start in blocks)
-    return ParquetLayout(
-        rows=rows,
-        read_bytes=tuple(8 * len(columns) * records for records in rows),
-        types=tuple(head.types[column] for column in columns),
-        labels={column: head.labels[column] for column in columns if column in head.labels},
-    )
 
 
 @contextmanager
@@ -331,24 +298,31 @@ class StatisticsFormat(FileFormat):
         )
         return SourceNames(separator=None, columns=columns)
 
-    def layout(
-        self,
-        file: Location,
-        *,
-        columns: Sequence[str],
-        borne: Sequence[str],
-        reading: RecordReading,
-        field_ids: Mapping[str, int],
-    ) -> ParquetLayout:
-        """Check the columns against the head."""
-        del reading, field_ids
-        return read_statistics_layout(file, columns=columns, borne=borne)
-
-    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> list[Chunk]:
-        """Return the blocks."""
-        if not isinstance(layout, ParquetLayout):
-            raise TypeError("blocks are as row groups")
-        return layout.chunks(file, number, self)
+    def layout(self, file: Location, asked: AskedColumns) -> ParquetLayout:
+        """Check the columns by the head; what follows is cut into blocks, as row groups are."""
+        path, columns = path_of(file), asked.names
+        with _head_refused(path):
+            head = statistics_head(file)
+            n_records = number_of_records(file, head)
+        refuse_twofold(head.types.keys(), borne=asked.borne, where=path)
+        for column in columns:
+            if column not in head.types:
+                remedy = f"{did_you_mean([column], head.types)} Check [columns].".strip()
+                raise InputRefused(f"there is no column {column!r}.", where=path, remedy=remedy)
+            if pa.types.is_timestamp(head.types[column]):
+                raise InputRefused(
+                    f"the column {column!r} has times of day or months, which have no text here.",
+                    where=path,
+                    remedy="Give it a format of dates, or write it as text.",
+                )
+        blocks = range(0, n_records, BLOCK_RECORDS)
+        rows = tuple(min(BLOCK_RECORDS, n_records - start) for start in blocks)
+        return ParquetLayout(
+            rows=rows,
+            read_bytes=tuple(8 * len(columns) * records for records in rows),
+            types=tuple(head.types[column] for column in columns),
+            labels={column: head.labels[column] for column in columns if column in head.labels},
+        )
 
     def keys(
         self, chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks

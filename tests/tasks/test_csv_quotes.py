@@ -19,7 +19,7 @@ from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, Loc
 from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
-from crowdblend.tasks.readers import csv_quotes, csv_records
+from crowdblend.tasks.readers import csv_header, csv_quotes, csv_records
 from crowdblend.tasks.readers import csv_records as csv_blocks
 from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, QuoteTransition, transition_over
 from crowdblend.tasks.readers.values import RecordReading
@@ -70,14 +70,14 @@ CUTS = [1, 2, 3, 7, 31, 32, 33, 64, 997]
 def test_ranges_that_begin_within_quotes_invent_nobody(tmp_path, monkeypatch, range_bytes):
     path = tmp_path / "notes.csv"
     many_lines(path, records=100)
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", range_bytes)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", range_bytes)
     assert counted(path) == {("F",): 100}
 
 
 def test_ignoring_quotes_at_the_borders_of_ranges_is_noticed(tmp_path, monkeypatch):
     path = tmp_path / "notes.csv"
     many_lines(path, records=100)
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", 33)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", 33)
     nothing = QuoteTransition(ends=(QuoteState.FRESH,) * 3)
     monkeypatch.setattr(quote_states, "range_transition", lambda scanned: nothing)
     assert counted(path) != {("F",): 100}
@@ -93,7 +93,7 @@ def test_ignoring_quotes_within_a_range_is_noticed(tmp_path, monkeypatch):
 def test_a_range_whose_quotes_were_not_followed_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "notes.csv"
     many_lines(path, records=10)
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", 33)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", 33)
     layout = check_metadata(list_source(str(path), base=tmp_path), columns=["sex"], reading=READING)
     with pytest.raises(ReleaseFailed, match="cannot be read"):
         list(csv_records.CSV.keys([plan_chunks(layout)[1]], coders=[], key_words=1, coins=every_record))
@@ -105,7 +105,7 @@ def test_processes_and_a_cluster_count_what_threads_count(tmp_path, monkeypatch)
 
     path = tmp_path / "notes.csv"
     many_lines(path, records=100)
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", 997)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", 997)
     assert counted(path, executor=LocalProcesses(workers=2)) == {("F",): 100}
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
@@ -182,7 +182,7 @@ def test_what_pythons_csv_writes_is_read_as_it_and_pandas_read_it(tmp_path_facto
     writer.writerows(rows)
     path.write_bytes(text.getvalue().encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_records, "RANGE_BYTES", range_bytes)
+        patch.setattr(csv_header, "RANGE_BYTES", range_bytes)
         found = counted(path, generalization=THREE)
     known = {"F", "M", ",", '"', '""', "x,F"}
     expected = Counter((a if a in known else "*", sex or "*") for a, _, sex in rows)
@@ -207,7 +207,7 @@ def test_improper_quotes_part_records_as_pythons_csv_parts_them(tmp_path_factory
 def test_a_quote_that_is_never_closed_makes_one_record_of_the_rest_in_bounded_memory(tmp_path, monkeypatch):
     path = tmp_path / "open.csv"
     path.write_bytes(b'sex,note\nF,x\nM,"never closed\n' + b"F,y\n" * 100_000)
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", 50_000)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", 50_000)
     monkeypatch.setattr(csv_records, "LINE_LIMIT", 10_000)
     monkeypatch.setattr(csv_records, "_WINDOW_BYTES", 20_000)
     assert counted(path) == {("F",): 1, ("*",): 1}
@@ -237,7 +237,7 @@ def test_a_sample_takes_a_record_where_its_first_byte_lies(tmp_path, monkeypatch
     """The coins of a range go to the records that begin in it, those that reach into the next one included."""
     path = tmp_path / "spanning.csv"
     path.write_bytes(b"sex,note\n" + b'F,"a\nb"\n' * 4)  # records begin at 9, 17, 25, 33
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", 20)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", 20)
     layout = check_metadata(list_source(str(path), base=tmp_path), columns=["sex"], reading=READING)
     chunks = quote_states.with_quote_states(plan_chunks(layout), executor=LocalThreads(workers=1))
     found = [

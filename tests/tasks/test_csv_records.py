@@ -19,10 +19,12 @@ from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.quote_states import with_quote_states
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
-from crowdblend.tasks.readers import csv_quotes, csv_records
+from crowdblend.tasks.readers import csv_header, csv_quotes, csv_records
 from crowdblend.tasks.readers.column_codes import ColumnCoder
-from crowdblend.tasks.readers.csv_header import LINE_LIMIT, read_csv_layout, split_line
-from crowdblend.tasks.readers.csv_records import CSV, CsvChunk, RecordBlock, keys_of_range
+from crowdblend.tasks.readers.csv_header import LINE_LIMIT, CsvChunk
+from crowdblend.tasks.readers.csv_quotes import split_line
+from crowdblend.tasks.readers.csv_records import CSV, RecordBlock, keys_of_range
+from crowdblend.tasks.readers.file_formats import AskedColumns
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -51,11 +53,11 @@ def coders() -> list[ColumnCoder]:
 
 
 def ranges_of(path: Path, *, range_bytes: int, reading: RecordReading = READING) -> tuple[CsvChunk, ...]:
-    layout = read_csv_layout(str(path), columns=MAP.names, reading=reading)
+    layout = CSV.layout(str(path), AskedColumns(names=MAP.names, reading=reading))
     [file] = list_source(str(path), base=path).files
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_records, "RANGE_BYTES", range_bytes)
-        ranges = CSV.chunks(file, 0, layout)
+        patch.setattr(csv_header, "RANGE_BYTES", range_bytes)
+        ranges = layout.chunks(file, 0, CSV)
     return with_quote_states(ranges, executor=LocalThreads(workers=1))
 
 
@@ -393,7 +395,7 @@ def test_a_range_boundary_inside_a_long_file_changes_nothing(tmp_path, monkeypat
     rows = [b"%d;x;%s" % (number % 20, b"ab"[number % 2 : number % 2 + 1]) for number in range(3000)]
     path.write_bytes(HEADER + b"\n".join(rows))
     whole = sorted(everything(path))
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", 997)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", 997)
     assert sorted(everything(path)) == whole
     assert len(whole) == 3000
 

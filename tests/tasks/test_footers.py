@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.tasks.readers.parquet_footer import open_parquet, read_parquet_layout
+from crowdblend.tasks.readers.file_formats import AskedColumns
+from crowdblend.tasks.readers.parquet_footer import open_parquet
+from crowdblend.tasks.readers.parquet_records import PARQUET
 
 page_decoder = pytest.importorskip("crowdblend.tasks.readers.page_decoder", reason="installed without a compiler")
 DAMAGED = sorted(Path(__file__).with_name("footers").glob("*.parquet"))
@@ -73,7 +75,7 @@ def write(path: Path, **options: object) -> None:
 @pytest.mark.parametrize("path", DAMAGED, ids=lambda path: path.stem)
 def test_a_footer_that_would_end_the_process_is_refused(path):
     with pytest.raises(InputRefused, match="footer cannot be read"):
-        read_parquet_layout(str(path), columns=["letter"])
+        PARQUET.layout(str(path), AskedColumns(names=["letter"]))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,7 @@ def test_fewer_records_than_none_are_refused(tmp_path):
     (tmp_path / "in.parquet").write_bytes(content.replace(footer, changed))
     assert pq.ParquetFile(tmp_path / "in.parquet").metadata.row_group(0).num_rows == -50
     with pytest.raises(InputRefused, match="footer cannot be read"):
-        read_parquet_layout(str(tmp_path / "in.parquet"), columns=["text"])
+        PARQUET.layout(str(tmp_path / "in.parquet"), AskedColumns(names=["text"]))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_encrypted_columns_are_refused(tmp_path):
         pa.table({"letter": ["a", "b"], "number": [1, 2]}), tmp_path / "in.parquet", encryption_properties=keys
     )
     with pytest.raises(InputRefused, match="footer cannot be read"):
-        read_parquet_layout(str(tmp_path / "in.parquet"), columns=["letter"])
+        PARQUET.layout(str(tmp_path / "in.parquet"), AskedColumns(names=["letter"]))
 
 
 def damaged(content: bytes, draws: random.Random) -> bytes:

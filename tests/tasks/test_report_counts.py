@@ -17,7 +17,7 @@ from crowdblend.mechanisms.local_reports.estimates import estimated_counts, stan
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.report_counts import check_report_files, outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.readers import csv_records, report_files
+from crowdblend.tasks.readers import csv_header, report_files
 from crowdblend.tasks.readers.report_files import ReportGroup, sketch_table, vector_table
 from crowdblend.tasks.readers.values import RecordReading
 
@@ -69,7 +69,7 @@ def test_vectors_add_up_however_they_are_cut(tmp_path):
 
 @pytest.mark.parametrize("range_bytes", [37, 1_000, 1 << 20])
 def test_lines_add_up_however_they_are_cut(tmp_path, monkeypatch, reports, range_bytes):
-    monkeypatch.setattr(csv_records, "RANGE_BYTES", range_bytes)
+    monkeypatch.setattr(csv_header, "RANGE_BYTES", range_bytes)
     some = 60 if range_bytes == 37 else len(PEOPLE)
     pairs = list(zip(reports.hash_numbers, reports.packed_bits, strict=True))[:some]
     lines = [f"{bits.tobytes().hex().upper()};x;{number}" for number, bits in pairs]

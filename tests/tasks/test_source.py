@@ -14,8 +14,8 @@ from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, manifest_bytes, plan_chunks
-from crowdblend.tasks.readers.csv_header import LINE_LIMIT
-from crowdblend.tasks.readers.csv_records import CSV, RANGE_BYTES, CsvChunk
+from crowdblend.tasks.readers.csv_header import LINE_LIMIT, RANGE_BYTES, CsvChunk
+from crowdblend.tasks.readers.csv_records import CSV
 from crowdblend.tasks.readers.file_formats import Chunk, group_chunks, shared_chunks
 from crowdblend.tasks.readers.parquet_records import PARQUET
 from crowdblend.tasks.readers.source_files import SourceFile
