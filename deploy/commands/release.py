@@ -57,35 +57,31 @@ def run(
     """
     if rehearse and series is not None:
         raise click.UsageError("--rehearse is charged for itself: leave out --series.")
+    places = resolve_paths(ledger_url=ledger_url)
     another = begins_another(new=new, release_id=release_id)
+    asked: dict[str, Any] = {"release_id": release_id, "series": series, "new": another, "rehearse": rehearse}
     if dry_run:
-        _dry_run(
-            spec,
-            places=resolve_paths(ledger_url=ledger_url),
-            output=output,
-            release_id=release_id,
-            series=series,
-            new=another,
-            rehearse=rehearse,
-            as_json=as_json,
-        )
+        from ...flows.prepare import prepare
+        from ...tasks.destinations import output_at
+        from ..readiness import print_dry_run
+
+        place = None if output is None else output_at(output, base=Path.cwd())
+        with prepare(spec, state_paths=places, output=place, dry=True, **asked) as prepared:
+            print_dry_run(prepared, as_json=as_json)
         return 0
     from ..run import run_release
     from ..terminal.stages import Stages, process_begun
 
-    places, stages = resolve_paths(ledger_url=ledger_url), Stages(begun=process_begun())
+    stages = Stages(begun=process_begun())
     try:
         result = run_release(
             spec,
             state_paths=places,
             output=output,
             scheduler=scheduler,
-            release_id=release_id,
-            series=series,
-            new=another,
-            rehearse=rehearse,
             randomness=secrets.token_bytes,
             stages=stages,
+            **asked,
         )
     except KeyboardInterrupt:
         if stages.release_id is None:
@@ -117,35 +113,6 @@ def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
     from ..run import result_text
 
     click.echo(result_text(result))
-
-
-def _dry_run(
-    spec: Path,
-    *,
-    places: StatePaths,
-    output: str | None,
-    release_id: str | None,
-    series: str | None,
-    new: bool,
-    rehearse: bool,
-    as_json: bool,
-) -> None:
-    from ...flows.prepare import prepare
-    from ...tasks.destinations import output_at
-    from ..readiness import print_dry_run
-
-    place = None if output is None else output_at(output, base=Path.cwd())
-    with prepare(
-        spec,
-        state_paths=places,
-        output=place,
-        release_id=release_id,
-        series=series,
-        new=new,
-        rehearse=rehearse,
-        dry=True,
-    ) as found:
-        print_dry_run(found, as_json=as_json)
 
 
 @click.command()

@@ -62,7 +62,6 @@ class InProcessServer(httpx.BaseTransport):
 
         database = SecretStr(f"sqlite+aiosqlite:///{home / 'prefect.db'}")
         with changed_settings(api={"url": None}, server={"database": {"connection_url": database}}):
-            # The settings of the server's side: every request is handled in them, not in its sender's.
             self._context = contextvars.copy_context()
         self._loop = asyncio.new_event_loop()
         self._context.run(lay_out_database, home, template)
@@ -71,29 +70,13 @@ class InProcessServer(httpx.BaseTransport):
         self._thread.start()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Have one request answered."""
-        received: list[httpx.Response] = []
-        failures: list[BaseException] = []
-        answered = threading.Event()
-
-        async def answer() -> None:
-            try:
-                received.append(await self._answer(request))
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - raised again in the caller's thread
-                failures.append(error)
-            finally:
-                answered.set()
-
-        def begin() -> None:
-            task = self._loop.create_task(answer(), context=self._context.copy())
-            task.add_done_callback(lambda _: None)
-
-        self._loop.call_soon_threadsafe(begin)
-        answered.wait()
-        if not received:
-            fault = failures[0] if failures else None
+        """Have one request answered, in the settings of the server's side and not in its sender's."""
+        context = self._context.copy()
+        answered = context.run(asyncio.run_coroutine_threadsafe, self._answer(request), self._loop)
+        try:
+            return answered.result()
+        except Exception as fault:
             raise httpx.ReadError("Prefect's server in this process failed.", request=request) from fault
-        return received[0]
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         inner = httpx.Request(request.method, request.url, headers=request.headers, content=request.read())
