@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -214,15 +213,6 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
 }
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, without the ledger's own write-ahead files."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "ledger.db-" not in path.name
-    }
-
-
 @pytest.mark.parametrize("name", FAULTS)
 def test_bad_input_is_one_message_and_changes_nothing(desk, name: str) -> None:
     put, expected = FAULTS[name]
@@ -230,10 +220,10 @@ def test_bad_input_is_one_message_and_changes_nothing(desk, name: str) -> None:
     desk.write_spec()
     put(desk)
     entries = desk("ledger", "show", "--json").json
-    before = contents(desk.folder)
+    before = desk.contents()
 
     tried = desk("run", "spec.toml", "--dry-run", "--json")
-    assert contents(desk.folder) == before
+    assert desk.contents() == before
     answer = desk("run", "spec.toml", "--json")
 
     assert answer.code == 2, answer
@@ -245,7 +235,7 @@ def test_bad_input_is_one_message_and_changes_nothing(desk, name: str) -> None:
     faults = answer.err.count("\n  [")
     assert len(answer.err.strip().splitlines()) == 1 + faults
     assert (f"{faults} things are missing or wrong" in answer.err) is (faults > 0)
-    after = contents(desk.folder)
+    after = desk.contents()
     assert {path for path in after if not path.startswith("home")} == {
         path for path in before if not path.startswith("home")
     }

@@ -6,16 +6,10 @@ import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 NAMES = ["installation", "permissions", "keys", "leftovers", "ledger", "anchor", "Prefect", "Dask", "clock"]
-
-
-def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-shm", "-wal")))
-    return {str(path): (path.stat().st_mode, path.read_bytes()) for path in files}
 
 
 def wrong(desk) -> dict[str, dict]:
@@ -36,12 +30,12 @@ def _no_servers(monkeypatch) -> None:
 
 def test_a_healthy_desk(desk) -> None:
     desk.add_dataset()
-    before = contents(desk.folder)
+    before = desk.contents()
     assert wrong(desk) == {}
     answer = desk("doctor")
     assert answer.code == 0
     assert [line.partition(":")[0] for line in answer.out.splitlines()] == [f"ok     {name}" for name in NAMES]
-    assert contents(desk.folder) == before
+    assert desk.contents() == before
 
 
 def test_an_empty_folder_is_left_empty(desk) -> None:

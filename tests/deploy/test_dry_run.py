@@ -6,7 +6,6 @@ import fcntl
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,23 +27,10 @@ except SystemExit as leave:
 """
 
 
-def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Every file below a folder with its time of change and its bytes, and every folder with its time of change."""
-    return {
-        str(path.relative_to(folder)): (path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
-        for path in sorted(folder.rglob("*"))
-        if not path.name.endswith(("-shm", "-wal"))
-    }
-
-
-def entries(desk) -> int:
-    return len(desk("ledger", "export").out.splitlines())
-
-
 def test_it_says_what_a_run_would_charge_and_changes_nothing(desk) -> None:
     desk.add_dataset(epsilon="1", delta="1e-5")
     spec = desk.write_spec()
-    before = contents(desk.folder)
+    before = desk.contents()
     answer = desk.succeed("run", spec, "--dry-run", "--json")
     found = answer.json
     explained = desk("explain", spec, "--json").json
@@ -58,7 +44,7 @@ def test_it_says_what_a_run_would_charge_and_changes_nothing(desk) -> None:
     told = desk("run", spec, "--dry-run").out
     assert "Nothing was charged or written" in told
     assert f"would charge ε = {amount_shown(explained['epsilon'])}" in told
-    assert contents(desk.folder) == before
+    assert desk.contents() == before
 
 
 def test_prefect_is_not_even_loaded(desk) -> None:
@@ -72,45 +58,45 @@ def test_over_the_budget_is_3_and_leaves_no_evidence_behind(desk) -> None:
     """A dry run is no attempt to charge: a refusal of the accountant is told and not recorded."""
     desk.add_dataset(epsilon="0.1", delta="1e-3")
     spec = desk.write_spec()
-    before, number = contents(desk.folder), entries(desk)
+    before, number = desk.contents(), desk.entries()
     answer = desk("run", spec, "--dry-run")
     assert answer.code == 3
-    assert contents(desk.folder) == before
-    assert entries(desk) == number
+    assert desk.contents() == before
+    assert desk.entries() == number
     assert desk("run", spec).code == 3
-    assert entries(desk) == number + 1, "a real attempt is recorded"
+    assert desk.entries() == number + 1, "a real attempt is recorded"
 
 
 def test_what_a_dry_run_gives_holds_no_release_and_is_never_run(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
     planned = dry_run(spec)
-    before, number = contents(desk.folder), entries(desk)
+    before, number = desk.contents(), desk.entries()
     with pytest.raises(ReleaseFailed, match="holds no release"):
         run_flow(planned, executor=LocalThreads(), randomness=os.urandom, observer=Stages())
-    assert contents(desk.folder) == before
-    assert entries(desk) == number
+    assert desk.contents() == before
+    assert desk.entries() == number
 
 
 def test_without_ledger_or_private_store_none_comes_into_being(desk) -> None:
     spec = desk.write_spec()
-    before = contents(desk.folder)
+    before = desk.contents()
     answer = desk("run", spec, "--dry-run")
     assert answer.code == 2
     assert "no ledger" in answer.err
-    assert contents(desk.folder) == before
+    assert desk.contents() == before
 
 
 def test_a_known_release_is_charged_no_second_time(desk) -> None:
     desk.add_dataset()
     spec = desk.write_spec()
     desk.succeed("run", spec, "--release-id", "one")
-    before = contents(desk.folder)
+    before = desk.contents()
     answer = desk.succeed("run", spec, "--release-id", "one", "--dry-run", "--json")
     assert answer.json["stage"] == "published"
     assert answer.json["charge"] == {"epsilon": 0.0, "delta": 0.0}
     assert "published already" in desk("run", spec, "--release-id", "one", "--dry-run").out
-    assert contents(desk.folder) == before
+    assert desk.contents() == before
     other = desk.write_spec(k="30", file="other.toml")
     refused = desk("run", other, "--release-id", "one", "--dry-run")
     assert refused.code == 3

@@ -9,10 +9,6 @@ from pathlib import Path
 import pytest
 
 
-def releases(desk) -> list[dict]:
-    return desk("ledger", "show", "--json").json["releases"]
-
-
 def in_release(desk) -> str:
     desk.succeed("run", desk.write_spec(), "--output", "first")
     return "first/below/again"
@@ -43,14 +39,14 @@ IMPOSSIBLE = {
 def test_it_is_refused_before_the_charge(desk, output) -> None:
     desk.add_dataset()
     place = output(desk)
-    spec, charged = desk.write_spec(), releases(desk)
+    spec, charged = desk.write_spec(), desk.releases()
     before = sorted(path for path in desk.folder.rglob("*") if "home" not in path.parts)
     for dry in (("--dry-run",), ()):
         answer = desk("run", spec, "--output", place, *dry, "--json")
         assert answer.code == 2, answer.err
         assert answer.json["error"]["message"].isprintable()
         assert "Nothing was read, written or charged." in answer.err
-    assert releases(desk) == charged
+    assert desk.releases() == charged
     after = sorted(path for path in desk.folder.rglob("*") if "home" not in path.parts)
     assert [path for path in after if path not in before and path.suffix not in (".db-wal", ".db-shm")] == []
 
@@ -61,7 +57,7 @@ def test_of_eight_runs_to_one_output_one_is_charged(desk) -> None:
     running = [desk.start("run", "spec.toml", "--release-id", f"r{number}") for number in range(8)]
     ends = [process.finish() for process in running]
     assert sorted(code for code, _, _ in ends) == [0, *[2] * 7], ends
-    assert [row["stage"] for row in releases(desk)] == ["published"]
+    assert [row["stage"] for row in desk.releases()] == ["published"]
     desk.succeed("verify", "out")
 
 

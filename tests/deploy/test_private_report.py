@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 import re
 import stat
@@ -17,14 +16,6 @@ import pytest
 PLANTED = "Zzyzx-planted"
 RARE = 7
 MARK = "NOT FOR PUBLICATION"
-
-
-def contents(folder: Path) -> dict[str, str]:
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def looks(desk) -> list[dict]:
@@ -45,7 +36,7 @@ def released(desk):
 
 def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(released) -> None:
     desk = released
-    before = contents(desk.folder / "out")
+    before = desk.contents("out")
     answer = desk.succeed("report", "private", "spec.toml", "out", "--attacks", "--by", "an analyst", "--json")
     told = answer.json
     with (desk.folder / "people.csv").open(encoding="utf-8") as file:
@@ -73,7 +64,7 @@ def test_the_report_tells_the_records_figures_and_the_ledger_knows_of_the_look(r
     [look] = looks(desk)
     assert (look["by"], look["position"]) == ("an analyst", told["look"])
     assert "the-release" in look["what"]
-    assert contents(desk.folder / "out") == before
+    assert desk.contents("out") == before
     later = desk("run", desk.write_spec(output="later"), "--json")
     certificate = json.loads(Path(later.json["certificate"]).read_text(encoding="utf-8"))
     assert certificate["private_looks"]["count"] == 1

@@ -33,17 +33,9 @@ def cut_off(desk, *words: str, stage: str = "reading") -> str:
     ended = desk.start("run", *words, script=KILLED, KILLED_AT=stage)
     code, _, err = ended.finish()
     assert code == -signal.SIGKILL, err
-    [unfinished] = [row for row in releases(desk) if row["stage"] not in ("published", "abandoned")]
+    [unfinished] = [row for row in desk.releases() if row["stage"] not in ("published", "abandoned")]
     assert unfinished["stage"] == stage
     return str(unfinished["release_id"])
-
-
-def releases(desk) -> list[dict]:
-    return desk("ledger", "show", "--json").json["releases"]
-
-
-def entries(desk) -> int:
-    return len(desk("ledger", "export").out.splitlines())
 
 
 def finish_command(told: str) -> list[str]:
@@ -56,21 +48,21 @@ def test_a_run_names_the_release_that_was_cut_off_and_charges_nothing(desk, stag
     desk.add_dataset()
     spec = desk.write_spec()
     release_id = cut_off(desk, spec.name, stage=stage)
-    number = entries(desk)
+    number = desk.entries()
     told = desk("run", "spec.toml", "--json")
     assert told.code == 2
     assert f"release '{release_id}'" in told.err
     assert "--new" in told.err
     assert told.json["error"]["exit_code"] == 2
     assert desk("run", "spec.toml", "--dry-run").code == 2
-    assert entries(desk) == number, "nothing was charged, and no refusal was recorded"
+    assert desk.entries() == number, "nothing was charged, and no refusal was recorded"
     finish = finish_command(told.err)
     assert finish == ["run", "spec.toml", "--release-id", release_id]
     desk.succeed(*finish)
-    [released] = releases(desk)
+    [released] = desk.releases()
     assert (released["release_id"], released["stage"]) == (release_id, "published")
     desk.succeed("run", "spec.toml", "--output", "again")
-    assert len(releases(desk)) == 2, "where nothing is unfinished, a run is a new release as ever"
+    assert len(desk.releases()) == 2, "where nothing is unfinished, a run is a new release as ever"
 
 
 def test_new_begins_another_all_the_same(desk) -> None:
@@ -79,7 +71,7 @@ def test_new_begins_another_all_the_same(desk) -> None:
     release_id = cut_off(desk, "spec.toml")
     desk.succeed("run", "spec.toml", "--new", "--dry-run")
     desk.succeed("run", "spec.toml", "--new")
-    stages = {row["release_id"]: row["stage"] for row in releases(desk)}
+    stages = {row["release_id"]: row["stage"] for row in desk.releases()}
     assert stages.pop(release_id) == "reading"
     assert list(stages.values()) == ["published"]
     told = desk("run", "spec.toml", "--new", "--release-id", release_id)
@@ -103,7 +95,7 @@ def test_the_command_names_output_ledger_and_series_where_they_were_options(desk
     ]
     desk.succeed(*finish)
     monkeypatch.setenv("CROWDBLEND_LEDGER", desk.ledger)
-    [released] = releases(desk)
+    [released] = desk.releases()
     assert released["stage"] == "published"
 
 
@@ -140,12 +132,12 @@ def test_submit_names_it_too(desk) -> None:
     code, _, err = desk.start("submit", "spec.toml").finish()
     assert code == 2, err
     assert release_id in err
-    assert len(releases(desk)) == 1
+    assert len(desk.releases()) == 1
     code, _, err = desk.start("submit", "spec.toml", "--new").finish()
     assert code == 0, err
     code, _, err = desk.start("submit", "spec.toml", "--release-id", release_id, "--output", "out").finish()
     assert code == 2, err  # its output is taken by now
-    assert len(releases(desk)) == 2
+    assert len(desk.releases()) == 2
 
 
 def test_python_names_it_too(desk) -> None:
@@ -159,8 +151,8 @@ def test_python_names_it_too(desk) -> None:
         api.dry_run(spec)
     assert api.dry_run(spec, new=True).state is None
     assert api.release(spec, release_id=release_id).release_id == release_id
-    assert len(releases(desk)) == 1
+    assert len(desk.releases()) == 1
     cut_off(desk, "spec.toml", "--output", "second")
     assert api.release(spec, release_id="mine", output="mine").release_id == "mine"
     api.release(spec, new=True, output="third")
-    assert len(releases(desk)) == 4
+    assert len(desk.releases()) == 4

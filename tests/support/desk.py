@@ -144,6 +144,28 @@ class Desk(StewardFolder):
     def add_dataset(self, *, epsilon: str = "10", delta: str = "1e-3", unit: str = "record") -> None:
         self.succeed("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta, "--unit", unit)
 
+    def contents(self, below: str = ".") -> dict[str, tuple[int, int, bytes]]:
+        """Every file and folder below one, with its mode, its time of change and its bytes, but SQLite's own files."""
+        folder = self.folder / below
+        return {
+            str(path.relative_to(folder)): (
+                path.stat().st_mode,
+                path.stat().st_mtime_ns,
+                path.read_bytes() if path.is_file() else b"",
+            )
+            for path in sorted(folder.rglob("*"))
+            if not path.name.endswith(("-shm", "-wal"))
+        }
+
+    def entries(self) -> int:
+        """How many entries the ledger has."""
+        return len(self("ledger", "export").out.splitlines())
+
+    def releases(self) -> list[dict]:
+        """The releases as `ledger show` has them."""
+        found: list[dict] = self("ledger", "show", "--json").json["releases"]
+        return found
+
     def prefect(self) -> str:
         """Address of the Prefect server that the tests share; it starts when it is first asked for."""
         address: str = self.fixture("prefect_server").api_url
