@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -161,37 +159,6 @@ def test_a_refusal_that_cannot_be_recorded_is_a_refusal_and_says_so(desk, postgr
     assert len(refusals(desk)) == 1
     with administrator.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name}"))
-
-
-@pytest.mark.slow
-def test_a_certificate_verifies_on_a_machine_that_has_nothing_else(desk) -> None:
-    """The release's folder and the public key alone, in another process with an empty home; a change is found there."""
-    desk.add_dataset()
-    certificate = Path(certificate_of_path(desk))
-    elsewhere = desk.folder / "elsewhere"
-    elsewhere.mkdir()
-    certificate.parent.rename(elsewhere / "release")
-    desk.succeed("key", "export", elsewhere / "key.pem")
-    (desk.folder / "ledger.db").unlink()
-    environment = {"PATH": os.environ["PATH"], "HOME": str(elsewhere / "empty")}
-
-    def verified() -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-m", "crowdblend.deploy", "verify", "release/certificate.json"]
-        words += ["--public-key", "key.pem", "--json"]
-        return subprocess.run(words, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
-
-    sound = verified()
-    assert sound.returncode == 0, sound.stdout + sound.stderr
-    assert json.loads(sound.stdout)["unchecked"] == []
-    assert sorted(path.name for path in elsewhere.iterdir()) == ["key.pem", "release"]
-    table = elsewhere / "release" / "data.parquet"
-    content = table.read_bytes()
-    table.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
-    assert verified().returncode == 1
-    table.write_bytes(content)
-    text = (elsewhere / "release" / "certificate.json").read_text(encoding="utf-8")
-    (elsewhere / "release" / "certificate.json").write_text(text.replace('"k": 20', '"k": 21'), encoding="utf-8")
-    assert verified().returncode == 1
 
 
 def certificate_of_path(desk) -> str:
