@@ -44,7 +44,7 @@ def stranger(place: Path, kind: str) -> Path:
     return place
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("kind", ["pipe", pytest.param("device", marks=pytest.mark.slow)])
 def test_a_pipe_or_a_device_is_no_file_to_read(desk, kind) -> None:
     desk.add_dataset()
     [anchor] = (desk.home / "anchors").glob("*.jsonl")

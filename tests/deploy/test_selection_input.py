@@ -104,7 +104,7 @@ def test_a_wrong_choice_is_2_and_nothing_is_read(desk, what) -> None:
     assert not (desk.folder / "out").exists()
 
 
-@pytest.mark.parametrize("missing", ["k", "rate"])
+@pytest.mark.parametrize("missing", ["k", pytest.param("rate", marks=pytest.mark.slow)])
 def test_what_is_missing_follows_from_the_epsilon_that_the_choice_leaves(desk, missing) -> None:
     table = {"k": "[suppression]\nk = 20\n", "rate": "[sampling]\nrate = 0.1\n"}[missing]
     for selection in ("epsilon = 0.2", 'epsilon = 0.2\non = "fresh-sample"\nrate = 0.1'):
