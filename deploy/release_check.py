@@ -102,7 +102,7 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
 
 
 def _levels_of_stages(certificate: Mapping[str, Any]) -> list[Mapping[str, int]]:
-    """The level of each column at each stage; there is one stage where the mechanism has none.
+    """Return the level of each column at each stage; there is one stage where the mechanism has none.
 
     Raises:
         ValueError: stages that can't be the mechanism's, or not of the map's columns, or finer than the one before.
@@ -120,7 +120,7 @@ def _levels_of_stages(certificate: Mapping[str, Any]) -> list[Mapping[str, int]]
 
 
 def _are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
-    """Whether as many margins are named as are paid for, all of the map's columns, with a file exactly then."""
+    """Return whether as many margins are named as are paid for, all of the map's columns, with a file exactly then."""
     number = certificate["mechanism"].get("margins", 0)
     files = {"margins.parquet", "margins.csv"} & set(certificate["files"])
     if not number:
@@ -134,7 +134,7 @@ def _are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
 
 
 def _by_stage(batch: pa.RecordBatch, *, stages: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each stage, numbered from 0; all are of the first where there is one.
+    """Yield the rows of each stage, numbered from 0; all are of the first where there is one.
 
     Raises:
         ValueError: a row is of no stage.
@@ -155,7 +155,7 @@ def _by_stage(batch: pa.RecordBatch, *, stages: int) -> Iterator[tuple[int, pa.R
 
 
 def _batches(path: Path, names: frozenset[str]) -> Iterator[pa.RecordBatch]:
-    """A table's columns of these names, as far as it has them, part by part."""
+    """Yield a table's columns of these names, as far as it has them, part by part."""
     import pyarrow as pa
 
     if path.suffix == ".parquet":

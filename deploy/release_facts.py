@@ -277,7 +277,7 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
 
 
 def levels_text(levels: dict[str, int], *, drawn: bool) -> str:
-    """The level of each column: `age 2, town 1 (drawn privately)`."""
+    """Return the level of each column: `age 2, town 1 (drawn privately)`."""
     named = ", ".join(f"{column} {level}" for column, level in levels.items())
     return f"{named} (drawn privately)" if drawn else named
 

@@ -103,7 +103,7 @@ def _installation() -> str:
 
 
 def _compiled_readers() -> str:
-    """Whether the compiled modules were installed: they are left out where there was no compiler."""
+    """Return whether the compiled modules were installed: they are left out where there was no compiler."""
     try:
         from ...tasks.readers import csv_decoder, page_decoder  # noqa: F401
     except ImportError:
@@ -165,7 +165,7 @@ def _leftovers(places: StatePaths) -> str:
 
 
 def _keys_without_use(places: StatePaths) -> Iterator[str]:
-    """The releases that are closed or were never charged, and whose keys or copies of records are still there."""
+    """Yield the releases that are closed or were never charged, and whose keys or copies of records are still there."""
     from ...accounting.keys.store_upkeep import is_held, releases_with_secrets
     from ...accounting.ledger.lookup import needs_no_secrets
     from ...accounting.ledger.reader import open_reader
@@ -211,7 +211,7 @@ def _prefect(places: StatePaths) -> str:
 
 
 def _asked(address: str) -> datetime | None:
-    """The time by a Prefect server's clock; None where it doesn't answer as one."""
+    """Return the time by a Prefect server's clock; None where it doesn't answer as one."""
     if urlsplit(address).scheme not in ("http", "https"):
         return None
     try:

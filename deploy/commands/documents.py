@@ -145,7 +145,7 @@ def private(
 
 
 def _plain(value: object) -> object:
-    """What JSON has no form for."""
+    """Return a decimal as a float, since JSON has no form for it."""
     if isinstance(value, Decimal):
         return float(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")
@@ -198,7 +198,7 @@ def preview(
 
 
 def _level(text: str) -> tuple[str, int]:
-    """A level that was asked for as `column=level`."""
+    """Return a level that was asked for as `column=level`."""
     from ..documents.preview.render_preview import not_a_level
 
     name, mark, number = text.rpartition("=")

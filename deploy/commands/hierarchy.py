@@ -404,6 +404,6 @@ def _add_branches(tree: Tree, below: Mapping[str, Any], *, level: int, depth: in
 
 
 def _by_numbers(label: str) -> list[tuple[int, str]]:
-    """An order in which 9 comes before 10 and [5, 10) before [10, 15)."""
+    """Return a key by which 9 is sorted before 10 and [5, 10) before [10, 15)."""
     parts = re.split(r"([0-9]+)", label)
     return [(int(part[:18]) if part.isascii() and part.isdigit() else -1, part) for part in parts if part]

@@ -379,7 +379,7 @@ def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:
 
 
 def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
-    """The status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
+    """Print the status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
     from ...accounting.keys.store_upkeep import is_held
     from ...accounting.ledger.reader import open_reader
     from ...flows.unfinished import commands_for, cost_so_far
@@ -427,7 +427,7 @@ def _print_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_j
 
 
 def _cost(release_id: str, places: StatePaths) -> str:
-    """What a job has cost so far, by the ledger, and how it is finished."""
+    """Return what a job has cost so far, by the ledger, and how it is finished."""
     from ...flows.unfinished import cost_so_far
 
     stage, cost = cost_so_far(release_id, places)

@@ -507,7 +507,7 @@ def _missing_beside(anchor: Path) -> tuple[str, ...]:
 
 
 def _charge_of(certificate: Path) -> Mapping[str, Any]:
-    """The fields of a certificate that name its charge; what else it says is not checked here."""
+    """Return the fields of a certificate that name its charge; what else it says is not checked here."""
     from ...accounting.certificate.verify import read_certificate
 
     fields = read_certificate(certificate)
@@ -525,7 +525,7 @@ def _witnessed(
     checkpoint: Path | None,
     public_key: Path | None,
 ) -> WitnessCheck | None:
-    """What the witnesses have seen of a ledger; None where none are named."""
+    """Return what the witnesses have seen of a ledger; None where none are named."""
     beside = None if anchor_file is None else anchor_file.with_suffix(".witnesses")
     if witnesses is None and (beside is None or not beside.exists()):
         if checkpoint is not None:
@@ -546,7 +546,7 @@ def _witnessed(
 
 
 def _witnessed_text(size: int, cosigners: Mapping[str, datetime]) -> str:
-    """How many entries which witnesses have seen, and when."""
+    """Return how many entries which witnesses have seen, and when."""
     from ...mechanisms.kernel.amounts import counted
 
     by = ", ".join(f"{name} ({time:%Y-%m-%d %H:%M} UTC)" for name, time in cosigners.items())

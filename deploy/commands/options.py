@@ -21,7 +21,7 @@ WIDEST_NAME = 9
 
 
 def first_sentence(command: click.Command) -> str:
-    """The first sentence of a command's help, on one line."""
+    """Return the first sentence of a command's help, on one line."""
     text = " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split())
     sentence, stop, _ = text.partition(". ")
     return sentence + "." if stop else sentence
@@ -51,7 +51,7 @@ NEW = click.option(
 
 
 def begins_another(*, new: bool, release_id: str | None) -> bool:
-    """Whether a release may begin beside an unfinished one of its specification: asked for, or named by an own id.
+    """Return whether a release may begin beside an unfinished one of its specification: asked for, or by its own id.
 
     Args:
         new: whether `--new` was given.
@@ -66,7 +66,7 @@ def begins_another(*, new: bool, release_id: str | None) -> bool:
 
 
 def default_publisher() -> str | None:
-    """The publisher's name in `crowdblend.toml`, None where it has none."""
+    """Return the publisher's name in `crowdblend.toml`, None where it has none."""
     from ...flows.paths import resolved_settings
 
     return resolved_settings()["publisher"].value

@@ -265,7 +265,7 @@ def _sampled_plan(asked: dict[str, Any], releases: int | None, group_sizes: Path
 
 
 def _survival(result: Plan, group_sizes: Path) -> float:
-    """The share of the sampled records that would survive suppression."""
+    """Return the share of the sampled records that would survive suppression."""
     if result.k is None:
         raise InputRefused("a bare guarantee has no k, so nothing is suppressed.", where="--group-sizes")
     from ...accounting.theory.survival import survival_share
@@ -276,7 +276,7 @@ def _survival(result: Plan, group_sizes: Path) -> float:
 
 
 def _whole(releases: str) -> int | None:
-    """The number of releases, None to ask for it."""
+    """Return the number of releases, None to ask for it."""
     if releases == "max":
         return None
     if not releases.isascii() or not releases.isdigit() or int(releases) < 1:

@@ -135,7 +135,7 @@ def new(
 
 
 def _described_records(place: Path, schema: str, named: str) -> str:
-    """The records that a schema names, beside it, as a specification at some place has to name them."""
+    """Return the records that a schema names, beside it, as a specification at some place has to name them."""
     from ...tasks.readers.source_files import is_url
 
     return named if is_url(named) else _seen_from(place, str(Path(schema).parent / named))
@@ -166,14 +166,14 @@ def _schema_beside(place: Path) -> str:
 
 
 def _seen_from(place: Path, source: str) -> str:
-    """The source as a specification at some place has to name it."""
+    """Return the source as a specification at some place has to name it."""
     if Path(source).is_absolute():
         return source
     return os.path.relpath(Path.cwd() / source, place.expanduser().absolute().parent)
 
 
 def schema_text(name: str) -> str:
-    """The text of a schema, as it came with this version."""
+    """Return the text of a schema, as it came with this version."""
     if name in DOCUMENTS:
         return text_of_schema(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
     schema, found = OUTPUTS["outputs"][name], set[str]()
@@ -186,7 +186,7 @@ def schema_text(name: str) -> str:
 
 
 def text_of_schema(schema: Mapping[str, Any]) -> str:
-    """A schema as it is printed."""
+    """Return a schema as it is printed."""
     return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -328,7 +328,7 @@ def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: Declar
 
 
 def _of_value_labels(column: NamedColumn) -> Iterator[str]:
-    """A column of a statistics package's file by its value labels, with their codes for files like it."""
+    """Yield a column of a statistics package's file by its value labels, with their codes for files like it."""
     from ...tasks.request import LARGEST_CODE
 
     labels = {label.strip(): code for code, label in reversed(column.labels[:MOST_VALUE_LABELS]) if label.strip()}
@@ -391,7 +391,7 @@ class _Size:
         return propose_deletion(labels, records=self.records, epsilon=self.epsilon, delta=self.delta)
 
     def text(self, proposal: ProposedDeletion) -> Iterator[str]:
-        """The tables of a proposal, and why."""
+        """Yield the tables of a proposal, and why."""
         plan, combinations = proposal.plan, proposal.combinations
         lost = f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}"
         yield f"## Proposed from public facts alone: about {self.records:,} records, the declared labels and the price."
@@ -422,7 +422,7 @@ class _Size:
         yield f"delta = {self.delta}                  # at most one in the number of people"
 
     def levels(self, lines: Iterator[str], labels: Sequence[int], proposal: ProposedDeletion) -> Iterator[str]:
-        """A column's lines with its level at each stage in place of its level."""
+        """Yield a column's lines with its level at each stage in place of its level."""
         from ...accounting.theory.planning.deletion import stage_levels
 
         for line in lines:
@@ -442,5 +442,5 @@ def _key(name: str) -> str:
 
 
 def _text(value: str) -> str:
-    """A basic string of TOML: JSON's, but that DEL must be escaped too."""
+    """Return a basic string of TOML: JSON's, but that DEL must be escaped too."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

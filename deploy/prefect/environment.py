@@ -131,7 +131,7 @@ def start_in_process(home: Path, *, template: Path) -> InProcessServer | None:
 
 
 def _application() -> FastAPI:
-    """The routes that the flow of a release asks for."""
+    """Return the routes that the flow of a release asks for."""
     from fastapi import FastAPI
     from prefect.server.api import admin, flow_runs, flows
 
@@ -293,7 +293,7 @@ _own_folders: list[str] = []
 
 
 def own_folder() -> str | None:
-    """The folder that `configure_prefect_home` has made in this process; None where somebody else's is used."""
+    """Return the folder that `configure_prefect_home` has made in this process; None where somebody else's is used."""
     return _own_folders[-1] if _own_folders else None
 
 
@@ -331,7 +331,7 @@ def _locked_folder(private_home: Path) -> str:
 
 
 def _users_own() -> bool:
-    """Whether the user has a folder of Prefect's that can be read."""
+    """Return whether the user has a folder of Prefect's that can be read."""
     try:
         return os.access(Path("~/.prefect").expanduser(), os.R_OK | os.X_OK)
     except RuntimeError:  # a user that nobody knows
@@ -350,7 +350,7 @@ def _make(folder: Path, *, where: str) -> None:
 
 
 def template_in(private_home: Path) -> Path:
-    """Where the private store keeps the empty database of the Prefect that is installed."""
+    """Return where the private store keeps the empty database of the Prefect that is installed."""
     from importlib.metadata import version
 
     return private_home / "cache" / f"prefect-{version('prefect')}.db"
@@ -379,7 +379,7 @@ def lay_out_database(home: Path, template: Path) -> None:
 
 
 def _database_is(target: Path) -> bool:
-    """Whether Prefect's settings name this file, and not a database that somebody else chose."""
+    """Return whether Prefect's settings name this file, and not a database that somebody else chose."""
     from prefect.settings import get_current_settings
 
     url = get_current_settings().server.database.connection_url
@@ -398,7 +398,7 @@ def _migrate() -> None:
 
 
 def _sound(template: Path) -> bool:
-    """Whether the template is a whole database that no flow has run on."""
+    """Return whether the template is a whole database that no flow has run on."""
     if not template.exists():
         return False
     try:

@@ -83,7 +83,7 @@ def release_id_at(series: str, scheduled: datetime) -> str:
 
 
 def _day_of(release_id: str, timezone: str) -> date:
-    """The day of the scheduled time that an id names, by a clock; of one that names none, the flow run's."""
+    """Return the day of the scheduled time that an id names, by a clock; of one that names none, the flow run's."""
     try:
         scheduled = datetime.strptime(release_id.rpartition("@")[2], ID_TIME).replace(tzinfo=UTC)
     except ValueError:

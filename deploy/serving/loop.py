@@ -148,7 +148,7 @@ class ScheduleLoop:
             self._run(self.runs.create(name), retry_seconds=self.retry_seconds)
 
     def _held(self, release_id: str) -> bool:
-        """Whether a live process has the release."""
+        """Return whether a live process has the release."""
         with open_reader(self.state_paths.ledger_url) as reader:
             ledger_id = reader.ledger_id
         deadline = time.monotonic() + 10
@@ -162,7 +162,7 @@ class ScheduleLoop:
                 time.sleep(0.2)  # the process of a `serve` that was just killed is about to be gone
 
     def _ended(self) -> int | None:
-        """The exit code where the series has no release left; None where it goes on."""
+        """Return the exit code where the series has no release left; None where it goes on."""
         with open_reader(self.state_paths.ledger_url) as reader:
             state = reader.series(self.series)
             unfinished = reader.open_releases(series=self.series)
@@ -281,7 +281,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _process_of(run: FlowRun, retry_seconds: float) -> Iterator[subprocess.Popen[str]]:
-    """The process of a flow run; where the block is left before its end, it is asked to stop, and then made to.
+    """Give the process of a flow run; where the block is left before its end, it is asked to stop, and then made to.
 
     Its standard input stays open as long as this process lives, and so does it. Ctrl-C at the terminal is for this
     process alone.

@@ -138,7 +138,7 @@ class Witness:
 
 
 def _refusal(request: CheckpointRequest, latest: Checkpoint | None) -> dict[str, Any] | None:
-    """Why a checkpoint isn't cosigned; None where it continues the last one."""
+    """Return why a checkpoint isn't cosigned; None where it continues the last one."""
     asked, known = request.checkpoint, 0 if latest is None else latest.size
     root = asked.root if latest is None else latest.root
     if request.old > asked.size:

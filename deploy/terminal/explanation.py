@@ -29,7 +29,7 @@ MOST_EXAMPLES = 3
 
 
 def explanation(request: Request) -> dict[str, Any]:
-    """What `explain --json` prints.
+    """Return what `explain --json` prints.
 
     PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
     """
@@ -56,7 +56,7 @@ def limit_facts(limit: ContributionLimit | None) -> Limit | None:
 
 
 def inclusion_facts(thinning: InclusionColumn | None) -> Included:
-    """The column of rates that sampled records are kept by, as an entry; none where all have one rate."""
+    """Return the column of rates that sampled records are kept by, as an entry; none where all have one rate."""
     if thinning is None:
         return {}
     return {"inclusion": {"column": thinning.column.name, "rates": [str(rate) for rate in thinning.declared]}}
@@ -110,7 +110,7 @@ def _column(name: str, hierarchy: Hierarchy, possible: set[int], *, weight: Deci
 
 
 def _examples(hierarchy: Hierarchy, level: int) -> list[str]:
-    """A few labels: the first, the middle and the last, but for the bucket where there is another."""
+    """Return a few labels: the first, the middle and the last, but for the bucket where there is another."""
     size = hierarchy.size(level)
     codes = sorted({code for code in (1, (size + 1) // 2, size - 1) if 0 < code < size}) or [0]
     return hierarchy.labels(np.array(codes[:MOST_EXAMPLES], dtype=np.int64), level)
@@ -154,7 +154,7 @@ def _costs(explained: Mapping[str, Any]) -> Table:
 
 
 def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """What the mechanism has, with a meaning for each."""
+    """Yield what the mechanism has, with a meaning for each."""
     mechanism, selection = explained["mechanism"], explained["selection"]
     if "cells" not in explained and "sampling_rate" in mechanism:
         yield "maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"

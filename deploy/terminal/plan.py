@@ -75,7 +75,7 @@ _NAMES = {"k": "k", "sampling_rate": "sampling rate", "epsilon": "ε", "delta": 
 
 
 def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
-    """The plan of a deletion release as `schemas.outputs.DeletionPlan` says it stands in JSON."""
+    """Return the plan of a deletion release as `schemas.outputs.DeletionPlan` says it stands in JSON."""
     record = mechanism_record(plan.mechanism)
     of_mechanism = description_of(plan.mechanism).deletion
     deleted = None if of_mechanism is None else of_mechanism(plan.mechanism)
@@ -174,7 +174,7 @@ def _text(value: Decimal | int | None) -> str | None:
 
 
 def _short(value: Decimal | None) -> str | None:
-    """An amount as everywhere; None where there is none."""
+    """Return an amount as everywhere; None where there is none."""
     return None if value is None else amount_shown(value)
 
 

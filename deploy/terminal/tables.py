@@ -52,7 +52,7 @@ class FactTable:
     rows: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        """The table as plain text."""
+        """Return the table as plain text."""
         return self.fitted(None)
 
     def fitted(self, width: int | None) -> str:
@@ -76,7 +76,7 @@ class FactTable:
         )
 
     def _paragraph(self, row: tuple[str, ...], width: int) -> list[str]:
-        """A row as lines of at most some width, but for cells that are longer alone."""
+        """Return a row as lines of at most some width, but for cells that are longer alone."""
         pairs = zip(self.headers[1:], row[1:], strict=True)
         pieces = [f"{header} {cell}".strip() for header, cell in pairs if cell]
         lines, line = [row[0]], ""
@@ -89,14 +89,14 @@ class FactTable:
         return [*lines, line] if line else lines
 
     def __rich__(self) -> Table:
-        """The table for a terminal."""
+        """Return the table for a terminal."""
         table = Table(*self.headers, title=self.title, title_justify="left")
         for row in self.rows:
             table.add_row(*row)
         return table
 
     def _repr_html_(self) -> str:
-        """The table for a notebook; every text stays a text."""
+        """Return the table for a notebook; every text stays a text."""
         head = "".join(f'<th scope="col" style="text-align:left">{escape(name)}</th>' for name in self.headers)
         body = "".join(
             "<tr>" + "".join(f'<td style="text-align:left">{escape(cell)}</td>' for cell in row) + "</tr>"
@@ -114,7 +114,7 @@ def print_uncut(table: FactTable) -> None:
 
 
 def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, BudgetRaised]]) -> list[DatasetRow]:
-    """The data sets as `--json` shows them, each with the raises of its budget."""
+    """Return the data sets as `--json` shows them, each with the raises of its budget."""
     of_dataset: dict[str, list[BudgetRaise]] = {}
     for position, raised in raises:
         of_dataset.setdefault(raised.dataset, []).append(
@@ -142,7 +142,7 @@ def dataset_rows(states: Iterable[DatasetState], *, raises: Iterable[tuple[int, 
 
 
 def _account(state: DatasetState) -> Account:
-    """What is spent and left of a data set's budget as JSON has it; a filter's has no ε or δ that is spent."""
+    """Return what is spent and left of a data set's budget as JSON has it; a filter's has no ε or δ that is spent."""
     account, registered = state.account, state.filter_budget
     left = double_left(account.epsilon_left), double_left(account.delta_left)
     if registered is not None:
@@ -205,7 +205,7 @@ def print_more(listed: int, count: int, what: str) -> None:
 
 
 def print_datasets(datasets: Sequence[Mapping[str, Any]]) -> None:
-    """The data sets as tables by their accounting, and how their budgets came to be what they are."""
+    """Print the data sets as tables by their accounting, and how their budgets came to be what they are."""
     rows = []
     for row in datasets:
         if row["accounting"] == "filter":
@@ -230,7 +230,7 @@ def print_datasets(datasets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_filters(datasets: Sequence[Mapping[str, Any]]) -> None:
-    """The data sets whose budget is a filter's."""
+    """Print the data sets whose budget is a filter's."""
     if not datasets:
         return
     rows = []
@@ -247,7 +247,7 @@ def _print_filters(datasets: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_releases(releases: Sequence[Mapping[str, Any]]) -> None:
-    """The releases as a table."""
+    """Print the releases as a table."""
     rows = []
     for row in releases:
         if row["series"] is None:
@@ -280,7 +280,7 @@ def print_looks(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def series_rows(states: Iterable[SeriesState]) -> list[SeriesRow]:
-    """The series as `--json` shows them."""
+    """Return the series as `--json` shows them."""
     return [
         {
             "series": state.registered.series,
@@ -303,7 +303,7 @@ def series_rows(states: Iterable[SeriesState]) -> list[SeriesRow]:
 
 
 def _part_rows(state: SeriesState) -> list[SeriesPart] | None:
-    """The parts of a series of different mechanisms with their places; None where there is one mechanism."""
+    """Return the parts of a series of different mechanisms with their places; None where there is one mechanism."""
     if (mixed := state.registered.mixed) is None:
         return None
     return [
@@ -319,7 +319,7 @@ def _part_rows(state: SeriesState) -> list[SeriesPart] | None:
 
 
 def print_series(rows: Sequence[Mapping[str, Any]]) -> None:
-    """The series as a table."""
+    """Print the series as a table."""
     shown = []
     for row in rows:
         counts = (str(row["taken"]), str(row["releases"]))
