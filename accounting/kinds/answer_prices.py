@@ -13,7 +13,7 @@ from ...mechanisms.kinds.answers import (
     SumAnswer,
 )
 from ..kernel.prices.arithmetic import decimal_up
-from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm
 from .composition.amplification import Guarantee, amplified
 from .composition.composed import pure_filter_parts
 from .composition.group_privacy import summed_group_price
@@ -46,13 +46,8 @@ ANSWERS: MechanismKind[Answer] = MechanismKind(
     pure=True,
     series=False,
     price=_price,
-    paper_price=None,
     filter_parts=pure_filter_parts(_price),
-    selection=None,
     sampling_rate=lambda answer: answer.sampling_rate,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )

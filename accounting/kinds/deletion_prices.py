@@ -212,13 +212,9 @@ DELETION: MechanismKind[DeletionRelease] = MechanismKind(
     price=lambda mechanism, delta, releases, records: price_deletion(
         mechanism, delta=delta, releases=releases, records=records
     ),
-    paper_price=None,
     filter_parts=deletion_filter_parts,
-    selection=None,
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
     not_covered=covered_by_fewer,
 )

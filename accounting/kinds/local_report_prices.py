@@ -15,7 +15,7 @@ from ..kernel.prices.arithmetic import (
     log_up,
     multiply_up,
 )
-from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm
 from .composition.composed import pure_filter_parts
 from .composition.group_privacy import summed_group_price
 
@@ -51,13 +51,8 @@ LOCAL_REPORTS: MechanismKind[LocalReport] = MechanismKind(
     pure=True,
     series=False,
     price=_price,
-    paper_price=None,
     filter_parts=pure_filter_parts(_price),
-    selection=None,
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )

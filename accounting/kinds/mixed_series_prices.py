@@ -84,13 +84,10 @@ MIXED_SERIES: MechanismKind[MixedSeries] = MechanismKind(
     pure=False,
     series=True,
     price=even_group_price(lambda series, delta, releases: price_mixed(series, delta=delta, releases=releases)),
-    paper_price=None,
     filter_parts=no_filter_parts("a series of different mechanisms is charged whole, to a budget that adds prices up"),
-    selection=None,
     sampling_rate=lambda _: None,
     samples=lambda _: 0,
     survey_rate=None,
     exclusive=False,
-    earlier={},
     not_covered=_not_covered,
 )

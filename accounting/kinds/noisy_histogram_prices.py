@@ -26,7 +26,7 @@ from ..kernel.prices.arithmetic import (
     log_binomial_pmf,
     sum_margin,
 )
-from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request, covered_alone
+from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request
 from .composition.composed import FilterPart, filter_parts_of_one
 from .composition.finite_losses import BothDirections, LossesBySize, losses_of_masses
 from .composition.group_privacy import even_group_price
@@ -237,13 +237,8 @@ NOISY_HISTOGRAM: MechanismKind[NoisyHistogram] = MechanismKind(
     pure=False,
     series=False,
     price=even_group_price(lambda mechanism, delta, _: price_noisy_histogram(mechanism, delta=delta)),
-    paper_price=None,
     filter_parts=filter_parts_of_one(noisy_parts),
-    selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )

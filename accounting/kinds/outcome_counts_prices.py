@@ -27,7 +27,7 @@ from ..kernel.prices.arithmetic import (
     multiply_up,
     sum_margin,
 )
-from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, check_request, covered_alone
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, check_request
 from .composition.composed import no_filter_parts
 from .local_report_prices import LOCAL_RULE, local_epsilon
 
@@ -167,15 +167,10 @@ OUTCOME_COUNTS: MechanismKind[OutcomeCounts] = MechanismKind(
     pure=False,
     series=False,
     price=_price,
-    paper_price=None,
     filter_parts=no_filter_parts("its price stands alone: nothing else may be published of the same reports"),
-    selection=None,
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=None,
     # PRIVACY: the proof uses the coins of everybody's report. A second publication made from the same reports, even one
     # with noise of its own, can give those coins away: the two prices don't add up (docs/proofs/outcome-counts.md).
     exclusive=True,
-    earlier={},
-    not_covered=covered_alone,
 )

@@ -14,7 +14,7 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.histogram import HistogramProtection
 from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from ..kernel.prices.arithmetic import decimal_up, float_down, least_epsilon
-from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request, covered_alone
+from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request
 from .composition.composed import FilterPart, filter_parts_of_one
 from .composition.finite_losses import BothDirections, LossesBySize, LossesInDoubles, losses_of_masses
 from .composition.group_privacy import even_group_price
@@ -138,13 +138,8 @@ OUTLIER_HISTOGRAM: MechanismKind[OutlierPrivateHistogram] = MechanismKind(
     pure=False,
     series=False,
     price=even_group_price(lambda mechanism, delta, _: price_outlier_histogram(mechanism, delta=delta)),
-    paper_price=None,
     filter_parts=filter_parts_of_one(_outlier_filter_parts),
-    selection=None,
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from ...mechanisms.kinds.histogram import NoisyHistogram
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ...mechanisms.kinds.points import PointsProtection, SyntheticPoints
-from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm
 from .composition.composed import FilterPart, filter_parts_of_one
 from .composition.group_privacy import even_group_price
 from .composition.paper_bound import paper_price_fixed
@@ -42,11 +42,7 @@ POINTS: MechanismKind[SyntheticPoints] = MechanismKind(
     price=even_group_price(_price),
     paper_price=_paper_price,
     filter_parts=filter_parts_of_one(_filter_parts),
-    selection=None,
     sampling_rate=lambda mechanism: mechanism.counts.sampling_rate,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )

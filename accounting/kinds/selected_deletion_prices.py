@@ -92,7 +92,6 @@ SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
     price=lambda mechanism, delta, releases, records: price_selected_deletion(
         mechanism, delta=delta, releases=releases, records=records
     ),
-    paper_price=None,
     filter_parts=_selected_filter_parts,
     selection=lambda chosen: Selection(
         chosen.selection_epsilon,
@@ -102,9 +101,7 @@ SELECTED_DELETION: MechanismKind[SelectedDeletion] = MechanismKind(
         chosen.selection_draws if isinstance(chosen, ExponentialDeletion) else None,
     ),
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
     not_covered=covered_by_fewer,
 )

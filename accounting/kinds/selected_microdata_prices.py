@@ -201,6 +201,5 @@ EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
     samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
     survey_rate=None,
     exclusive=False,
-    earlier={},
     not_covered=covered_by_fewer,
 )

@@ -7,7 +7,7 @@ from decimal import Decimal
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.histogram import HistogramProtection, SuppressedHistogram
 from ...mechanisms.kinds.microdata import StronglySafeRelease
-from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm
 from .composition.composed import Part, filter_parts_of_one, not_composed
 from .composition.group_privacy import even_group_price
 from .composition.paper_bound import paper_price_fixed
@@ -46,11 +46,7 @@ SUPPRESSED_HISTOGRAM: MechanismKind[SuppressedHistogram] = MechanismKind(
     price=even_group_price(_price),
     paper_price=_paper_price,
     filter_parts=filter_parts_of_one(suppressed_losses),
-    selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )

@@ -16,7 +16,6 @@ from ..kernel.prices.mechanism_kind import (
     Price,
     RecordForm,
     check_request,
-    covered_alone,
     no_price_for_surveyed_group,
 )
 from ..kernel.prices.privacy_profile import epsilon_of_log_delta
@@ -84,13 +83,9 @@ SURVEY_COUNTS: MechanismKind[BiasedSampleCounts] = MechanismKind(
     pure=False,
     series=False,
     price=_price,
-    paper_price=None,
     filter_parts=no_filter_parts("its protection is the data set's own sampling, which serves one release ever"),
-    selection=None,
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=lambda mechanism: mechanism.largest_rate,
     exclusive=False,
     earlier={"robust-counts/1": _earlier_price},
-    not_covered=covered_alone,
 )

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from ...mechanisms.kinds.synthetic_table import SyntheticProtection, SyntheticTable
 from ..kernel.prices.arithmetic import add_up, decimal_up, exact_log_down, multiply_up
-from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request, covered_alone
+from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request
 from .composition.amplification import Concentrated
 from .composition.group_privacy import rule_for_group
 from .composition.renyi_filter import conversion_loss
@@ -77,13 +77,8 @@ SYNTHETIC_TABLE: MechanismKind[SyntheticTable] = MechanismKind(
     pure=False,
     series=True,
     price=_price,
-    paper_price=None,
     filter_parts=_filter_parts,
-    selection=None,
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )

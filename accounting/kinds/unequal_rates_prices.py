@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from ...mechanisms.kinds.biased_sampling import UnequalRatesHistogram, UnequalRatesProtection
 from ...mechanisms.kinds.microdata import StronglySafeRelease
-from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm
 from .composition.composed import filter_parts_of_one
 from .composition.group_privacy import even_group_price, rule_for_group
 from .composition.robust_counts import price_robust_counts
@@ -33,11 +33,8 @@ UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
     pure=False,
     series=False,
     price=_price,
-    paper_price=None,
     filter_parts=filter_parts_of_one(lambda mechanism: (highest_rate_release(mechanism),)),
-    selection=None,
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
     earlier={
@@ -45,5 +42,4 @@ UNEQUAL_RATES: MechanismKind[UnequalRatesHistogram] = MechanismKind(
             lambda mechanism, delta, _: price_robust_counts(mechanism.as_survey, delta=delta)
         )
     },
-    not_covered=covered_alone,
 )

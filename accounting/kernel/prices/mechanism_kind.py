@@ -170,53 +170,6 @@ class Selection(NamedTuple):
     draws: int | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MechanismKind(Generic[M]):
-    """One kind of mechanism: how it is written down, what it costs, and what may be published of exact counts.
-
-    INVARIANT: no field has a default, so that a kind that lacks one fails the type check, and can't be loaded.
-
-    Args:
-        records: name on disk, with its version → the form of that record.
-        protections: the classes that protect exact counts by it, the usual one first; none for a series, which no
-            release runs.
-        pure: whether its price has no δ, and is asked for with δ = 0.
-        series: whether several releases of it have a price together.
-        price: (mechanism, δ over all releases, releases, M) → what is charged where a person has up to M records; there
-            is one release where there are no series.
-        paper_price: (mechanism, δ, releases) → its price by the paper alone, None where it has none; None for a kind
-            that the paper doesn't treat.
-        filter_parts: (mechanism, M) → the steps of one release in a filter budget, or a refusal that says why it has no
-            place in one.
-        selection: how a mechanism's map is chosen; None where it is fixed.
-        sampling_rate: the rate of the fresh sample that it draws and spends; None where it reads all records.
-        samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample;
-            0 for what no release runs, a series that is only registered.
-        survey_rate: the largest rate of the data set's own sampling that its price leans on; None where it draws its
-            own coins. Such a data set can be released once, ever.
-        exclusive: whether its price holds only while nothing else is ever published of its records.
-        earlier: rule by which earlier versions charged more → (mechanism, δ, releases, M) → the price by it, so that
-            what was charged is still found to be right.
-        not_covered: (registered, mechanism, number) → why the price of a series with free columns doesn't cover its
-            release of that number by another mechanism, in words; None where it does.
-    """
-
-    records: Mapping[str, RecordForm]
-    protections: tuple[type[Protection[Any, Any]], ...]
-    pure: bool
-    series: bool
-    price: Callable[[M, Decimal, int, int], Price]
-    paper_price: Callable[[M, Decimal, int], Price | None] | None
-    filter_parts: Callable[[M, int], tuple[Any, ...]]
-    selection: Callable[[M], Selection] | None
-    sampling_rate: Callable[[M], Decimal | None]
-    samples: Callable[[M], int]
-    survey_rate: Callable[[M], Decimal] | None
-    exclusive: bool
-    earlier: Mapping[str, Callable[[M, Decimal, int, int], Price]]
-    not_covered: Callable[[M, Mechanism, int], str | None]
-
-
 def covered_alone(registered: Mechanism, mechanism: Mechanism, _number: int) -> str | None:
     """The `not_covered` of a kind whose registered mechanism covers itself and nothing else."""
     return None if mechanism == registered else "another kind of mechanism"
@@ -244,6 +197,54 @@ def covered_by_fewer(registered: Mechanism, mechanism: Mechanism, _number: int) 
         if one.name not in ("k", "sampling_rate") and mine != own:
             return f"{one.name.replace('_', ' ')} differs from what was registered"
     return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MechanismKind(Generic[M]):
+    """One kind of mechanism: how it is written down, what it costs, and what may be published of exact counts.
+
+    INVARIANT: a field has a default only where that is the strictest value: a kind that lacks another fails the type
+    check, and can't be loaded.
+
+    Args:
+        records: name on disk, with its version → the form of that record.
+        protections: the classes that protect exact counts by it, the usual one first; none for a series, which no
+            release runs.
+        pure: whether its price has no δ, and is asked for with δ = 0.
+        series: whether several releases of it have a price together.
+        price: (mechanism, δ over all releases, releases, M) → what is charged where a person has up to M records; there
+            is one release where there are no series.
+        filter_parts: (mechanism, M) → the steps of one release in a filter budget, or a refusal that says why it has no
+            place in one.
+        sampling_rate: the rate of the fresh sample that it draws and spends; None where it reads all records.
+        survey_rate: the largest rate of the data set's own sampling that its price leans on; None where it draws its
+            own coins. Such a data set can be released once, ever.
+        exclusive: whether its price holds only while nothing else is ever published of its records.
+        selection: how a mechanism's map is chosen; None where it is fixed.
+        samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample;
+            0 for what no release runs, a series that is only registered.
+        paper_price: (mechanism, δ, releases) → its price by the paper alone, None where it has none; None for a kind
+            that the paper doesn't treat.
+        earlier: rule by which earlier versions charged more → (mechanism, δ, releases, M) → the price by it, so that
+            what was charged is still found to be right.
+        not_covered: (registered, mechanism, number) → why the price of a series with free columns doesn't cover its
+            release of that number by another mechanism, in words; None where it does.
+    """
+
+    records: Mapping[str, RecordForm]
+    protections: tuple[type[Protection[Any, Any]], ...]
+    pure: bool
+    series: bool
+    price: Callable[[M, Decimal, int, int], Price]
+    filter_parts: Callable[[M, int], tuple[Any, ...]]
+    sampling_rate: Callable[[M], Decimal | None]
+    survey_rate: Callable[[M], Decimal] | None
+    exclusive: bool
+    selection: Callable[[M], Selection] | None = None
+    samples: Callable[[M], int] = lambda _: 1
+    paper_price: Callable[[M, Decimal, int], Price | None] | None = None
+    earlier: Mapping[str, Callable[[M, Decimal, int, int], Price]] = field(default_factory=dict)
+    not_covered: Callable[[M, Mechanism, int], str | None] = covered_alone
 
 
 RELATION = "add/remove"

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import ClassVar
 
 from crowdblend.accounting.kernel.prices.arithmetic import decimal_up, log_up
-from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_alone
+from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm
 from crowdblend.accounting.kinds.composition.composed import pure_filter_parts
 from crowdblend.accounting.kinds.composition.group_privacy import summed_group_price
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
@@ -66,13 +66,8 @@ COIN_FLIP_COUNT: MechanismKind[CoinFlipCount] = MechanismKind(
     pure=True,
     series=False,
     price=_price,
-    paper_price=None,
     filter_parts=pure_filter_parts(_price),
-    selection=None,
     sampling_rate=lambda _: None,
-    samples=lambda _: 1,
     survey_rate=None,
     exclusive=False,
-    earlier={},
-    not_covered=covered_alone,
 )
