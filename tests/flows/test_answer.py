@@ -135,11 +135,3 @@ def test_what_cannot_be_answered_is_refused_and_nothing_is_charged(asked, desk, 
     assert refused.code == 2, refused.err
     assert said in refused.err
     assert desk("ledger", "show", "--json").json["releases"] == []
-
-
-def test_a_series_of_answers_is_refused(asked, desk) -> None:
-    spec = desk.folder / "asked.toml"
-    spec.write_text(SPEC.format(answer=COUNT))
-    refused = desk("series", "add", "monthly", spec, "--releases", "3")
-    assert refused.code == 2
-    assert "Charge each" in refused.err

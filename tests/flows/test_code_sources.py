@@ -19,12 +19,9 @@ def copied(folder: Path) -> dict[str, Path]:
     return {name: Path(shutil.copytree(package, folder / name, ignore=ignored)) for name, package in PACKAGES.items()}
 
 
-def test_the_digest_is_that_of_any_place_with_the_same_sources(tmp_path) -> None:
-    assert digest_of_sources(copied(tmp_path)) == sources_digest()
-
-
 def test_any_change_of_a_source_changes_it(tmp_path) -> None:
     packages = copied(tmp_path)
+    assert digest_of_sources(packages) == sources_digest(), "wherever they lie"
     seen = {sources_digest()}
     for name, package in packages.items():
         path = next(path for path in sorted(package.rglob("*.py")) if path.stat().st_size)
@@ -56,22 +53,50 @@ INSIDE = (
 )
 
 
-@pytest.mark.parametrize(
-    ("changed", "same"), [*((name, True) for name in OUTSIDE), *((name, False) for name in INSIDE)]
-)
-def test_a_certificate_names_the_kernel_and_the_kind_and_nothing_else(tmp_path, monkeypatch, changed, same) -> None:
+def test_a_certificate_names_the_kernel_and_the_kind_and_nothing_else(tmp_path, monkeypatch) -> None:
     """A changed page, document, reader or other kind leaves the digest as it is."""
-    before = kernel_digest(MECHANISM)
-    packages = copied(tmp_path)
-    monkeypatch.setattr(software, "PACKAGES", packages)
-    name, _, rest = changed.partition("/")
-    with (packages[name] / rest).open("a", encoding="utf-8") as file:
+    monkeypatch.setattr(software, "PACKAGES", copied(tmp_path))
+    for names, same in ((OUTSIDE, True), (INSIDE, False)):
+        for name in names:
+            before = kernel_digest.__wrapped__(MECHANISM)
+            with (tmp_path / name).open("a", encoding="utf-8") as file:
+                file.write("# another line\n")
+            assert (kernel_digest.__wrapped__(MECHANISM) == before) is same, name
+    assert kernel_files(None).keys() < kernel_files(MECHANISM).keys()
+
+
+def other_sources(monkeypatch, folder) -> None:
+    packages = copied(folder)
+    with (packages["mechanisms"] / "kernel" / "sampling.py").open("a", encoding="utf-8") as file:
         file.write("# another line\n")
-    assert (kernel_digest.__wrapped__(MECHANISM) == before) is same
+    monkeypatch.setattr(software, "PACKAGES", packages)
 
 
-def test_the_kernel_of_a_kind_has_what_prices_and_protects_it() -> None:
-    names = kernel_files(MECHANISM).keys()
-    assert names >= set(INSIDE)
-    assert not names & set(OUTSIDE)
-    assert kernel_files(None).keys() < names
+def other_library(monkeypatch, _) -> None:
+    real = software.version
+    monkeypatch.setattr(software, "version", lambda name: "99" if name == "pyarrow" else real(name))
+
+
+@pytest.mark.parametrize("changed", [other_sources, other_library])
+def test_a_release_goes_on_with_the_software_that_began_it(
+    desk, cut_off, monkeypatch, tmp_path_factory, changed
+) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    cut_off(spec)
+    with monkeypatch.context() as other:
+        software.sources_digest.cache_clear()
+        changed(other, tmp_path_factory.mktemp("other"))
+        answer = desk("run", spec, "--release-id", "one")
+    software.sources_digest.cache_clear()
+    assert answer.code == 3, answer.err
+    assert "since then this changed: the software or a library of it." in answer.err
+    desk.succeed("run", spec, "--release-id", "one")
+
+
+def test_once_its_bytes_are_final_a_release_depends_on_no_code(desk, cut_off, monkeypatch) -> None:
+    desk.add_dataset()
+    spec = desk.write_spec()
+    cut_off(spec, stage="publish")
+    other_library(monkeypatch, None)
+    desk.succeed("run", spec, "--release-id", "one")

@@ -233,14 +233,6 @@ def test_the_copy_is_of_one_moment(database, tmp_path) -> None:
         mover.join()
 
 
-@pytest.mark.slow
-def test_no_records_are_a_release_without_rows(desk, database) -> None:
-    add_dataset(desk)
-    statement(database, "delete from visits")
-    result = desk.succeed("run", spec_of(desk, database), "--output", "out", "--json").json
-    assert result["published_records"] == 0
-
-
 @contextmanager
 def user_with_password(database: str, password: str) -> Iterator[str]:
     """Name of a user who may read and has to log in by a password, gone afterwards."""

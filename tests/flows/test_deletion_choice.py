@@ -9,8 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.verify import map_findings
 from crowdblend.flows.spec import read_spec
-from crowdblend.tasks.kernel.draws import stored_numbers
-from crowdblend.tasks.stages import count as select
 
 NAMES = ("colour", "age", "town")
 CHAINS = """candidates = [
@@ -137,56 +135,6 @@ def test_the_drawn_chain_is_the_published_one_and_verify_holds_it_against_the_ca
         assert map_findings(other) != ()
 
 
-@pytest.mark.slow
-def test_a_retry_takes_the_stored_chain_and_the_stored_rows(desk, monkeypatch, cut_off) -> None:
-    desk.add_dataset()
-    spec = spec_of(desk, selection=CHAINS)
-    kept = []
-    for stage in ("count_stage", "write_output"):
-        cut_off(spec, stage=stage)
-        kept.append([told(path) for path in sorted(desk.home.rglob("*.draw.json"))])
-        monkeypatch.setattr(select, "draw_map", None)  # nothing is drawn again
-    [chain], [same, noise] = kept
-    assert chain == same
-    assert stored_numbers(noise["numbers"])[:6].tolist() == chain["levels"]
-    result = ran(desk, spec, "--release-id", "one")
-    assert [level for stage in result["stages"] for level in stage["levels"].values()] == chain["levels"]
-    other = spec_of(desk, selection=CHAINS + 'draw = "permute-and-flip"\n', file="other.toml")
-    assert desk("run", other, "--release-id", "one").code == 3
-
-
-@pytest.mark.slow
-def test_a_chain_that_is_drawn_again_is_caught(desk, cut_off) -> None:
-    """The control of the test above: what was published after another draw isn't taken for this one's."""
-    desk.add_dataset()
-    spec = spec_of(desk, selection=CHAINS)
-    cut_off(spec, stage="count_stage")
-    [stored] = desk.home.rglob("map.draw.json")
-    changed = told(stored) | {"levels": [0, 1, 1, 0, 3, 2]}
-    stored.write_text(json.dumps(changed))
-    answer = desk("run", spec, "--release-id", "one")
-    assert answer.code == 1
-    assert "never drawn again" in answer.err
-
-
-@pytest.mark.slow
-def test_each_release_of_a_series_draws_its_chain_anew(desk) -> None:
-    desk.add_dataset()
-    spec = spec_of(desk, selection=CHAINS)
-    registered = desk.succeed("series", "add", "monthly", spec, "--releases", "2", "--json").json
-    assert 0.8 < registered["epsilon"] <= 1  # the noise is planned by the sum, and charged by what is composed
-    for month in ("january", "february"):
-        result = ran(desk, spec, "--series", "monthly", "--output", month)
-        assert result["epsilon"] == registered["epsilon"]
-        words = told(result["certificate"])["guarantee"]["in_words"]
-        assert "anew for that release" in words
-        desk.succeed("verify", result["certificate"])
-    assert len(list(desk.home.rglob("map.draw.json"))) == 2
-    [dataset] = desk("ledger", "show", "--json").json["datasets"]
-    assert dataset["epsilon_spent"] == registered["epsilon"]
-    desk.succeed("ledger", "verify")
-
-
 REFUSED = {
     "fresh sample": ({"selection": 'on = "fresh-sample"'}, "[selection].on: a deletion release reads all records"),
     "rate": ({"selection": "rate = 0.1"}, "[selection].rate: a deletion release reads all records"),
@@ -234,10 +182,3 @@ def test_chains_are_of_deletion_releases_alone(desk) -> None:
     answer = desk("explain", desk.write_spec(edit=edit))
     assert answer.code == 2
     assert "number 1: levels of several stages are of a deletion release" in answer.err
-
-
-def test_columns_called_as_figures_are_refused(desk) -> None:
-    path = spec_of(desk)
-    path.write_text(path.read_text().replace("[columns.town]", "[columns.stage]"))
-    answer = desk("explain", path)
-    assert (answer.code, "a released column can't be called stage" in answer.err) == (2, True), answer.err

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.mechanisms.kernel.errors import AccountantRefused
 from scipy import stats
 
 SPEC = """
@@ -75,8 +74,7 @@ def test_empty_cells_have_the_noise_of_the_formula(desk) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noisy", [False, True], ids=["suppressed", "noisy"])
-def test_sampled_counts_have_the_distribution_of_the_formula(desk, noisy) -> None:
+def test_sampled_counts_have_the_distribution_of_the_formula(desk) -> None:
     """600 cells of 200 records at rate 0.1, k = 20: χ² of what is published, at a false-alarm rate of 1e-6.
 
     Half of the cells are below k. Counts of a sample whose rate is 10% off in either direction must fail it.
@@ -85,7 +83,7 @@ def test_sampled_counts_have_the_distribution_of_the_formula(desk, noisy) -> Non
     lines = [f"red;{cell}" for cell in range(cells)] * records
     (desk.folder / "people.csv").write_text("colour;age\n" + "\n".join(lines) + "\n")
     desk.add_dataset()
-    spec = spec_of(desk, NOISY if noisy else SUPPRESSED, sampling=RATE, upper=cells, level=0)
+    spec = spec_of(desk, NOISY, sampling=RATE, upper=cells, level=0)
     spec.write_text(spec.read_text().replace('[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n', ""))
     result = ran(desk, spec)
     table = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
@@ -100,7 +98,7 @@ def test_sampled_counts_have_the_distribution_of_the_formula(desk, noisy) -> Non
         decay = np.exp(-loss)
         for count in range(k):
             spread = (1 - decay) / (1 + decay) * decay ** np.abs(outcomes - count)
-            masses += sampled[count] * (spread if noisy else outcomes == 0)
+            masses += sampled[count] * (spread)
         expected = masses * cells
         groups = np.minimum(np.cumsum(expected) // 12, np.floor(expected.sum() / 12) - 1).astype(int)
         observed = np.bincount(groups[found + 40], minlength=groups.max() + 1)
@@ -132,36 +130,6 @@ def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
     assert large.size == 6
     assert np.abs(large - 400).max() < 60  # P(|noise| ≥ 60) = 2e-13 at ε = 0.5
     assert (counts[counts < 200] != 0).any()
-
-
-@pytest.mark.slow
-def test_a_stored_draw_of_another_release_is_never_used(desk, cut_off) -> None:
-    desk.add_dataset()
-    spec = spec_of(desk, OUTLIER)
-    cut_off(spec)
-    [draw] = desk.home.rglob("noise.draw.json")
-    draw.write_text(draw.read_text().replace('"request": "', '"request": "0'))
-    answer = desk("run", spec, "--release-id", "one")
-    assert answer.code == 1
-    assert "not drawn for this release" in answer.err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("histogram_first", [True, False])
-def test_a_sample_that_served_one_kind_of_release_serves_no_other(desk, histogram_first) -> None:
-    """The same key, so the same sample: the second release is refused, whichever of the two came first."""
-    desk.add_dataset()
-    histogram = spec_of(desk, SUPPRESSED, sampling=RATE)
-    microdata = desk.write_spec(file="microdata.toml")
-
-    def run(spec: Path, output: str) -> None:
-        desk.release(spec, output=output, coins=lambda size: b"\x07" * size)
-
-    first, second = (histogram, microdata) if histogram_first else (microdata, histogram)
-    run(first, "one")
-    with pytest.raises(AccountantRefused, match="sample"):
-        run(second, "two")
-    assert not (desk.folder / "two").exists()
 
 
 @pytest.mark.parametrize(

@@ -96,29 +96,6 @@ def test_a_retry_reads_the_version_that_was_charged_and_waits_for_its_files(desk
 
 
 @pytest.mark.slow
-def test_a_file_that_goes_while_records_are_read_fails_cleanly(desk, table, monkeypatch):
-    from crowdblend.flows import release
-
-    [file] = files_of(table, 2)
-    away, count_stage = desk.folder / "away", release.count_stage
-    spec = desk.write_spec(source="register", rate="0.5", edit=of_version(2))
-
-    def vacuumed(**given: object) -> object:
-        os.rename(file, away)
-        return count_stage(**given)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(release, "count_stage", vacuumed)
-        failed = desk("run", spec, "--release-id", "one")
-    assert failed.code == 1
-    assert "it is gone" in failed.err
-    assert "Traceback" not in failed.err
-    assert not (desk.folder / "out").exists()
-    os.rename(away, file)
-    assert colours(desk("run", spec, "--release-id", "one", "--json")) == {"green"}
-
-
-@pytest.mark.slow
 def test_a_preview_takes_no_version_of_the_own_table_for_public(desk, table):
     """Versions may have no file in common, and the files of the one that is named may be gone."""
     spec = desk.write_spec(source="register", edit=of_version(0))

@@ -17,8 +17,6 @@ from crowdblend.deploy import release_check
 from crowdblend.flows.releases.kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
-from crowdblend.mechanisms.kinds.deletion_protection import DeletionProtection
-from crowdblend.tasks.kernel.draws import stored_numbers
 
 SPEC = """
 [release]
@@ -161,24 +159,6 @@ def test_the_parts_are_charged_together_and_each_is_told(desk, people) -> None:
         assert finding == "its margins are not those of its mechanism and its map"
     (path.parent / "margins.parquet").write_bytes(b"other")
     assert "margins.parquet is not the file that was certified" in desk("verify", path).out
-
-
-@pytest.mark.slow
-def test_a_retry_publishes_the_same_margins_and_weights_and_no_noise_is_kept(desk, people, two_attempts) -> None:
-    first, second = two_attempts(spec_of(desk))
-    assert first == second
-    assert first.keys() == {"data.parquet", "margins.parquet"}
-    [stored] = desk.home.rglob("noise.draw.json")
-    numbers = stored_numbers(json.loads(stored.read_text())["numbers"]).tolist()
-    assert numbers[-64:] == [row["count"] for row in rows_of(desk.folder / "out", "margins")]
-
-
-@pytest.mark.slow
-def test_redrawn_margins_are_caught(desk, people, monkeypatch, two_attempts) -> None:
-    """The control of the test above."""
-    monkeypatch.setattr(DeletionProtection, "drawn", False)
-    first, second = two_attempts(spec_of(desk))
-    assert first["margins.parquet"] != second["margins.parquet"]
 
 
 def test_a_stored_draw_with_more_or_fewer_cells_is_refused(desk) -> None:

@@ -28,6 +28,7 @@ k = 20
 delta = 1e-6
 """
 SEX = '[columns.sex]\nvalues = ["Female", "Male"]\nlevel = 0\n'
+BORN = '[columns.sex]\ndates = { from = "1900-01-01", to = "2010-12-31", levels = ["year"] }\nlevel = 1\n'
 AGE = "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [10] }\nlevel = 1\n"
 
 
@@ -83,6 +84,9 @@ DAY = datetime.date(2020, 1, 1)
         (pa.array([DAY]), AGE.replace("age", "sex"), True),
         (pa.array([1.0]), AGE.replace("age", "sex"), False),
         (pa.array(["1"]), AGE.replace("age", "sex"), False),
+        (pa.array([1]), BORN, True),
+        (pa.array([0], type=pa.timestamp("us")), BORN, False),
+        (pa.array([0], type=pa.date32()), BORN, False),
     ],
 )
 def test_a_column_whose_type_has_no_declared_value_is_told(told, tmp_path, values, column, impossible) -> None:

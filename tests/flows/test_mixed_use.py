@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -125,19 +124,6 @@ def voters(desk):
     pq.write_table(vector_table(vectors), desk.folder / "votes.parquet")
     desk.succeed("dataset", "add", "people", "--relation", "replacement", "--epsilon", "10", "--delta", "1e-3")
     return desk
-
-
-@pytest.mark.slow
-def test_estimates_from_reports_and_an_answer_add_up_and_counts_may_not_follow(voters) -> None:
-    ended = run_together(voters, ["estimates", "by-vote"])
-    assert ended == {"estimates": (0, ""), "by-vote": (0, "")}
-    dataset = voters("ledger", "show", "--json").json["datasets"][0]
-    assert dataset["epsilon_spent"] == pytest.approx(math.log(3) + 0.5, abs=1e-6)
-    code, said = run_together(voters, ["counts"])["counts"]
-    assert code == 3
-    assert "stand beside release" in said
-    assert voters("ledger", "show", "--json").json["datasets"][0] == dataset
-    assert voters("ledger", "verify").code == 0
 
 
 @pytest.mark.slow

@@ -158,22 +158,3 @@ def test_a_series_of_records_with_rates_costs_what_the_highest_does(town) -> Non
     assert town("verify", done["certificate"]).code == 0
     assert json.loads(Path(done["certificate"]).read_text(encoding="utf-8"))["inclusion"]["rates"] == ["0.1", "0.15"]
     assert town("ledger", "verify").code == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (('column = "inclusion"', 'column = "cell"'), "a column is of the cells or says the rate, not both"),
-        (("[0.1, 0.2]", "[0.2, 0.1]"), "rates must ascend"),
-        (('column = "inclusion"\nrates = [0.1, 0.2]', "design = { highest = 0.2 }"), "a design for the last only"),
-        (("rates = [0.1, 0.2]", ""), "a column of rates goes with the rates"),
-    ],
-)
-def test_what_has_no_price_is_refused_before_it_is_charged(desk, change, told) -> None:
-    spec = spec_of(desk, FIXED)
-    text = spec.read_text(encoding="utf-8")
-    assert change[0] in text
-    spec.write_text(text.replace(*change), encoding="utf-8")
-    refused = desk("explain", spec)
-    assert refused.code == 2
-    assert told in " ".join(refused.err.split())

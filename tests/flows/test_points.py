@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
-from scipy import stats
 
 KEY = bytes(range(9, 41))
 SPEC = """
@@ -95,49 +94,6 @@ def test_points_are_within_the_error_that_their_certificate_states(desk, points)
     shown = np.bincount((np.minimum((found * 8).astype(int), 7) @ [8, 1]), minlength=64)
     real = 0.5 * np.abs(moved / moved.sum() - shown / shown.sum()).sum()
     assert 0 < real <= share, "the share that moved is what is bounded"
-
-
-@pytest.mark.slow
-def test_empty_cells_have_the_noise_of_the_formula_as_far_as_it_is_above_0(desk) -> None:
-    """χ² over the empty cells of one release, at a false-alarm rate of 1e-4; a loss 10% off must fail it."""
-    cells = 100_000
-    (desk.folder / "places.csv").write_text("x\n" + "0.0\n" * 4_000)
-    desk.add_dataset()
-    done = desk.succeed("run", spec_of(desk, NOISY.format(cells=cells), columns=X, source="places.csv"), "--json")
-    x = pq.read_table(Path(done.json["output"]) / "data.parquet")["x"].to_numpy()
-    places = np.floor((x + 1) / 4 * cells).astype(int)
-    assert np.allclose((places + 0.5) / cells * 4 - 1, x, atol=1e-9), "every point is the middle of a cell"
-    assert (np.diff(places) >= 0).all(), "sorted"
-    counts = np.bincount(places, minlength=cells)
-    full = counts.argmax()
-    assert full == cells // 4
-    assert 700 < counts[full] < 900
-    drawn = np.delete(counts, full)
-
-    def p_value(epsilon: float) -> float:
-        decay = np.exp(-epsilon)
-        masses = (1 - decay) / (1 + decay) * decay ** np.arange(8.0)
-        masses[0] = 1 / (1 + decay)  # 0 and all below
-        expected = np.append(masses, 1 - masses.sum()) * drawn.size
-        return float(stats.chisquare(np.bincount(np.minimum(drawn, 8), minlength=9), expected).pvalue)
-
-    assert p_value(0.5) > 1e-4
-    assert p_value(0.45) < 1e-4
-    assert p_value(0.55) < 1e-4
-
-
-@pytest.mark.slow
-def test_points_as_csv_are_the_same_numbers(desk) -> None:
-    write_places(desk, people=2_000)
-    desk.add_dataset()
-    spec = spec_of(desk, SUPPRESSED.format(cells=3))
-    spec.write_text(spec.read_text().replace('name = "points"', 'name = "points"\nformat = "csv"'))
-    done = desk.succeed("run", spec, "--json")
-    header, *lines = (Path(done.json["output"]) / "data.csv").read_text().splitlines()
-    assert header == "x,y"
-    assert len(lines) == done.json["published_records"] > 100
-    places = sorted({float(line.split(",")[0]) for line in lines})
-    assert np.abs(np.array(places)[:, None] - [-1 / 3, 1, 7 / 3]).min(axis=1).max() < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sqlite3
-import time
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.commands import Forked
-
-
-def kill_while_reading(desk, process: Forked) -> None:
-    """SIGKILL as soon as the ledger says that records are being read."""
-    deadline = time.monotonic() + 900
-    database = sqlite3.connect(f"file:{desk.folder / 'ledger.db'}?mode=ro", uri=True)
-    while not database.execute("SELECT 1 FROM entry WHERE body LIKE '%\"release-reading/1\"%'").fetchall():
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    database.close()
 
 
 def test_ten_processes_race_for_one_release_id(desk) -> None:
@@ -56,38 +37,6 @@ def test_the_last_of_a_budget_serves_one(desk) -> None:
     ends = [racer.finish() for racer in racers]
     assert sorted(code for code, _, _ in ends) == [0, 3, 3, 3], ends
     assert len(list(desk.folder.glob("out-*"))) == 1
-
-
-@pytest.mark.slow
-def test_a_killed_release_is_resumed_by_rule(desk) -> None:
-    """SIGKILL while records are being read: with nothing changed the retry has the same sample at no new cost."""
-    desk.write_people(2_000_000)
-    desk.add_dataset()
-    desk.write_spec()
-    kill_while_reading(desk, desk.start("run", "spec.toml", "--release-id", "killed"))
-    [release] = desk("ledger", "show", "--json").json["releases"]
-    assert release["stage"] == "reading"
-    assert not (desk.folder / "out").exists()
-
-    records = (desk.folder / "people.csv").read_bytes()
-    times = (desk.folder / "people.csv").stat()
-    (desk.folder / "people.csv").write_bytes(records + b"red;20;Lyon;0\n")
-    changed = desk("run", "spec.toml", "--release-id", "killed")
-    assert changed.code == 3
-    assert "input files" in changed.err
-    desk.write_spec(rate="0.2")
-    assert desk("run", "spec.toml", "--release-id", "killed").code == 3
-    desk.write_spec()
-    assert desk("run", "spec.toml", "--release-id", "killed", "--output", "elsewhere").code == 3
-
-    (desk.folder / "people.csv").write_bytes(records)
-    os.utime(desk.folder / "people.csv", ns=(times.st_atime_ns, times.st_mtime_ns))
-    resumed = desk.succeed("run", "spec.toml", "--release-id", "killed", "--json")
-    assert resumed.json["sample_id"] == release["sample_id"]
-    shown = desk("ledger", "show", "--json").json
-    assert shown["datasets"][0]["epsilon_spent"] == release["epsilon"]
-    desk.succeed("ledger", "verify")
-    assert sorted(path.name for path in Path(desk.folder / "out").iterdir()) == ["certificate.json", "data.parquet"]
 
 
 @pytest.mark.slow

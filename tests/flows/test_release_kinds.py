@@ -1,4 +1,9 @@
-"""What every kind of release promises: foreign tables refused, the same bytes by a retry, documents or why not."""
+"""What every kind of release promises, held over a table with a release of each.
+
+Foreign tables are refused; a dry run says what a run charges and leaves nothing; what is charged is spent once, also by
+a retry, which publishes the same bytes; a published release is looked up without its source; a draw that is damaged is
+never made again; no records are a release too; a series pays once; every document is there or says why not.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,7 @@ from crowdblend.mechanisms.kinds.histogram import HistogramProtection
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
 from crowdblend.tasks.kernel.draws import stored_numbers
 from crowdblend.tasks.readers.report_files import vector_table
-from crowdblend.tasks.request import MetadataTexts
+from crowdblend.tasks.request import MetadataTexts, Request
 from support.metadata_folder import check_formats, files_of, written_again
 from support.stand_in_synthesizer import written as written_stand_in
 
@@ -146,7 +151,7 @@ HEAD = (
     '[data]\ndataset = "{dataset}"\nsource = "{source}"\nseparator = ";"\n'
 )
 COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
-SAMPLED = "[sampling]\nrate = 0.5\n[privacy]\ndelta = 1e-6\n"
+SAMPLED = "[sampling]\nrate = 0.3\n[privacy]\ndelta = 1e-6\n"
 RELEASES = {
     "microdata": "[suppression]\nk = 20\n" + SAMPLED + COLOUR,
     "microdata of a drawn map": "[suppression]\nk = 20\n"
@@ -165,12 +170,16 @@ RELEASES = {
     "deletion": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n" + COLOUR.replace("level = 0", "levels = [0, 1]"),
     "deletion with margins": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[margins]\n"
     + COLOUR.replace("level = 0", "levels = [0, 1]"),
+    "deletion of a drawn chain": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[selection]\nepsilon = 0.2\n"
+    + "candidates = [{ colour = [0, 1] }, { colour = [1, 1] }]\n"
+    + COLOUR.replace("level = 0\n", ""),
     "reports": '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n',
     "synthetic": "[synthetic]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n"
     + COLOUR
     + "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [50] }\nlevel = 1\n",
 }
-"""Of each kind, for the bytes of a retry and for the documents: records of the desk's people, or reports."""
+"""A release of each kind: of the desk's people, or of reports."""
+EACH = [pytest.param(name, marks=() if name == "microdata" else pytest.mark.slow) for name in RELEASES]
 
 
 def written(desk, name: str) -> Path:
@@ -189,14 +198,9 @@ def written(desk, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name == "microdata" else pytest.mark.slow) for name in RELEASES],
-)
-def test_a_retry_publishes_what_the_first_attempt_would_have_and_every_document_is_there_or_says_why(
-    desk, two_attempts, name
-) -> None:
-    check_retry_and_documents(desk, two_attempts, name)
+@pytest.mark.parametrize("name", EACH)
+def test_a_release_is_charged_as_told_once_and_a_retry_publishes_the_same(desk, two_attempts, name) -> None:
+    check_release(desk, two_attempts, name)
 
 
 @pytest.fixture(autouse=True)
@@ -205,33 +209,70 @@ def stand_in(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CROWDBLEND_SYNTHESIZER", str(written_stand_in(tmp_path)))
 
 
-def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
-    """Run a release that is cut off and run again, and ask for each of its documents; its specification."""
+def books(desk) -> tuple[dict, list[dict]]:
+    """The data set's account and its releases."""
+    shown = desk("ledger", "show", "--json").json
+    [dataset] = shown["datasets"]
+    return dataset, shown["releases"]
+
+
+def check_release(desk, two_attempts, name: str) -> Path:
+    """Look at a release before its charge, cut it off, run it again, look it up, and ask for its documents."""
     spec = written(desk, name)
     kind, request = release_kind(name.split(maxsplit=1)[0]), read_spec(spec, output=None)
+    looked = desk.succeed("run", spec, "--dry-run", "--json").json
+    assert books(desk)[1] == [], "a dry run leaves nothing"
+    assert not (desk.home / "releases").exists()
     first, second = two_attempts(spec)
     assert first == second
-    [entry] = desk("ledger", "show", "--json").json["releases"]
-    assert entry["stage"] == "published"
-    draws = [path.name for path in desk.home.rglob("*.draw.json") if path.stat().st_mode & 0o777 == 0o600]
+    dataset, [entry] = books(desk)
+    assert (entry["stage"], looked["charge"]["epsilon"]) == ("published", entry["epsilon"])
+    assert dataset["epsilon_spent"] == entry["epsilon"]
+    check_draws(desk, kind, request, drawn_map="map" in name or "chain" in name)
+    check_published(desk, request)
+    check_documents(desk, spec, kind, request)
+    (desk.folder / request.source).unlink()
+    desk.succeed("run", spec, "--release-id", "one")  # it is looked up: there is nothing to read
+    spec.write_text(spec.read_text().replace('name = "a"', 'name = "b"'))
+    other = desk("run", spec, "--release-id", "one")
+    assert (other.code, "another specification" in other.err) == (3, True), other.err
+    assert books(desk)[0] == dataset
+    return spec
+
+
+def check_draws(desk, kind: ReleaseKind, request: Request, *, drawn_map: bool) -> None:
+    """What was drawn is stored, in private, and nothing else."""
+    draws = {path.name for path in desk.home.rglob("*.draw.json") if path.stat().st_mode & 0o777 == 0o600}
     levels = [tuple(json.loads(path.read_text())["levels"]) for path in desk.home.rglob("map.draw.json")]
     protection = kind.protection(request, levels[0] if levels else None)
     assert isinstance(protection, kind_of(request.mechanism).protections)
-    assert draws == ["noise.draw.json"] * protection.drawn + ["map.draw.json"] * ("map" in name)
+    names = [("noise.draw.json", protection.drawn), ("map.draw.json", drawn_map)]
+    assert draws == {name for name, stored in names if stored}
     if protection.drawn:
         [stored] = desk.home.rglob("noise.draw.json")
         assert protection.fits(stored_numbers(json.loads(stored.read_text())["numbers"]))
+    assert desk.home.stat().st_mode & 0o777 == 0o700
+    assert not list(desk.home.glob("releases/**/*.key")), "the key has gone"
+
+
+def check_published(desk, request: Request) -> None:
+    """It is signed, tells the day alone and nothing of where the records lie."""
     out = desk.folder / "out"
-    assert desk("verify", out).code == desk("ledger", "verify").code == 0
+    assert desk("verify", out, "--json").json["signed_by"] == desk("key", "show", "--json").json["current"]
+    desk.succeed("ledger", "verify")
+    assert request.source not in (out / "certificate.json").read_text()
+    assert {path.stat().st_mtime % 86_400 for path in out.iterdir()} == {0}
     check_formats(out)
     again = written_again(out, desk.folder / "again", texts=MetadataTexts(license="CC0-1.0"))
     assert files_of(out / "metadata") == again
     assert b"A figure that the mechanism publishes" not in again["data-dictionary.md"]
+
+
+def check_documents(desk, spec: Path, kind: ReleaseKind, request: Request) -> None:
+    out = desk.folder / "out"
     assert desk("explain", spec, "--json").json["maps"] >= 1
-    explained = desk("explain", spec).out
-    assert [
-        word for word in kind.meanings if word in mechanism_record(request.mechanism) and word not in explained
-    ] == []
+    explained, record = desk("explain", spec).out, mechanism_record(request.mechanism)
+    assert [word for word in kind.meanings if word in record and word not in explained] == []
     form = json.loads((out / "certificate.json").read_text())["published"]["form"]
     sheet = desk("sheet", out, "--output", desk.folder / "sheets")
     untold = isinstance(kind.sheet(request.mechanism, form), NoDocument)
@@ -239,12 +280,70 @@ def check_retry_and_documents(desk, two_attempts, name: str) -> Path:
     preview = desk("preview", spec, "--release", out)
     predicted = kind.preview(request.mechanism)
     # Of a chain's own release all is known at its last levels alone: its finer stages can't be predicted from it.
-    chained = name.startswith("deletion")
+    chained = request.kind == "deletion"
     assert preview.code == (2 if predicted is None or isinstance(predicted, NoDocument) or chained else 0), preview.err
-    assert ("is known at level 1 and coarser alone" in preview.err) is chained
     assert ("there is no preview of" in preview.err) is isinstance(predicted, NoDocument)
     assert ("this release suppresses nothing" in preview.err) is (predicted is None)
-    return spec
+
+
+DRAWN = [name for name in RELEASES if name not in ("microdata", "histogram at unequal rates", "reports")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_stored_draw_that_is_damaged_or_of_another_release_is_never_made_again(desk, cut_off, name) -> None:
+    spec = written(desk, name)
+    cut_off(spec)
+    [*draws] = desk.home.rglob("*.draw.json")
+    assert draws
+    for path in draws:
+        kept = json.loads(path.read_text())
+        others = [kept | {key: "0" * 64} for key, value in kept.items() if isinstance(value, str)]
+        empty = kept | {key: [] for key, value in kept.items() if not isinstance(value, str)}
+        for damage in ("", "[]", "{}", *map(json.dumps, [empty, *others])):
+            path.write_text(damage)
+            answer = desk("run", spec, "--release-id", "one")
+            assert (answer.code, "never drawn again" in answer.err) == (1, True), (path.name, damage, answer.err)
+        path.write_text(json.dumps(kept))
+    assert not (desk.folder / "out").exists()
+    desk.succeed("abandon", "one", "--reason", "a test")
+    assert not list(desk.home.rglob("*.draw.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in RELEASES if name != "reports"])
+def test_no_records_are_a_release_too(desk, name) -> None:
+    spec = written(desk, name)
+    (desk.folder / "people.csv").write_text("colour;age;town;secret\n")
+    result = desk.succeed("run", spec, "--json").json
+    assert name in DRAWN or result["published_records"] == 0
+    desk.succeed("verify", result["certificate"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_series_pays_once_for_releases_of_their_own_samples_or_there_is_none(desk, name) -> None:
+    spec = written(desk, name)
+    added = desk("series", "add", "monthly", spec, "--releases", "2", "--json")
+    if not release_kind(name.split(maxsplit=1)[0]).series:
+        assert (added.code, "Charge each release for itself" in added.err) == (2, True), added.err
+        return
+    assert added.code == 0, added.err
+    for number, month in enumerate(("january", "february"), start=1):
+        result = desk.succeed("run", spec, "--series", "monthly", "--output", month, "--json").json
+        assert result["series"] == {"name": "monthly", "number": number, "releases": 2}
+        assert result["epsilon"] == added.json["epsilon"]
+        guarantee = json.loads(Path(result["certificate"]).read_text())["guarantee"]
+        assert "this is one release of a series" in guarantee["in_words"].lower()
+        desk.succeed("verify", result["certificate"])
+    dataset, releases = books(desk)
+    assert len({release["sample_id"] for release in releases}) == 2
+    for draw in {path.name for path in desk.home.rglob("*.draw.json")}:
+        assert len(list(desk.home.rglob(draw))) == 2, "each release draws for itself"
+    third = desk("run", spec, "--series", "monthly", "--output", "march")
+    assert (third.code, "all its 2 releases are taken" in third.err) == (3, True), third.err
+    assert dataset["epsilon_spent"] == added.json["epsilon"]
+    desk.succeed("ledger", "verify")
 
 
 @pytest.mark.slow

@@ -162,14 +162,6 @@ def test_a_staged_folder_that_was_changed_is_not_brought_into_view(desk, cut_off
     assert not (desk.folder / "out").exists()
 
 
-@pytest.mark.slow
-def test_other_words_are_another_specification(desk) -> None:
-    desk.add_dataset()
-    desk.succeed("run", described_spec(desk), "--release-id", "one")
-    changed = described_spec(desk, table=TABLE.replace("CC-BY-4.0", "CC0-1.0"))
-    assert desk("run", changed, "--release-id", "one").code == 3
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -221,25 +213,6 @@ def test_names_and_labels_of_any_characters_are_described(tmp_path) -> None:
     check_codebook(tmp_path / "metadata" / "book.xml", {"data": names})
     cells = [line for line in dictionary_text(described).splitlines() if line.startswith("| ünï")]
     assert [cell.replace("\\|", "").count("|") for cell in cells] == [4, 5], "in the list of columns and the codebook"
-
-
-@pytest.mark.slow
-def test_a_codebook_that_is_not_one_is_seen(release) -> None:
-    """The control of the schema: an unknown element, elements in another order, and a reference to nothing."""
-    path = release / "metadata" / "ddi-codebook.xml"
-    good, names = path.read_text(), {"data": ["colour", "age", "town", "count"]}
-    check_codebook(path, names)
-    for old, new in (("<txt>", "<text>"), ('ID="F-data"', 'ID="F-other"'), ('missing="N"', 'missing="no"')):
-        path.write_text(good.replace(old, new).replace(old.replace("<", "</"), new.replace("<", "</")))
-        with pytest.raises((etree.DocumentInvalid, AssertionError)):
-            check_codebook(path, names)
-
-
-@pytest.mark.slow
-def test_a_croissant_whose_table_is_another_is_seen(release) -> None:
-    (release / "data.csv").write_text((release / "data.csv").read_text() + "blue,x,y,1\n")
-    with pytest.raises(Exception, match=r"Download\(data.csv\)"):
-        check_croissant(release / "metadata" / "croissant.json", {"data": ["colour", "age", "town", "count"]})
 
 
 @pytest.mark.slow

@@ -200,18 +200,6 @@ def test_a_price_of_reports_never_enters_an_add_remove_budget(asked, desk) -> No
 
 
 @pytest.mark.slow
-def test_several_reports_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
-    write_sketches(desk.folder)
-    added = ("--relation", "replacement", "--epsilon", "30", "--delta", "1e-3", "--rows-per-person", "3")
-    desk.succeed("dataset", "add", "many", *added)
-    spec = asked.spec(SKETCH, "lines.csv")
-    spec.write_text(spec.read_text().replace('"phones"', '"many"\nrows_per_person = 3'))
-    done = desk.succeed("run", spec, "--json")
-    assert done.json["epsilon"] == 12.0
-    desk.succeed("verify", done.json["certificate"])
-
-
-@pytest.mark.slow
 def test_a_bad_report_is_passed_over_alone(asked, desk) -> None:
     made = sketches()
     good = lines_of(made)

@@ -114,17 +114,8 @@ def test_what_is_told_of_an_error_is_its_type_and_a_known_cause() -> None:
 
 
 @pytest.mark.slow
-def test_tables_are_charged_as_a_series_and_to_a_filter(desk, spec, monkeypatch) -> None:
+def test_a_table_is_charged_to_a_filter(desk, spec, monkeypatch) -> None:
     monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder)))
-    desk.add_dataset()
-    registered = desk.succeed("series", "add", "monthly", spec, "--releases", "4", "--json").json
-    assert registered["rule"] == "zero-concentrated-series/1"
-    assert 0.9999 < registered["epsilon"] <= 1
-    for month in ("january", "february"):
-        desk.succeed("run", spec, "--series", "monthly", "--output", month)
-        certificate = json.loads((desk.folder / month / "certificate.json").read_bytes())
-        assert "this is one release of a series" in certificate["guarantee"]["in_words"].lower()
-        desk.succeed("verify", desk.folder / month)
     words = ("--epsilon", "4", "--delta", "1e-5", "--accounting", "filter", "--expect", "24 x epsilon=0.1")
     desk.succeed("dataset", "add", "others", *words)
     spec.write_text(SPEC.replace('"people"', '"others"'))

@@ -103,14 +103,6 @@ def test_a_release_of_another_unit_is_refused_before_anything_is_charged(desk, u
     desk.succeed("run", asked(desk, good, name="good"), "--output", "good")
 
 
-def test_a_unit_that_is_none_is_the_commands_mistake(desk) -> None:
-    for unit in ("household", "family:home", "record:home"):
-        answer = desk("dataset", "add", "people", "--epsilon", "1", "--delta", "1e-6", "--unit", unit)
-        assert answer.code == 2
-        assert "person:COLUMN" in answer.err
-    assert not (desk.folder / "crowdblend-ledger.db").exists()
-
-
 @pytest.mark.parametrize(
     ("unit", "limit", "said"),
     [

@@ -1,0 +1,114 @@
+"""Days, decimal numbers and fields of several lines: from the specification to the certificate and the sheet."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.flows.spec import read_spec
+
+DAYS = [date(1931, 1, 31), date(1931, 2, 28), date(2010, 12, 31), date(2011, 1, 1)]
+AMOUNTS = [Decimal("0.30"), Decimal("1.57"), Decimal("7.00"), Decimal("7.00")]
+DECLARED = {
+    "day": {
+        "kind": "dates/1",
+        "from": "1900-01-01",
+        "to": "2010-12-31",
+        "levels": ["month", "quarter", "year", "decade"],
+    },
+    "amount": {"kind": "decimal-interval/1", "lower": "0.0", "upper": "2.5", "widths": ["0.5"]},
+}
+SPEC = """
+[release]
+name = "values"
+output = "{output}"
+format = "csv"
+[data]
+dataset = "people"
+source = "{source}"
+[sampling]
+rate = 0.5
+[suppression]
+k = 20
+[privacy]
+delta = 1e-6
+[columns.day]
+dates = {{ from = "1900-01-01", to = "2010-12-31", levels = ["month", "quarter", "year", "decade"] }}
+level = {level}
+[columns.amount]
+interval = {{ lower = 0.0, upper = 2.5, widths = [0.5] }}
+level = 1
+"""
+
+
+@pytest.mark.slow
+def test_days_and_decimal_numbers_of_both_formats_are_published_at_their_levels(desk) -> None:
+    desk.add_dataset()
+    people = pa.table({"day": DAYS * 400, "amount": pa.array(AMOUNTS * 400, type=pa.decimal128(9, 2))})
+    pq.write_table(people, desk.folder / "people.parquet")
+    pa.csv.write_csv(people, desk.folder / "people.csv")
+    shown = []
+    for source, level, output in (("people.parquet", 2, "a"), ("people.csv", 2, "b"), ("people.csv", 0, "c")):
+        spec = desk.folder / "values.toml"
+        spec.write_text(SPEC.format(source=source, level=level, output=output))
+        assert "no value of it is declared" not in desk.succeed("explain", spec).err
+        result = desk.succeed("run", spec, "--json").json
+        with (Path(result["output"]) / "data.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        shown.append({row["day"] for row in rows})
+        assert {row["amount"] for row in rows} == {"[0.0, 0.5)", "[1.5, 2.0)", ">= 2.5"}
+        desk.succeed("verify", result["certificate"])
+        columns = json.loads(Path(result["certificate"]).read_text())["map"]["columns"]
+        assert {column["column"]: column["hierarchy"] for column in columns} == DECLARED
+        desk.succeed("sheet", result["output"], "--output", desk.folder / f"sheet-{output}")
+    assert shown == [{"1931-Q1", "2010-Q4", "*"}] * 2 + [{"1931-01-31", "1931-02-28", "2010-12-31", "*"}]
+    spec.write_text(spec.read_text().replace("[0.5]", "[0.5, 0.7]"))
+    refused = desk("run", spec)
+    assert (refused.code, "each dividing the next" in refused.err) == (2, True)
+
+
+NOTES = """
+[release]
+name = "notes"
+output = "out"
+[data]
+dataset = "people"
+source = "notes.csv"
+[sampling]
+rate = 0.1
+[suppression]
+k = 20
+[privacy]
+delta = 1e-6
+[columns.sex]
+values = ["F", "M"]
+level = 0
+"""
+
+
+def test_records_of_several_lines_publish_nobody_who_is_not_there(desk) -> None:
+    (desk.folder / "notes.csv").write_text("sex,note\n" + 'F,"first line\nM,second line 0"\n' * 8_000)
+    (desk.folder / "notes.toml").write_text(NOTES)
+    desk.add_dataset()
+    done = desk.succeed("run", desk.folder / "notes.toml", "--json")
+    rows = pq.read_table(Path(done.json["output"]) / "data.parquet").column("sex").to_pylist()
+    assert set(rows) == {"F"}
+    assert 600 < len(rows) < 1_000  # the binomial of 8,000 at 0.1 leaves this with less than 1e-12
+
+
+def test_quoting_is_part_of_what_a_charge_is_bound_to_and_the_default_is_as_before(desk) -> None:
+    path = desk.folder / "notes.toml"
+    digests = []
+    for quoting in ("", 'quoting = "rfc4180"\n', 'quoting = "none"\n'):
+        path.write_text(NOTES.replace("[sampling]", f"{quoting}[sampling]"))
+        request = read_spec(path, output=None)
+        digests.append((request.digest, request.series_digest))
+    assert digests[0] == digests[1]
+    assert not {*digests[0]} & {*digests[2]}
