@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 FIGURES = ("answer", "interval_low", "interval_high", "standard_error")
 REHEARSAL_LABELS = ("column", "values")
 LONGEST_LABEL = 90
+KEPT_BY_REHEARSAL = (
+    *("file_format", "dataset", "source", "base", "written_source", "source_day", "version", "query"),
+    *("reading", "limit", "verify_page"),
+)
 _DROWNED = 4.0
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
@@ -133,19 +137,9 @@ def rehearsal_of(request: Request, *, output: Output | None) -> AnswerRequest:
     place = request.output
     beside = output_at(f"{place}-rehearsal", base=request.base)
     return AnswerRequest(
+        **{name: getattr(request, name) for name in KEPT_BY_REHEARSAL},
         label=f"{request.label[:LONGEST_LABEL]}-rehearsal",
-        file_format=request.file_format,
         output=beside if output is None else output,
-        dataset=request.dataset,
-        source=request.source,
-        base=request.base,
-        written_source=request.written_source,
-        source_day=request.source_day,
-        version=request.version,
-        query=request.query,
-        reading=request.reading,
-        limit=request.limit,
-        verify_page=request.verify_page,
         price=price(mechanism, delta=Decimal(0), rows_per_person=records),
         mechanism=mechanism,
         recoding=GeneralizationMap(columns=columns),

@@ -136,9 +136,16 @@ class DeletionRequest(Request):
 
 def _request(given: GivenSpec) -> DeletionRequest:
     shared, selection = given.shared, given.tables.selection
-    if selection is not None:
+    recoding: GeneralizationMap | MapChoice
+    coarser: tuple[GeneralizationMap, ...] = ()
+    margins: tuple[Margin, ...] = ()
+    if selection is None:
+        recoding, *later = declared_chain(given.path, given.columns, base=given.base, refused=FIGURES)
+        coarser, margins = tuple(later), declared_margins(given.path, given.tables.margins, recoding)
+        stages = 1 + len(coarser)
+    else:
         _check_selection(given, selection)
-        choice = declared_choice(
+        recoding = declared_choice(
             given.path,
             given.columns,
             selection,
@@ -147,26 +154,15 @@ def _request(given: GivenSpec) -> DeletionRequest:
             chains=True,
             recorded=given.recorded,
         )
-        selected, cost = _priced(given, stages=choice.lattice.stages, margins=0)
-        return DeletionRequest(
-            **shared,
-            form=given.tables.release.form,
-            mechanism=selected,
-            price=cost,
-            recoding=choice,
-            coarser=(),
-            margins=(),
-        )
-    maps = declared_chain(given.path, given.columns, base=given.base, refused=FIGURES)
-    margins = declared_margins(given.path, given.tables.margins, maps[0])
-    mechanism, charged = _priced(given, stages=len(maps), margins=len(margins))
+        stages = recoding.lattice.stages
+    mechanism, charged = _priced(given, stages=stages, margins=len(margins))
     return DeletionRequest(
         **shared,
         form=given.tables.release.form,
         mechanism=mechanism,
         price=charged,
-        recoding=maps[0],
-        coarser=maps[1:],
+        recoding=recoding,
+        coarser=coarser,
         margins=margins,
     )
 

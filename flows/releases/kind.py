@@ -263,13 +263,17 @@ class GivenSpec:
             raise InputRefused("this is required and missing.", where=f"{self.path}: [privacy].epsilon")
         return self.privacy.epsilon
 
-    def priced(self, mechanism: Mechanism) -> Price:
+    def priced(
+        self,
+        mechanism: Mechanism,
+        *,
+        costs: str = "this costs",
+        remedy: str = "Lower the rate or the noise's ε, or raise k or the margin.",
+    ) -> Price:
         """Return the price of the releases at [privacy].delta, which is at most the ε asked for."""
         rows = self.tables.data.rows_per_person
         charged = price(mechanism, delta=self.privacy.delta, releases=self.releases, rows_per_person=rows)
-        self.require_affordable(
-            charged, costs="this costs", remedy="Lower the rate or the noise's ε, or raise k or the margin."
-        )
+        self.require_affordable(charged, costs=costs, remedy=remedy)
         return charged
 
     def require_affordable(self, charged: Price, *, costs: str, remedy: str) -> None:

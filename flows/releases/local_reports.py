@@ -152,11 +152,8 @@ def _priced(given: GivenSpec, design: ReportDesign) -> tuple[LocalReports, Price
             remedy="Remove the table and least_people: the reports themselves are charged.",
         )
     counts = OutcomeCounts(randomizer=design.mechanism, least_people=least)
-    charged = price(counts, delta=privacy.delta, rows_per_person=rows)
-    given.require_affordable(
-        charged, costs="these counts cost", remedy="Ask more people, or have devices flip more bits."
-    )
-    return counts, charged
+    remedy = "Ask more people, or have devices flip more bits."
+    return counts, given.priced(counts, costs="these counts cost", remedy=remedy)
 
 
 def _published_columns(design: ReportDesign) -> GeneralizationMap:

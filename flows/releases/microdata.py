@@ -89,9 +89,8 @@ def _request(given: GivenSpec) -> MicrodataRequest:
         _check_selection(path, spec.selection, epsilon=privacy.epsilon, times=releases * rows_per_person)
     thinning = given.drawn_rates()
     mechanism = _mechanism(given)
-    charged = price(mechanism, delta=privacy.delta, releases=releases, rows_per_person=rows_per_person)
-    given.require_affordable(
-        charged,
+    charged = given.priced(
+        mechanism,
         costs=f"k = {mechanism.k} and rate = {mechanism.sampling_rate} cost",
         remedy="Raise k, lower the rate, or leave one of them out: it follows from ε and δ.",
     )

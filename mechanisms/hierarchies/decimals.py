@@ -104,11 +104,7 @@ class DecimalIntervals:
         return codes
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
-        """Codes at level `to` of codes at a level that is not above it; shape as given.
-
-        Raises:
-            ValueError: `to` lies below the level.
-        """
+        """Return the codes at level `to`, which may not lie below the level; shape as given."""
         return self.units.coarser(codes, level=level, to=to)
 
     def label_sizes(self, level: int) -> dict[int, int]:
@@ -218,11 +214,7 @@ class NumberSteps:
         return codes
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
-        """Codes at level `to` of codes at a level that is not above it; shape as given.
-
-        Raises:
-            ValueError: `to` lies below the level.
-        """
+        """Return the codes at level `to`, which may not lie below the level; shape as given."""
         if to < level:
             raise ValueError(f"level {to} is finer than level {level}")
         return np.zeros(codes.shape, dtype=np.int64) if self._merged(to) else codes.copy()

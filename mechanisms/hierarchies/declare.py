@@ -267,11 +267,7 @@ class ValueHierarchy:
         return self.level_codes[level][self.leaf_of_integer.lookup(values)]
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
-        """Codes at level `to` of codes at a level that is not above it; shape as given.
-
-        Raises:
-            ValueError: `to` lies below the level.
-        """
+        """Return the codes at level `to`, which may not lie below the level; shape as given."""
         if to < level:
             raise ValueError(f"level {to} is finer than level {level}")
         table = np.zeros(self.size(level), dtype=np.int64)
@@ -437,11 +433,7 @@ class IntervalHierarchy:
         return codes
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
-        """Codes at level `to` of codes at a level that is not above it; shape as given.
-
-        Raises:
-            ValueError: `to` lies below the level.
-        """
+        """Return the codes at level `to`, which may not lie below the level; shape as given."""
         if to < level:
             raise ValueError(f"level {to} is finer than level {level}")
         width, coarse = self._width(level), self._width(to)
