@@ -378,11 +378,7 @@ _STATA_STRING = re.compile(r"str[0-9L]+")
 
 
 def require_statistics_names(names: Sequence[str], *, formats: Sequence[AlsoFormat], where: str) -> None:
-    """Refuse names of columns that such a file can't have, and an installation that can't write one.
-
-    Raises:
-        InputRefused: there is one.
-    """
+    """Refuse names of columns that such a file can't have, and an installation that can't write one."""
     if not formats:
         return
     if find_spec("pyreadstat") is None:
@@ -414,11 +410,7 @@ def require_statistics_names(names: Sequence[str], *, formats: Sequence[AlsoForm
 
 
 def require_cells(path: Path, recoding: GeneralizationMap) -> None:
-    """Refuse more cells than are published.
-
-    Raises:
-        InputRefused: there are more.
-    """
+    """Refuse more cells than are published."""
     if recoding.cells > MOST_CELLS:
         raise InputRefused(
             f"these columns have {recoding.cells} combinations of labels, more than the {MOST_CELLS} that one release "
@@ -502,11 +494,7 @@ def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None
 
 
 def check_declared_values(path: Path, columns: Sequence[MappedColumn | LatticeColumn], reading: RecordReading) -> None:
-    """Refuse declared values that no record can have, the way its texts are read.
-
-    Raises:
-        InputRefused: there is such a value.
-    """
+    """Refuse declared values that no record can have, the way its texts are read."""
     plain = reading.of_unicode
     if not plain.rewrites:
         return

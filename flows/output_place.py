@@ -20,9 +20,6 @@ def require_apart(request: Request) -> None:
 
     PRIVACY: a table that lies among the records is read as records by the next release, and a folder of a release that
     has private records in it gives them away. Nothing is opened: the names alone decide.
-
-    Raises:
-        InputRefused: they are not apart.
     """
     output, source = request.output, str(request.source)
     if isinstance(output, ObjectPrefix):
@@ -67,9 +64,6 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
 
     Whatever could keep a charged release from ever being published is looked for here: the name, the store, and the
     very folder that the output is staged in, which is made and removed.
-
-    Raises:
-        InputRefused: something else lies there, or nothing can be written there.
     """
     require_plain_name(output)
     if isinstance(output, ObjectPrefix):

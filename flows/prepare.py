@@ -306,21 +306,13 @@ def _require_none_cut_off(
 
 
 def _check_release_id(release_id: str | None) -> None:
-    """Refuse an id of another form; None is the id that a new release is given.
-
-    Raises:
-        InputRefused: it has another form.
-    """
+    """Refuse an id of another form; None is the id that a new release is given."""
     if release_id is not None and not RELEASE_ID.fullmatch(release_id):
         raise InputRefused("a release id is 1 to 128 letters, digits and any of . _ : + @ -.", where="--release-id")
 
 
 def _require_clock() -> None:
-    """Refuse a clock that is not set: days of entries come from it, and Prefect knows no time before 1970.
-
-    Raises:
-        InputRefused: it says a time before 1970.
-    """
+    """Refuse a clock that is not set: days of entries come from it, and Prefect knows no time before 1970."""
     now = datetime.now(UTC)
     if now.timestamp() < 0:
         raise InputRefused(

@@ -381,11 +381,7 @@ REFUSED = MappingProxyType(
 
 
 def refuse_unsafe(name: str, *, where: str = "") -> None:
-    """Refuse a mechanism that gives no guarantee; does nothing for other names.
-
-    Raises:
-        InputRefused: the mechanism is one of `REFUSED`.
-    """
+    """Refuse a mechanism that gives no guarantee; does nothing for other names."""
     reason = REFUSED.get(name.lower())
     if reason is not None:
         why, instead = reason
@@ -397,11 +393,7 @@ def refuse_unsafe(name: str, *, where: str = "") -> None:
 
 
 def refuse_unknown_noise(name: str, *, where: str) -> None:
-    """Refuse noise that gives no guarantee, and noise that nobody knows.
-
-    Raises:
-        InputRefused: it isn't the two-sided geometric.
-    """
+    """Refuse noise that gives no guarantee, and noise that nobody knows."""
     refuse_unsafe(name, where=where)
     if name != NOISE:
         raise InputRefused(f"there is no noise {name!r}.", where=where, remedy=f'Leave it out, or write "{NOISE}".')

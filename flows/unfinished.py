@@ -115,9 +115,6 @@ def require_all_held(
 
     Args:
         releases: those of the same specification that are charged and neither published nor abandoned.
-
-    Raises:
-        InputRefused: one of them is held by no live process.
     """
     unfinished = [
         state for state in releases if not _is_held(state.release_id, home=state_paths.home, ledger_id=reader.ledger_id)

@@ -79,10 +79,6 @@ def stated_rates(name: str, *, lowest: Decimal, highest: Decimal) -> InclusionCo
 
 
 def require_rates(rates: Sequence[Decimal]) -> None:
-    """Refuse declared rates that can't be drawn.
-
-    Raises:
-        ValueError: none, rates that don't ascend, or one outside (0, 1).
-    """
+    """Refuse declared rates that can't be drawn."""
     if not rates or not all(0 < rate < 1 for rate in rates) or any(a >= b for a, b in pairwise(rates)):
         raise ValueError("rates must ascend and lie strictly between 0 and 1")

@@ -18,8 +18,7 @@ from .options import AS_JSON, FILE, CommandGroup
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from ...mechanisms.hierarchies.check import HierarchyFault
-    from ...mechanisms.hierarchies.declare import ValueHierarchy
+    from ...mechanisms.hierarchies.declare import HierarchyFault, ValueHierarchy
     from ...tasks.inputs.hierarchy_files import PeerRows
 
 
@@ -152,7 +151,7 @@ def parents(codes: Path, separator: str | None, encoding: str, header: bool, out
 
 
 def _write(rows: Sequence[tuple[str, ...]], output: Path, *, source: Path | None = None) -> None:
-    from ...mechanisms.hierarchies.check import hierarchy_faults
+    from ...mechanisms.hierarchies.declare import hierarchy_faults
     from ..python.hierarchies import write_hierarchy
     from ..release_paths import require_elsewhere
 
@@ -219,13 +218,8 @@ hierarchy.add_command(build)
 @AS_JSON
 def check(file: Path, domain: Path | None, lower: int | None, upper: int | None, encoding: str, as_json: bool) -> int:
     """Find everything that is wrong with a hierarchy, with file and line; leaves with 2 where anything is."""
-    from ...mechanisms.hierarchies.check import (
-        HierarchyFault,
-        domain_faults,
-        domain_remarks,
-        hierarchy_faults,
-        hierarchy_remarks,
-    )
+    from ...mechanisms.hierarchies.check import domain_faults, domain_remarks, hierarchy_remarks
+    from ...mechanisms.hierarchies.declare import HierarchyFault, hierarchy_faults
     from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.hierarchy_files import is_utf8, read_hierarchy, read_peer_rows
 
@@ -293,7 +287,8 @@ def import_(file: Path, output: Path, separator: str | None, encoding: str, head
     A level `*` is added on top where there is none. Values are taken as they are written; what is wrong is said with
     its line, and then nothing is written.
     """
-    from ...mechanisms.hierarchies.check import hierarchy_faults, hierarchy_remarks
+    from ...mechanisms.hierarchies.check import hierarchy_remarks
+    from ...mechanisms.hierarchies.declare import hierarchy_faults
     from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.hierarchy_files import read_peer_rows
     from ..python.hierarchies import write_hierarchy

@@ -7,14 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...mechanisms.hierarchies.check import (
-    HierarchyFault,
-    domain_faults,
-    domain_remarks,
-    hierarchy_faults,
-    hierarchy_remarks,
-)
-from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from ...mechanisms.hierarchies.check import domain_faults, domain_remarks, hierarchy_remarks
+from ...mechanisms.hierarchies.declare import HierarchyError, HierarchyFault, ValueHierarchy, hierarchy_faults
 from ...mechanisms.kernel.errors import InputRefused
 from ...tasks.inputs.hierarchy_files import PeerRows, hierarchy_text, read_peer_rows
 from ...tasks.inputs.hierarchy_files import read_hierarchy as read_hierarchy_at

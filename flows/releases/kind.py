@@ -208,11 +208,7 @@ class GivenSpec:
         return found
 
     def require_apart(self, inclusion: InclusionColumn, *, key: str) -> None:
-        """Check that a column that says the rate isn't released too.
-
-        Raises:
-            InputRefused: it is.
-        """
+        """Check that a column that says the rate isn't released too."""
         if inclusion.column.name in self.tables.columns:
             raise InputRefused(
                 "a column is of the cells or says the rate, not both.",
@@ -277,11 +273,7 @@ class GivenSpec:
         return charged
 
     def require_affordable(self, charged: Price, *, costs: str, remedy: str) -> None:
-        """Refuse a price above the ε that was asked for; `costs` says what costs it, as "this costs".
-
-        Raises:
-            InputRefused: it is above.
-        """
+        """Refuse a price above the ε that was asked for; `costs` says what costs it, as "this costs"."""
         asked = self.privacy.epsilon
         if asked is None or charged.epsilon <= asked:
             return
@@ -301,9 +293,6 @@ class GivenSpec:
         Args:
             needed: those that must be there.
             of: all that there are.
-
-        Raises:
-            InputRefused: one is missing or of no use.
         """
         where = f"{self.path}: [{self.kind}]"
         for name in of:
@@ -315,11 +304,7 @@ class GivenSpec:
                 )
 
     def require_kind(self, kinds: Collection[str]) -> None:
-        """Refuse a kind in the kind's table that gives no guarantee or that there isn't, and such noise.
-
-        Raises:
-            InputRefused: it is none of these, or the noise is unknown.
-        """
+        """Refuse a kind in the kind's table that gives no guarantee or that there isn't, and such noise."""
         where, kind = f"{self.path}: [{self.kind}]", self.own.kind
         refuse_unsafe(kind, where=f"{where}.kind")
         if kind not in kinds:

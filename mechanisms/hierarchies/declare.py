@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import nan
@@ -202,8 +203,10 @@ class ValueHierarchy:
             HierarchyError: no rows, rows of unequal length, an empty or unprintable label, a value declared
                 twice, or labels that are not monotone; with the number of the row.
         """
-        _check_shape(rows)
-        _check_monotone(rows)
+        if not _is_sound(rows):
+            fault = hierarchy_faults(rows)[0]
+            first = "" if fault.first is None else f", first in row {fault.first + 1}"
+            raise HierarchyError(f"{fault.what}{first}", row=fault.row)
         ordered = sorted((row for row in rows if row[0] != BUCKET_LABEL), key=lambda row: row[0].encode())
         level_labels: list[tuple[str, ...]] = []
         level_codes: list[NDArray[np.int64]] = []
@@ -321,51 +324,95 @@ def _folded(text: bytes) -> bytes:
         return text
 
 
-def _check_shape(rows: Sequence[Sequence[str]]) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HierarchyFault:
+    """One thing found.
+
+    Args:
+        what: in words; it may quote declared labels, which are public.
+        row: the row where it shows, from 0; None where it is of the whole.
+        first: the row with which it doesn't go together, from 0, where there is one.
+    """
+
+    what: str
+    row: int | None = None
+    first: int | None = None
+
+
+def hierarchy_faults(rows: Sequence[Sequence[str]]) -> list[HierarchyFault]:
+    """Return all breaks of the rules of `ValueHierarchy.from_rows`, by row; none exactly where that succeeds."""
     if not rows:
-        raise HierarchyError("the hierarchy declares no value")
+        return [HierarchyFault(what="the hierarchy declares no value")]
+    faults = [*_root_first(rows), *_shape(rows), *_twice(rows)]
+    if all(len(row) == len(rows[0]) for row in rows):
+        faults += _not_monotone(rows)
+    return sorted(faults, key=lambda fault: fault.row or 0)
+
+
+def _is_sound(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether `hierarchy_faults` finds nothing; several times as fast, since there may be a million rows."""
+    width = len(rows[0]) if rows else 0
+    if not width or any(len(row) != width for row in rows) or len({row[0] for row in rows}) < len(rows):
+        return False
+    if not all(map(_is_label, {label for row in rows for label in row})):
+        return False
+    for level in range(width - 1):
+        parent_of = {BUCKET_LABEL: BUCKET_LABEL}  # the bucket counts as a value that is `*` everywhere
+        if any(parent_of.setdefault(row[level], row[level + 1]) != row[level + 1] for row in rows):
+            return False
+    return True
+
+
+def _is_label(text: str) -> bool:
+    return (
+        text != "" and not any(mark in text for mark in _FORBIDDEN) and not any("\ud800" <= c <= "\udfff" for c in text)
+    )
+
+
+def _shape(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
     width = len(rows[0])
-    row_of_value: dict[str, int] = {}
     for number, row in enumerate(rows):
-        if len(row) != width:
-            raise HierarchyError(f"this row has {len(row)} levels where the first has {width}", row=number)
         if not row:
-            raise HierarchyError("this row is empty", row=number)
+            yield HierarchyFault(what="this row is empty", row=number)
+        elif len(row) != width:
+            yield HierarchyFault(what=f"this row has {len(row)} levels where the first has {width}", row=number)
         for level, label in enumerate(row):
             if label == "":
-                raise HierarchyError(f"the label at level {level} is empty", row=number)
-            if any(mark in label for mark in _FORBIDDEN) or not _is_utf8(label):
-                raise HierarchyError(
-                    f"the label at level {level} has a line break, a NUL or a character outside Unicode",
-                    row=number,
-                )
-        if row[0] in row_of_value:
-            raise HierarchyError(
-                f"the value {row[0]!r} is declared twice, first in row {row_of_value[row[0]] + 1}", row=number
-            )
-        row_of_value[row[0]] = number
+                yield HierarchyFault(what=f"the label at level {level} is empty", row=number)
+            elif not _is_label(label):
+                what = f"the label at level {level} has a line break, a NUL or a character outside Unicode"
+                yield HierarchyFault(what=what, row=number)
 
 
-def _check_monotone(rows: Sequence[Sequence[str]]) -> None:
-    # The bucket counts as a value that is `*` everywhere, so `*` may only be followed by `*`.
+def _root_first(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
+    if all(rows) and len({row[0] for row in rows}) == 1 < len({row[-1] for row in rows}):
+        yield HierarchyFault(what="every row begins with the same label, as if the rows were written root first")
+
+
+def _twice(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
+    first: dict[str, int] = {}
+    for number, row in enumerate(rows):
+        if row and row[0] in first:
+            yield HierarchyFault(what=f"the value {row[0]!r} is declared twice", row=number, first=first[row[0]])
+        elif row:
+            first[row[0]] = number
+
+
+def _not_monotone(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
+    """Equal labels that part at the next level; what most rows say is taken for right."""
     for level in range(len(rows[0]) - 1):
-        parent_of = {BUCKET_LABEL: BUCKET_LABEL}
+        votes: dict[str, Counter[str]] = {}
+        for row in rows:
+            votes.setdefault(row[level], Counter())[row[level + 1]] += 1
+        usual = {label: counted.most_common(1)[0][0] for label, counted in votes.items()}
+        usual[BUCKET_LABEL] = BUCKET_LABEL
         for number, row in enumerate(rows):
-            parent = parent_of.setdefault(row[level], row[level + 1])
-            if parent != row[level + 1]:
-                raise HierarchyError(
-                    f"{row[level]!r} at level {level} becomes {row[level + 1]!r} at level {level + 1}, but"
-                    f" {parent!r} elsewhere: equal labels must stay equal at the levels above",
-                    row=number,
+            if row[level + 1] != usual[row[level]]:
+                what = (
+                    f"{row[level]!r} at level {level} becomes {row[level + 1]!r} at level {level + 1}, but "
+                    f"{usual[row[level]]!r} elsewhere: equal labels must stay equal at the levels above"
                 )
-
-
-def _is_utf8(label: str) -> bool:
-    try:
-        label.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+                yield HierarchyFault(what=what, row=number)
 
 
 _BOTTOM_CODE = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import accumulate
 
@@ -120,6 +120,9 @@ class ReidentificationRisk:
     threshold: float
 
 
+RISKS = tuple(field.name for field in fields(ReidentificationRisk) if field.name != "threshold")
+
+
 def reidentification_risk(
     class_sizes: NDArray[np.int64], population_sizes: NDArray[np.int64], *, threshold: float
 ) -> ReidentificationRisk:
@@ -146,7 +149,7 @@ def reidentification_risk(
         raise ValueError(f"a threshold lies between 0 and 1, not at {threshold}")
     records = int(class_sizes.sum())
     if not records:
-        return ReidentificationRisk(**dict.fromkeys(_RISKS, 0.0), threshold=threshold)
+        return ReidentificationRisk(**dict.fromkeys(RISKS, 0.0), threshold=threshold)
     own, population = class_sizes.astype(np.float64), population_sizes.astype(np.float64)
     marketer = float((own / population).sum() / records)
     return ReidentificationRisk(
@@ -160,18 +163,6 @@ def reidentification_risk(
         unique=float(own[class_sizes == 1].sum() / records),
         threshold=threshold,
     )
-
-
-_RISKS = (
-    "prosecutor_highest",
-    "prosecutor_average",
-    "prosecutor_at_risk",
-    "journalist_highest",
-    "journalist_average",
-    "journalist_at_risk",
-    "marketer",
-    "unique",
-)
 
 
 CERTAINTIES = (0.6, 0.75, 0.9, 0.99)

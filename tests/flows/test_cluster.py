@@ -15,7 +15,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -28,17 +27,6 @@ from crowdblend.flows import release
 from crowdblend.tasks.stages import count
 from support.commands import AS_MODULE, Commands
 
-REPORTS = """
-[release]
-name = "asked"
-[data]
-dataset = "phones"
-source = "reports"
-[reports]
-kind = "k-randomization"
-flip_probability = 0.25
-questions = ["one", "two", "three"]
-"""
 KEY = bytes(range(7, 39))
 SEPARATED = pyarrow.csv.ParseOptions(delimiter=";")
 
@@ -64,57 +52,80 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, fork_server: Path):
         process.finish(timeout=600)
 
 
-def released(desk, name: str, *, scheduler: str | None) -> Counter:
-    spec = desk.write_spec(output=name, source="many")
-    result = desk.release(spec, ledger=name, scheduler=scheduler, coins=lambda size: KEY[:size])
-    return Counter(map(str, pq.read_table(f"{result['output']}/data.parquet").to_pylist()))
+def on_both(desk, cluster, spec: Path, *, more: tuple[str, ...] = (), secrets: tuple[bytes, ...] = ()) -> list[dict]:
+    """The rows that threads and a cluster publish with the same coins; no worker has printed a key or a secret."""
+    address, folder = cluster
+    keys, found = (KEY, KEY[::-1]), []
+    for name, scheduler in (("threads", None), ("cluster", address)):
+        drawn = itertools.cycle(keys)
+
+        def coins(size: int, *, drawn=drawn) -> bytes:
+            return (next(drawn) * (size // len(KEY) + 1))[:size]
+
+        result = desk.release(spec, ledger=name, output=name, scheduler=scheduler, more=more, coins=coins)
+        found.append((result.get("levels"), pq.read_table(f"{result['output']}/data.parquet").to_pylist()))
+    assert found[0] == found[1]
+    assert found[0][1]
+    for path in folder.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert not any(secret in content for key in keys for secret in (key, key.hex().encode(), *secrets))
+    return found[0][1]
+
+
+def write_many(desk, *, files: int = 3, rows: int = 4_000) -> None:
+    (desk.folder / "many").mkdir()
+    for number in range(files):
+        desk.write_people(rows, file=f"many/{number}.csv", shift=number)
 
 
 def test_a_cluster_draws_the_sample_that_threads_draw(desk, cluster) -> None:
-    address, folder = cluster
-    (desk.folder / "many").mkdir()
-    for number in range(6):
-        desk.write_people(4_000, file=f"many/{number}.csv", shift=number)
-    on_threads = released(desk, "threads", scheduler=None)
-    on_cluster = released(desk, "cluster", scheduler=address)
-    assert on_threads
-    assert on_cluster == on_threads
-    for path in folder.rglob("*"):
-        if path.is_file():
-            assert KEY not in path.read_bytes()
-            assert KEY.hex().encode() not in path.read_bytes()
+    write_many(desk, files=6)
+    on_both(desk, cluster, desk.write_spec(source="many"))
 
 
-PERSONS = """
-[release]
-name = "visits"
-form = "counts"
-[data]
-dataset = "people"
-source = "many"
-person = "who"
-[sampling]
-rate = 0.4
-[suppression]
-k = 20
-[privacy]
-delta = 1e-6
-[columns.visit]
-interval = { lower = 0, upper = 8, widths = [] }
-level = 0
-[columns.wide]
-interval = { lower = 0, upper = 1152921504606846976, widths = [] }
-level = 0
-[columns.far]
-interval = { lower = 0, upper = 1152921504606846976, widths = [] }
-level = 0
-"""
+HEAD = '[release]\nname = "kind"\nform = "counts"\n[data]\ndataset = "people"\nsource = "many"\n'
+OF_PEOPLE = HEAD.replace('form = "counts"\n', "") + 'separator = ";"\n'
+COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
+SUPPRESSED = '[histogram]\nkind = "suppressed"\nk = 20\n'
+# One map has all the probability but e^-100, so that threads and cluster draw it alike, from the same samples.
+CHOICE = (
+    "[sampling]\nrate = 0.1\n[suppression]\nk = 20\n[privacy]\ndelta = 1e-6\n[selection]\nepsilon = 2\n{on}"
+    + COLOUR.replace("level = 0\n", "min_level = 0\nmax_level = 1\n")
+    + '[columns.town]\nhierarchy = "towns.csv"\nmin_level = 0\nmax_level = 1\n'
+)
+KINDS = {
+    "histogram": "[sampling]\nrate = 0.1\n" + SUPPRESSED + "[privacy]\ndelta = 1e-6\n" + COLOUR,
+    "unequal": '[sampling]\ncolumn = "secret"\nrates = [0.1, 0.15]\n'
+    + SUPPRESSED
+    + "[privacy]\ndelta = 1e-3\n"
+    + COLOUR,
+    "points": '[sampling]\nrate = 0.1\n[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n'
+    "[privacy]\ndelta = 1e-6\n[columns.age]\nbounds = { lower = 0, upper = 100 }\n",
+    "deletion": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n" + COLOUR.replace("level = 0", "levels = [0, 1]"),
+    # Pr[noise ≠ 0] is below 1e-40 at this ε.
+    "answer": '[answer]\nkind = "count"\nby = ["colour"]\nepsilon = 100\n' + COLOUR,
+    "map drawn on a fresh sample": CHOICE.format(on='on = "fresh-sample"\nrate = 0.5\n'),
+    "map drawn on all records": CHOICE.format(on=""),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) -> None:
+    write_many(desk)
+    (desk.folder / "kind.toml").write_text(OF_PEOPLE + KINDS[kind])
+    on_both(desk, cluster, desk.folder / "kind.toml")
+
+
+PERSONS = 'person = "who"\n[sampling]\nrate = 0.4\n[suppression]\nk = 20\n[privacy]\ndelta = 1e-6\n'
+WIDE = "interval = { lower = 0, upper = 1152921504606846976, widths = [] }\nlevel = 0\n"
+VISITS = f"[columns.visit]\ninterval = {{ lower = 0, upper = 8, widths = [] }}\nlevel = 0\n[columns.wide]\n{WIDE}"
 
 
 @pytest.mark.slow
 def test_a_cluster_chooses_the_records_of_each_person_that_threads_choose(desk, cluster) -> None:
     """The records of everyone lie in several files: a shuffle between the workers brings them together."""
-    address, folder = cluster
     (desk.folder / "many").mkdir()
     numbers = np.random.default_rng(8)
     people = np.repeat(np.arange(6_000), 3)
@@ -122,98 +133,36 @@ def test_a_cluster_chooses_the_records_of_each_person_that_threads_choose(desk, 
     for number in range(6):
         own = people[number::6]
         rows = zip(own.tolist(), numbers.integers(0, 8, own.size).tolist(), strict=True)
-        lines = [
-            "who,visit,wide,far",
-            *(f"person-{who:09d},{visit},{visit % 2},1" if who else f",{visit},0,1" for who, visit in rows),
-        ]
-        (desk.folder / "many" / f"{number}.csv").write_text("\n".join(lines) + "\n")
-    (desk.folder / "visits.toml").write_text(PERSONS)
-    found = []
-    for name, scheduler in (("threads", None), ("cluster", address)):
-        given = {"ledger": name, "unit": "person:who", "coins": lambda size: KEY[:size]}
-        result = desk.release(desk.folder / "visits.toml", output=name, scheduler=scheduler, **given)
-        found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
-    assert found[0] == found[1]
-    assert 0.3 * 6_000 < sum(row["count"] for row in found[0]) < 0.5 * 6_000
-    for path in folder.rglob("*"):
-        if path.is_file():
-            assert KEY not in path.read_bytes()
-            assert b"person-000000123" not in path.read_bytes()
+        lines = [f"{f'person-{who:09d}' if who else ''},{visit},{visit % 2},1" for who, visit in rows]
+        (desk.folder / "many" / f"{number}.csv").write_text("\n".join(["who,visit,wide,far", *lines]) + "\n")
+    spec = desk.folder / "visits.toml"
+    spec.write_text(HEAD + PERSONS + VISITS + f"[columns.far]\n{WIDE}")
+    rows = on_both(desk, cluster, spec, more=("--unit", "person:who"), secrets=(b"person-000000123",))
+    assert 0.3 * 6_000 < sum(row["count"] for row in rows) < 0.5 * 6_000
+
+
+REPORTS = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["one", "two", "three"]\n'
 
 
 @pytest.mark.slow
 def test_a_cluster_adds_up_the_reports_that_threads_add_up(desk, cluster) -> None:
-    address, _ = cluster
-    (desk.folder / "reports").mkdir()
+    (desk.folder / "many").mkdir()
     numbers = np.random.default_rng(4).integers(0, 8, 3_000)
     for number in range(6):
-        lines = ["vector", *map(str, numbers[number::6])]
-        (desk.folder / "reports" / f"{number}.csv").write_text("\n".join(lines))
-    (desk.folder / "asked.toml").write_text(REPORTS)
-    desk.succeed("dataset", "add", "phones", "--relation", "replacement", "--epsilon", "9", "--delta", "0.1")
-    tables = []
-    for words in (("--output", "threads"), ("--output", "cluster", "--scheduler", address)):
-        done = desk.succeed("run", "asked.toml", *words, "--json")
-        tables.append(pq.read_table(f"{done.json['output']}/data.parquet").to_pylist())
-    assert tables[0] == tables[1]
-    assert sum(row["estimate"] for row in tables[0]) == pytest.approx(3_000)
+        (desk.folder / "many" / f"{number}.csv").write_text("\n".join(["vector", *map(str, numbers[number::6])]))
+    spec = desk.folder / "asked.toml"
+    spec.write_text(HEAD.replace('form = "counts"\n', "") + REPORTS)
+    rows = on_both(desk, cluster, spec, more=("--relation", "replacement"))
+    assert sum(row["estimate"] for row in rows) == pytest.approx(3_000)
 
 
-KINDS = {
-    "histogram": '[sampling]\nrate = 0.1\n[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-6\n{columns}',
-    "unequal": '[sampling]\ncolumn = "secret"\nrates = [0.1, 0.15]\n'
-    '[histogram]\nkind = "suppressed"\nk = 20\n[privacy]\ndelta = 1e-3\n{columns}',
-    "points": '[sampling]\nrate = 0.1\n[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n'
-    "[privacy]\ndelta = 1e-6\n[columns.age]\nbounds = {{ lower = 0, upper = 100 }}\n",
-    "deletion": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n"
-    '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevels = [0, 1]\n',
-    # Pr[noise ≠ 0] is below 1e-40 at this ε.
-    "answer": '[answer]\nkind = "count"\nby = ["colour"]\nepsilon = 100\n{columns}',
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_cluster_makes_of_every_kind_what_threads_make(desk, cluster, kind) -> None:
-    address, _ = cluster
-    (desk.folder / "many").mkdir()
-    for number in range(3):
-        desk.write_people(4_000, file=f"many/{number}.csv", shift=number)
-    columns = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
-    head = '[release]\nname = "kind"\n[data]\ndataset = "people"\nsource = "many"\nseparator = ";"\n'
-    spec = desk.folder / "kind.toml"
-    spec.write_text(head + KINDS[kind].format(columns=columns))
-    found = []
-    for name, scheduler in (("threads", None), ("cluster", address)):
-        coins = {"ledger": name, "coins": lambda size: (KEY * (size // len(KEY) + 1))[:size]}
-        result = desk.release(spec, output=name, scheduler=scheduler, **coins)
-        found.append(pq.read_table(f"{result['output']}/data.parquet").to_pylist())
-    assert found[0] == found[1]
-    assert found[0]
-
-
-DELETION = """
-[release]
-name = "kept"
-form = "counts"
-[data]
-dataset = "people"
-source = "many"
-separator = ";"
-[deletion]
-[privacy]
-epsilon = 1
-delta = 1e-6
-[columns.colour]
-values = ["blue", "green", "red"]
-levels = [0, 1]
-[columns.age]
-interval = { lower = 0, upper = 100, widths = [10, 50] }
-levels = [1, 1]
-[columns.town]
-hierarchy = "towns.csv"
-levels = [0, 1]
-"""
+DELETION = (
+    HEAD
+    + 'separator = ";"\n[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n'
+    + COLOUR.replace("level = 0", "levels = [0, 1]")
+    + "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [10, 50] }\nlevels = [1, 1]\n"
+    + '[columns.town]\nhierarchy = "towns.csv"\nlevels = [0, 1]\n'
+)
 
 
 def kill_at_reading(ledger: Path, worker: subprocess.Popen) -> None:
@@ -229,9 +178,7 @@ def kill_at_reading(ledger: Path, worker: subprocess.Popen) -> None:
 def test_a_deletion_release_that_loses_a_worker_publishes_what_threads_publish(desk, cluster) -> None:
     """With the same draws of Z the same rows, stage by stage: no record is counted twice or left out."""
     address, folder = cluster
-    (desk.folder / "many").mkdir()
-    for number in range(8):
-        desk.write_people(40_000, file=f"many/{number}.csv", shift=number)
+    write_many(desk, files=8, rows=40_000)
     spec = desk.folder / "kept.toml"
     spec.write_text(DELETION)
     command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
@@ -286,38 +233,6 @@ def test_what_answers_but_is_no_scheduler_is_refused_before_the_charge(desk) -> 
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("on", ['on = "fresh-sample"\nrate = 0.5', 'on = "whole"'], ids=["fresh sample", "whole"])
-def test_a_cluster_counts_for_a_private_choice_too(desk, cluster, on: str) -> None:
-    """One map has all the probability but e^-100, so that threads and cluster draw it alike, from the same samples."""
-    address, folder = cluster
-    (desk.folder / "many").mkdir()
-    for number in range(6):
-        desk.write_people(4_000, file=f"many/{number}.csv", shift=number)
-    columns = "min_level = 0\nmax_level = 1\n"
-    selection = f"[selection]\nepsilon = 2\n{on}\n\n[columns.colour]"
-
-    def choose(text: str) -> str:
-        lines = [line for line in text.splitlines() if not line.startswith("level")]
-        return "\n".join(lines).replace("[columns.colour]", selection) + "\n" + columns
-
-    keys = [KEY, KEY[::-1]]
-    found = []
-    for name, scheduler in (("threads", None), ("cluster", address)):
-        drawn = iter(keys)
-        spec = desk.write_spec(output=name, source="many", edit=choose)
-        coins = {"ledger": name, "coins": lambda size, drawn=drawn: next(drawn)[:size]}
-        result = desk.release(spec, scheduler=scheduler, **coins)
-        rows = pq.read_table(f"{result['output']}/data.parquet").to_pylist()
-        found.append((result["levels"], Counter(map(str, rows))))
-    assert found[0] == found[1]
-    assert found[0][1]
-    for path in folder.rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            assert not any(secret in content for key in keys for secret in (key, key.hex().encode()))
-
-
 @pytest.mark.parametrize("moment", ["begin_reading", "block_counts"])
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
 def test_workers_read_the_files_that_were_listed_alone(desk, cluster, monkeypatch, ending, moment) -> None:
@@ -350,8 +265,7 @@ def test_workers_read_the_files_that_were_listed_alone(desk, cluster, monkeypatc
 
     monkeypatch.setattr(stages, moment, then_exchanged)
     words = ("run", desk.write_spec(source="many"), "--release-id", "one", "--scheduler", address)
-    told = desk(*words)
-    assert (told.code, "not the file any more that was listed" in told.err) == (1, True), told.err
+    desk.refuse(*words, code=1, said="not the file any more that was listed")
     assert not (desk.folder / "out").exists()
     exchange()
     desk.succeed(*words)

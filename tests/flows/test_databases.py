@@ -78,17 +78,6 @@ def copies(desk) -> list[Path]:
     return sorted(desk.home.rglob("copy/*"))
 
 
-def broken_off(desk, spec: Path, monkeypatch, *, release_id: str = "once") -> None:
-    """A run that ends after the count and before anything is published."""
-
-    def fail(**given: object) -> None:
-        raise ReleaseFailed("broken off")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("crowdblend.flows.release.write_output", fail)
-        assert desk("run", spec, "--release-id", release_id, "--output", release_id).code == 1
-
-
 def query_of(address: str, query: str | None = None, *, table: str | None = None) -> DatabaseQuery:
     return POSTGRESQL.query(address, table=table, query=query, where="[data]")
 
@@ -132,11 +121,11 @@ def test_a_table_is_released_as_the_file_of_its_records_is(desk, database, read)
 
 @pytest.mark.slow
 def test_an_attempt_after_the_first_reads_the_same_records_whatever_became_of_the_table(
-    desk, database, monkeypatch
+    desk, database, cut_off
 ) -> None:
     add_dataset(desk)
     spec = spec_of(desk, database, rate="0.4", k="20")
-    broken_off(desk, spec, monkeypatch)
+    cut_off(spec, "--output", "one")
     [copy] = copies(desk)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (copy, copy.parent)]
     assert modes == [0o600, 0o700]
@@ -144,10 +133,10 @@ def test_an_attempt_after_the_first_reads_the_same_records_whatever_became_of_th
     assert pq.read_table(copy).num_rows == 2000
     held = copy.read_bytes()
     statement(database, "drop table visits")
-    assert desk.succeed("run", spec, "--release-id", "once", "--output", "once", "--dry-run").code == 0
-    broken_off(desk, spec, monkeypatch)
+    assert desk.succeed("run", spec, "--release-id", "one", "--output", "one", "--dry-run").code == 0
+    cut_off(spec, "--output", "one")
     assert copy.read_bytes() == held
-    result = desk.succeed("run", spec, "--release-id", "once", "--output", "once", "--json").json
+    result = desk.succeed("run", spec, "--release-id", "one", "--output", "one", "--json").json
     assert result["published_records"] > 100
     assert not copies(desk)
     desk.succeed("verify", result["certificate"])
@@ -155,23 +144,18 @@ def test_an_attempt_after_the_first_reads_the_same_records_whatever_became_of_th
 
 
 @pytest.mark.slow
-def test_a_copy_that_was_changed_is_not_read_and_goes_with_the_release(desk, database, monkeypatch) -> None:
+def test_a_copy_that_was_changed_is_not_read_and_goes_with_the_release(desk, database, cut_off) -> None:
     add_dataset(desk)
     spec = spec_of(desk, database)
-    broken_off(desk, spec, monkeypatch)
+    cut_off(spec, "--output", "one")
     [copy] = copies(desk)
     table = pq.read_table(copy)
     pq.write_table(table.slice(1), copy)
-    answer = desk("run", spec, "--release-id", "once", "--output", "once")
-    assert answer.code == 1
-    assert "private copy" in answer.err
-    assert "abandon" in answer.err
+    desk.refuse("run", spec, "--release-id", "one", "--output", "one", code=1, said=("private copy", "abandon"))
     copy.unlink()
-    answer = desk("run", spec, "--release-id", "once", "--output", "once")
-    assert answer.code == 2
-    assert "private copy" in answer.err
+    desk.refuse("run", spec, "--release-id", "one", "--output", "one", said="private copy")
     pq.write_table(table, copy)
-    desk.succeed("abandon", "once", "--reason", "the copy was changed")
+    desk.succeed("abandon", "one", "--reason", "the copy was changed")
     assert not copies(desk)
     assert not list(desk.home.rglob("copy"))
 
@@ -183,14 +167,12 @@ def test_a_copy_that_was_cut_off_is_made_anew(desk, database, monkeypatch) -> No
     statement(database, f"create view half as select *, 1 / (who - 250) as q, '{SECRET}' as s from visits")
     statement(database, "create view whole as select who, colour, age, town from half where q is not null")
     spec = spec_of(desk, database, read='table = "whole"')
-    answer = desk("run", spec, "--release-id", "once", "--output", "once")
-    assert answer.code == 1
-    assert "ended the reading" in answer.err
+    answer = desk.refuse("run", spec, "--release-id", "one", "--output", "one", code=1, said="ended the reading")
     assert "division" not in answer.err
     assert "Traceback" not in answer.err
     assert [path.name for path in copies(desk)] == ["records.draft"]
     statement(database, "create or replace view whole as select who, colour, age, town from visits")
-    assert desk.succeed("run", spec, "--release-id", "once", "--output", "once")
+    assert desk.succeed("run", spec, "--release-id", "one", "--output", "one")
     assert not copies(desk)
 
 
@@ -280,7 +262,7 @@ def test_a_run_that_is_killed_while_it_copies_is_taken_up_and_shows_no_password(
     )
     with user_with_password(database, password) as name, psycopg.connect(database, autocommit=True) as holder:
         spec = spec_of(desk, database.replace("postgres@", f"{name}@"), read='table = "slow"', rate="0.4", k="20")
-        words = ("run", spec, "--release-id", "once", "--output", "once", "--json")
+        words = ("run", spec, "--release-id", "one", "--output", "one", "--json")
         holder.execute("select pg_advisory_lock(7)")
         process = subprocess.Popen(
             [sys.executable, "-m", "crowdblend.deploy", *map(str, words)],
@@ -301,7 +283,7 @@ def test_a_run_that_is_killed_while_it_copies_is_taken_up_and_shows_no_password(
         assert any(name.encode() in line for line in listed.values()), "the server's own process names the user"
         assert not [line for line in listed.values() if password.encode() in line]
         assert password not in said
-        assert not (desk.folder / "once").exists()
+        assert not (desk.folder / "one").exists()
         holder.execute("select pg_advisory_unlock(7)")
         statement(database, "delete from many")
         with pytest.MonkeyPatch.context() as patch:
@@ -309,7 +291,7 @@ def test_a_run_that_is_killed_while_it_copies_is_taken_up_and_shows_no_password(
             result = desk.succeed(*words).json
     assert result["published_records"] > 100
     assert not list(desk.home.rglob("copy"))
-    assert [one["release_id"] for one in desk.succeed("ledger", "show", "--json").json["releases"]] == ["once"]
+    assert [one["release_id"] for one in desk.succeed("ledger", "show", "--json").json["releases"]] == ["one"]
     desk.succeed("verify", result["certificate"])
     desk.succeed("ledger", "verify")
 
@@ -322,9 +304,7 @@ def test_a_password_comes_from_the_environment_and_is_nowhere_else(desk, databas
         for given in (None, "wrong-" + SECRET):
             if given is not None:
                 monkeypatch.setenv("PGPASSWORD", given)
-            refused = desk("run", spec, "--output", "out")
-            assert refused.code == 2
-            assert "refuses the login" in refused.err
+            refused = desk.refuse("run", spec, "--output", "out", said="refuses the login")
             assert SECRET not in refused.err + refused.out
         monkeypatch.delenv("PGPASSWORD")
         passwords = desk.folder.parent / f"{desk.folder.name}-pgpass"
@@ -344,8 +324,7 @@ def test_a_password_comes_from_the_environment_and_is_nowhere_else(desk, databas
 
 def refused(desk, spec: Path, *said: str) -> None:
     for command in (("run", spec, "--output", "never"), ("run", spec, "--dry-run", "--output", "never")):
-        answer = desk(*command)
-        assert answer.code == 2, answer.err
+        answer = desk.refuse(*command)
         for text in said:
             assert text in answer.err
         assert "Traceback" not in answer.err
@@ -385,8 +364,7 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_nothing_is_charged(de
     refused(desk, reports, "[data].source", "not from a database")
     clustered = spec_of(desk, database, edit=lambda text: text + '\n[cluster]\naddress = "tcp://127.0.0.1:1"\n')
     refused(desk, clustered, "[cluster]", "copied onto this machine")
-    answer = desk("run", spec_of(desk, database), "--scheduler", "tcp://127.0.0.1:1", "--output", "never")
-    assert answer.code == 2
+    desk.refuse("run", spec_of(desk, database), "--scheduler", "tcp://127.0.0.1:1", "--output", "never")
     assert desk("ledger", "show", "--json").json["releases"] == []
     assert statement(database, "select count(*) from visits") == [(2000,)]
     assert not copies(desk)
@@ -425,9 +403,7 @@ def test_a_private_report_says_that_the_records_are_gone(desk, database) -> None
     add_dataset(desk)
     spec = spec_of(desk, database)
     desk.succeed("run", spec, "--output", "out")
-    answer = desk("report", "private", spec, "out")
-    assert answer.code == 2
-    assert "destroyed" in answer.err
+    desk.refuse("report", "private", spec, "out", said="destroyed")
 
 
 def test_without_the_driver_the_refusal_says_what_to_install(desk, database, monkeypatch) -> None:

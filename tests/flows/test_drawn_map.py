@@ -156,9 +156,7 @@ def test_a_lost_key_of_the_selections_sample_is_refused(desk, cut_off) -> None:
     cut_off(desk.write_spec(edit=fresh), stage="drawn_chain")
     [key] = desk.home.rglob("selection.key")
     key.unlink()
-    answer = desk("run", desk.write_spec(edit=fresh), "--release-id", "one")
-    assert answer.code == 3
-    assert "the selection's sampling key" in answer.err
+    desk.refuse("run", desk.write_spec(edit=fresh), "--release-id", "one", code=3, said="the selection's sampling key")
 
 
 CHANGES = {

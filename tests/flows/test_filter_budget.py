@@ -58,11 +58,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(filtered) -> None:
     desk = filtered
     spec = desk.write_spec(rate="0.4")
     (desk.folder / "people.csv").unlink()  # it would be exit 2 if the source were looked for
-    answer = desk("run", spec, "--json")
-    assert answer.code == 3
-    assert "past the budget" in answer.err
-    assert "Left are" in answer.err
-    assert "would fit" in answer.err
+    desk.refuse("run", spec, "--json", code=3, said=("past the budget", "Left are", "would fit"))
     assert listed(desk)["spent_share"] == 0.0
 
 
@@ -70,9 +66,7 @@ def test_what_has_no_divergence_is_refused_by_its_name(desk) -> None:
     """Sampled releases for people with several records have none, and answers do."""
     desk.succeed(*ADD, "--rows-per-person", "2", "--expect", "40 x epsilon=0.01")
     spec = desk.write_spec(edit=lambda text: text.replace("[data]\n", "[data]\nrows_per_person = 2\n"))
-    answer = desk("run", spec, "--json")
-    assert answer.code == 3
-    assert "can't pay for strongly-safe-release/1" in answer.err
+    desk.refuse("run", spec, "--json", code=3, said="can't pay for strongly-safe-release/1")
     assert listed(desk)["spent_share"] == 0.0
 
 
@@ -97,9 +91,7 @@ def test_what_has_no_divergence_is_refused_by_its_name(desk) -> None:
     ],
 )
 def test_what_cannot_be_expected_is_told_with_its_place(desk, words, told) -> None:
-    answer = desk(*ADD, *words)
-    assert answer.code == 2
-    assert told in answer.err
+    desk.refuse(*ADD, *words, said=told)
     assert not (desk.folder / "ledger.db").exists()
 
 

@@ -58,31 +58,22 @@ def test_a_dry_run_an_explanation_and_a_new_specification_name_the_version(desk,
 
 
 @pytest.mark.slow
-def test_a_retry_reads_the_version_that_was_charged_and_waits_for_its_files(desk, table, monkeypatch):
+def test_a_retry_reads_the_version_that_was_charged_and_waits_for_its_files(desk, table, cut_off):
     """Cut off after the charge; then the table moves on, a VACUUM takes the version's file, and it comes back."""
-    from crowdblend.flows import release
-
     log = table / "_delta_log"
     late = [log / f"{number:020}.json" for number in (3, 4)]
     for path in late:
         path.rename(desk.folder / path.name)
     spec = desk.write_spec(source="register", rate="0.5")
 
-    def cut_off(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(release, "count_stage", cut_off)
-        assert desk("run", spec, "--release-id", "one").code == 1
+    cut_off(spec)
     charged = desk("ledger", "show", "--json").json["datasets"]
     for path in late:
         (desk.folder / path.name).rename(path)
     [file] = files_of(table, 2)
     away = desk.folder / "away"
     os.rename(file, away)
-    gone = desk("run", spec, "--release-id", "one")
-    assert gone.code == 2
-    assert "is gone" in gone.err
+    desk.refuse("run", spec, "--release-id", "one", said="is gone")
     assert not (desk.folder / "out").exists()
     assert desk("ledger", "show", "--json").json["datasets"] == charged
     os.rename(away, file)
@@ -102,8 +93,6 @@ def test_a_preview_takes_no_version_of_the_own_table_for_public(desk, table):
     for gone in (False, True):
         if gone:
             files_of(table, 0)[0].unlink()
-        refused = desk("preview", spec, "--public", "register")
-        assert refused.code == 2
-        assert "a version of the specification's own source" in refused.err
+        desk.refuse("preview", spec, "--public", "register", said="a version of the specification's own source")
     shutil.copytree(table, desk.folder / "others")
     assert desk("preview", spec, "--public", "others").code == 0

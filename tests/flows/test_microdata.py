@@ -96,9 +96,7 @@ def test_over_budget_is_3_and_the_source_is_never_opened(desk) -> None:
     desk.add_dataset(epsilon="0.01")
     (desk.folder / "people.csv").unlink()
     os.mkfifo(desk.folder / "people.csv")
-    answer = desk("run", desk.write_spec(), "--json")
-    assert answer.code == 3
-    assert "0.01" in answer.err
+    desk.refuse("run", desk.write_spec(), "--json", code=3, said="0.01")
     assert not (desk.folder / "out").exists()
 
 

@@ -1,13 +1,10 @@
-"""One ledger, releases of several kinds in processes of their own: a sample serves one, some counts stand alone."""
+"""One ledger, releases of several kinds in processes of their own: a sample serves one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
-from crowdblend.tasks.readers.report_files import vector_table
 
 # Kinds with a sample have one key in every process, as if somebody had put one release's key into another's place.
 RELEASE = """
@@ -56,24 +53,15 @@ SAMPLES = {
     ),
     "answer": ("rate = 0.1", '[answer]\nkind = "count"\ncolumn = "age"\nepsilon = 0.5\n'),
 }
-VOTES = 'source = "votes.parquet"\n'
-BIT = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["voted"]\n'
-REPORTS = {
-    "estimates": f"{VOTES}{BIT}",
-    "counts": f"{VOTES}{BIT}least_people = 1200\n{PRIVACY}",
-    "by-vote": f'{VOTES}[answer]\nkind = "count"\nepsilon = 0.5\nrelation = "replacement"\nby = ["vector"]\n'
-    '[columns.vector]\nvalues = ["0", "1"]\nlevel = 0\n',
-}
-KINDS = REPORTS | {kind: SAMPLED.format(sampling=rate, table=table) for kind, (rate, table) in SAMPLES.items()}
+KINDS = {kind: SAMPLED.format(sampling=rate, table=table) for kind, (rate, table) in SAMPLES.items()}
 
 
 def run_together(desk, kinds: Sequence[str]) -> dict[str, tuple[int, str]]:
     """Run releases at the same time, each in a process of its own: how each ended and what it said."""
     started = {}
-    own_keys = {kind: f"{number:02x}" for number, kind in enumerate(REPORTS, start=8)}
     for kind in kinds:
         (desk.folder / f"{kind}.toml").write_text(HEAD.format(kind=kind, table=KINDS[kind]))
-        words = str(desk.folder), kind, desk.ledger, own_keys.get(kind, "07")
+        words = str(desk.folder), kind, desk.ledger, "07"
         started[kind] = desk.start(*words, script=RELEASE)
     ended = {}
     for kind, process in started.items():
@@ -115,21 +103,3 @@ def test_of_all_kinds_at_once_one_gets_the_sample(desk) -> None:
     assert all("a sample serves one release" in said for code, said in ended.values() if code == 3), ended
     assert len(list(desk.folder.glob("out-*"))) == 1
     desk.succeed("ledger", "verify")
-
-
-@pytest.fixture
-def voters(desk):
-    """A desk with the reports of 1,200 people about one question, whose budget is for replacement."""
-    vectors = np.random.default_rng(8).integers(0, 2, size=1_200).astype(np.uint8)
-    pq.write_table(vector_table(vectors), desk.folder / "votes.parquet")
-    desk.succeed("dataset", "add", "people", "--relation", "replacement", "--epsilon", "10", "--delta", "1e-3")
-    return desk
-
-
-@pytest.mark.slow
-def test_counts_of_reports_are_published_alone_whoever_comes_first(voters) -> None:
-    ended = run_together(voters, list(REPORTS))
-    done = {kind for kind, (code, _) in ended.items() if code == 0}
-    assert done in ({"counts"}, {"estimates", "by-vote"}), ended
-    assert {path.name for path in voters.folder.glob("out-*")} == {f"out-{kind}" for kind in done}
-    assert voters("ledger", "verify").code == 0

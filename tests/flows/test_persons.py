@@ -72,7 +72,9 @@ def test_rows_and_files_in_another_order_give_the_same_release(desk) -> None:
     found = []
     for name, source in (("one", "people.csv"), ("other", "split")):
         spec = spec_of(desk, source=source, rate="0.4", k="20")
-        result = desk.release(spec, ledger=name, output=name, unit="person:who", coins=lambda size: KEY[:size])
+        result = desk.release(
+            spec, ledger=name, output=name, more=("--unit", "person:who"), coins=lambda size: KEY[:size]
+        )
         found.append(Counter(map(str, rows_of(result))))
     assert found[0] == found[1]
     assert found[0]
@@ -98,8 +100,7 @@ def test_what_cannot_be_limited_is_refused_with_its_place_and_nothing_is_charged
 
     def refused(spec: Path, *said: str) -> None:
         for command in (("run", spec, "--output", "never"), ("run", spec, "--dry-run", "--output", "never")):
-            answer = desk(*command)
-            assert answer.code == 2, answer.err
+            answer = desk.refuse(*command)
             for text in said:
                 assert text in answer.err
             assert "Traceback" not in answer.err
@@ -157,13 +158,9 @@ def test_the_private_report_tells_how_many_records_were_left_out_and_nothing_els
     assert f"{left_out // 1000}\u202f{left_out % 1000:03d}" in Path(report["report"]).read_text(encoding="utf-8")
     public = result.out + Path(result.json["certificate"]).read_text(encoding="utf-8")
     assert str(left_out) not in public
-    attacked = desk("report", "private", spec, "out", "--attacks")
-    assert attacked.code == 2
-    assert "attacks take each record for another person's" in attacked.err
+    desk.refuse("report", "private", spec, "out", "--attacks", said="attacks take each record for another person's")
     assert len(desk("ledger", "show", "--json").json["private_looks"]) == 1
-    other = desk("report", "private", spec_of(desk, unit="household"), "out")
-    assert other.code == 2
-    assert "another limit" in other.err
+    desk.refuse("report", "private", spec_of(desk, unit="household"), "out", said="another limit")
 
 
 def write_table(desk, *, people: int = 400, visits: int = 5) -> None:

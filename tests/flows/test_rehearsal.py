@@ -68,8 +68,7 @@ def test_it_is_charged_as_an_answer_and_tells_each_column(desk) -> None:
     assert (desk.folder / "out-rehearsal" / "data.csv").read_text().startswith("column,values,answer,interval_low")
     desk.succeed("verify", "out-rehearsal")
     desk.succeed("sheet", "out-rehearsal", "--output", "sheets")
-    refused = desk("run", spec, "--release-id", "first")
-    assert refused.code == 3, "the release itself is another one"
+    desk.refuse("run", spec, "--release-id", "first", code=3)
     desk.succeed("run", spec)
     assert desk("run", spec, "--rehearse", "--output", "again").code == 3, "the budget is spent to the last"
 
@@ -85,16 +84,12 @@ def test_of_a_person_with_several_records_it_costs_the_same_and_counts_with_more
 
 def test_what_has_no_rows_of_labels_is_refused(desk) -> None:
     spec = written(desk)
-    series = desk("run", spec, "--rehearse", "--series", "monthly")
-    assert series.code == 2
-    assert "charged for itself" in series.err
+    desk.refuse("run", spec, "--rehearse", "--series", "monthly", said="charged for itself")
     answer = '[answer]\nkind = "count"\nepsilon = 1\nby = ["sex", "income"]\n'
     text = spec.read_text(encoding="utf-8").replace("[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n", answer)
     spec.write_text(text, encoding="utf-8")
     desk.add_dataset()
-    refused = desk("run", spec, "--rehearse")
-    assert refused.code == 2
-    assert "there is nothing to rehearse here" in refused.err
+    desk.refuse("run", spec, "--rehearse", said="there is nothing to rehearse here")
 
 
 def tallies(request, records: list[tuple[int, int]], coins: tuple[int, ...]) -> tuple[int, ...]:

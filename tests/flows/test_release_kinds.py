@@ -234,8 +234,7 @@ def check_release(desk, two_attempts, name: str) -> Path:
     (desk.folder / request.source).unlink()
     desk.succeed("run", spec, "--release-id", "one")  # it is looked up: there is nothing to read
     spec.write_text(spec.read_text().replace('name = "a"', 'name = "b"'))
-    other = desk("run", spec, "--release-id", "one")
-    assert (other.code, "another specification" in other.err) == (3, True), other.err
+    desk.refuse("run", spec, "--release-id", "one", code=3, said="another specification")
     assert books(desk)[0] == dataset
     return spec
 
@@ -302,8 +301,7 @@ def test_a_stored_draw_that_is_damaged_or_of_another_release_is_never_made_again
         empty = kept | {key: [] for key, value in kept.items() if not isinstance(value, str)}
         for damage in ("", "[]", "{}", *map(json.dumps, [empty, *others])):
             path.write_text(damage)
-            answer = desk("run", spec, "--release-id", "one")
-            assert (answer.code, "never drawn again" in answer.err) == (1, True), (path.name, damage, answer.err)
+            desk.refuse("run", spec, "--release-id", "one", code=1, said="never drawn again")
         path.write_text(json.dumps(kept))
     assert not (desk.folder / "out").exists()
     desk.succeed("abandon", "one", "--reason", "a test")
@@ -340,8 +338,7 @@ def test_a_series_pays_once_for_releases_of_their_own_samples_or_there_is_none(d
     assert len({release["sample_id"] for release in releases}) == 2
     for draw in {path.name for path in desk.home.rglob("*.draw.json")}:
         assert len(list(desk.home.rglob(draw))) == 2, "each release draws for itself"
-    third = desk("run", spec, "--series", "monthly", "--output", "march")
-    assert (third.code, "all its 2 releases are taken" in third.err) == (3, True), third.err
+    desk.refuse("run", spec, "--series", "monthly", "--output", "march", code=3, said="all its 2 releases are taken")
     assert dataset["epsilon_spent"] == added.json["epsilon"]
     desk.succeed("ledger", "verify")
 

@@ -162,8 +162,7 @@ def test_commands_use_the_file_and_its_ledger_from_every_folder_below(desk, monk
 
 
 def test_a_folder_without_a_ledger_asks_first_whether_it_is_elsewhere(desk) -> None:
-    answer = desk("dataset", "list")
-    assert answer.code == 2
+    answer = desk.refuse("dataset", "list")
     assert answer.err.index("Is the ledger elsewhere?") < answer.err.index("dataset add")
     assert "second budget" in answer.err
     first = desk("dataset", "add", "people", "--epsilon", "1", "--delta", "1e-5")

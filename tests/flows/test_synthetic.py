@@ -67,8 +67,7 @@ def draws(desk) -> list[dict]:
 def test_a_draw_is_charged_first_and_what_is_published_says_that_it_is_synthetic(desk, spec, monkeypatch) -> None:
     desk.add_dataset()
     monkeypatch.setenv(SYNTHESIZER, str(written(desk.folder, way="fails later")))
-    failed = desk("run", spec, "--release-id", "one")
-    assert (failed.code, BUDGET in failed.err) == (1, True), failed.err
+    failed = desk.refuse("run", spec, "--release-id", "one", code=1, said=BUDGET)
     assert "the value" not in failed.err
     [entry] = desk("ledger", "show", "--json").json["releases"]
     assert (entry["stage"], [one["records"] for one in draws(desk)]) == ("reading", [1_000, 2_400])
@@ -159,8 +158,7 @@ def test_what_is_missing_is_refused_before_a_charge(desk, spec, monkeypatch) -> 
     desk.add_dataset()
     monkeypatch.setenv(SYNTHESIZER, "")
     for words in (("run",), ("run", "--dry-run")):
-        answer = desk(*words, spec)
-        assert (answer.code, MISSING[""] in answer.err) == (2, True), answer.err
+        desk.refuse(*words, spec, said=MISSING[""])
     assert "A run would be refused" in desk("explain", spec).out
     assert desk("ledger", "show", "--json").json["releases"] == []
 

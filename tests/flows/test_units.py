@@ -95,9 +95,7 @@ def test_a_release_of_another_unit_is_refused_before_anything_is_charged(desk, u
     for number, limit in enumerate(bad):
         spec = asked(desk, limit, name=f"bad-{number}")
         for command in (("run", spec, "--output", "never"), ("run", spec, "--dry-run", "--output", "never")):
-            answer = desk(*command)
-            assert answer.code == 3, answer.err
-            assert f"'{unit or 'record'}'" in answer.err
+            desk.refuse(*command, code=3, said=f"'{unit or 'record'}'")
         assert "unit of all its releases" in desk.succeed("explain", spec, "--json").json["budget"]["problem"]
     assert spent(desk) == 0
     desk.succeed("run", asked(desk, good, name="good"), "--output", "good")

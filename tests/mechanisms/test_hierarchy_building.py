@@ -16,8 +16,12 @@ from crowdblend.mechanisms.hierarchies.build import (
     prefix_rows,
     written_day,
 )
-from crowdblend.mechanisms.hierarchies.check import hierarchy_faults
-from crowdblend.mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import (
+    HierarchyError,
+    IntervalHierarchy,
+    ValueHierarchy,
+    hierarchy_faults,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

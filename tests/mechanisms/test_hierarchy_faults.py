@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.mechanisms.hierarchies.check import domain_faults, domain_remarks, hierarchy_faults, hierarchy_remarks
-from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.check import domain_faults, domain_remarks, hierarchy_remarks
+from crowdblend.mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy, hierarchy_faults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

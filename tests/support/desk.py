@@ -198,11 +198,11 @@ class Desk(StewardFolder):
         output: str | None = None,
         scheduler: str | None = None,
         ledger: str | None = None,
-        unit: str = "record",
+        more: tuple[str, ...] = (),
     ) -> dict:
         """Run a release in this process whose sampling keys are these coins; gives what `run --json` prints.
 
-        A ledger that is named is a new one, with a budget for one such release.
+        A ledger that is named is a new one, with a budget for one such release, which is added with `more` options.
         """
         from crowdblend.deploy.run import run_release
         from crowdblend.flows.paths import StatePaths
@@ -211,9 +211,8 @@ class Desk(StewardFolder):
             self.prefect()
         url = self.ledger if ledger is None else f"sqlite:///{self.folder / ledger}.db"
         if ledger is not None:
-            self.succeed(
-                "dataset", "add", "people", "--epsilon", "101", "--delta", "1e-2", "--ledger", url, "--unit", unit
-            )
+            budget = ("--epsilon", "101", "--delta", "1e-2", "--ledger", url)
+            self.succeed("dataset", "add", "people", *budget, *more)
         result = run_release(
             spec,
             state_paths=StatePaths(ledger_url=url, home=self.home),
@@ -230,6 +229,14 @@ class Desk(StewardFolder):
         """The same, for a command that must succeed."""
         answer = self(*words)
         assert answer.code == 0, answer.err
+        return answer
+
+    def refuse(self, *words: str | Path, code: int = 2, said: str | tuple[str, ...] = ()) -> Answer:
+        """The same, for a command that must end with this exit code and say this on standard error."""
+        answer = self(*words)
+        assert answer.code == code, answer.err
+        for text in (said,) if isinstance(said, str) else said:
+            assert text in answer.err
         return answer
 
 
