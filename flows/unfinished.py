@@ -12,7 +12,7 @@ from typing import Literal, assert_never
 
 from sqlalchemy import make_url
 
-from ..accounting.kernel.keys.private_store import ReleaseFolder
+from ..accounting.kernel.keys.private_store import ReleaseFolder, path_of_release
 from ..accounting.kernel.ledger.ledger_state import Stage
 from ..accounting.keys.store_upkeep import open_private_store, require_not_held
 from ..accounting.ledger.lookup import ReleaseState
@@ -144,14 +144,13 @@ def _ways_of(
     state_paths: StatePaths,
 ) -> tuple[str, ...]:
     """Return what finishes a release that was cut off, or gives it up."""
-    if not _folder_of(state.release_id, home=state_paths.home, ledger_id=reader.ledger_id).exists():
+    own = {"ledger_id": reader.ledger_id, "release_id": state.release_id}
+    if not path_of_release(state_paths.home, **own).exists():
         return (
             "It was begun with another private store (CROWDBLEND_HOME): finish it with that one, at no new charge, by "
             "its release id.",
         )
-    folder = open_private_store(state_paths.home).release_folder(
-        ledger_id=reader.ledger_id, release_id=state.release_id
-    )
+    folder = open_private_store(state_paths.home).release_folder(**own)
     place = folder.remembered().get("output")
     usual = output is None and place == str(request.output)
     ledger = None if resolve_paths().ledger_url == state_paths.ledger_url else state_paths.ledger_url
@@ -169,10 +168,6 @@ def _ways_of(
     )
     finished, given_up = commands_for(state.release_id, state.stage, finish=finish, ledger=ledger)
     return finished, f"{given_up}."
-
-
-def _folder_of(release_id: str, *, home: Path, ledger_id: str) -> Path:
-    return home / "releases" / ledger_id / release_id
 
 
 def _is_held(release_id: str, *, home: Path, ledger_id: str) -> bool:
