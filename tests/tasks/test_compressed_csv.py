@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,23 +12,18 @@ import pytest
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import memory
-from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.counting.memory import require_room
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
+from crowdblend.tasks.inputs.source import check_metadata
 from crowdblend.tasks.readers.source_files import open_records
 from crowdblend.tasks.readers.values import RecordReading
+from support.counted import counted, mapped
 
-MAP = GeneralizationMap(
-    columns=(
-        MappedColumn(name="sex", hierarchy=ValueHierarchy.from_values(["F", "M"]), level=0),
-        MappedColumn(name="age", hierarchy=IntervalHierarchy(lower=0, upper=100, widths=(10,)), level=0),
-    )
-)
+COLUMNS = {
+    "sex": ValueHierarchy.from_values(["F", "M"]),
+    "age": IntervalHierarchy(lower=0, upper=100, widths=(10,)),
+}
 TEXT = ("sex,age,note\n" + "".join(f'{"FM"[i % 2]},{i % 90},"a\n{i}"\n' for i in range(90_000))).encode()
 READING = RecordReading()
 
@@ -48,36 +42,17 @@ def written(folder: Path, ending: str, content: bytes = TEXT) -> str:
     return path.name
 
 
-def counted(source: str, base: Path, *, key: KeyRef | None = None) -> Counter:
-    layout = check_metadata(list_source(source, base=base), columns=MAP.names, reading=READING)
-    job = count_job(
-        release_id="r",
-        sample_id=None if key is None else sample_commitment(key.load()),
-        generalization=MAP,
-        rate=None if key is None else Decimal("0.3"),
-        reading=READING,
-        key_source=key,
-    )
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
-    labels = [
-        column.hierarchy.labels(codes, 0) for column, codes in zip(MAP.columns, MAP.decode(groups.keys), strict=True)
-    ]
-    return Counter(dict(zip(zip(*labels, strict=True), groups.counts.tolist(), strict=True)))
-
-
 @pytest.mark.parametrize("ending", [".gz", ".zst", ".GZ"])
 def test_the_same_records_are_sampled_as_of_the_unpacked_file(tmp_path, ending):
-    key = KeyRef(path=tmp_path / "key")
+    key, rate = KeyRef(path=tmp_path / "key"), Decimal("0.3")
     key.path.write_bytes(bytes(range(32)))
-    plain = written(tmp_path, "")
-    name = written(tmp_path, ending.lower())
-    if ending != ending.lower():
-        name = (tmp_path / name).rename(tmp_path / f"people.csv{ending}").name
-    assert counted(name, tmp_path) == counted(plain, tmp_path)
-    assert counted(name, tmp_path).total() == 90_000
-    assert counted(name, tmp_path, key=key) == counted(plain, tmp_path, key=key)
-    fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/a.csv{ending}", (tmp_path / name).read_bytes())
-    assert counted(f"memory://{tmp_path.name}/a.csv{ending}", tmp_path) == counted(plain, tmp_path)
+    plain, name = written(tmp_path, ""), written(tmp_path, ending.lower())
+    name = (tmp_path / name).rename(tmp_path / f"people.csv{ending}").name
+    every = counted(name, tmp_path, COLUMNS)
+    assert every == counted(plain, tmp_path, COLUMNS)
+    assert every.total() == 90_000
+    sample = counted(name, tmp_path, COLUMNS, key=key, rate=rate)
+    assert sample == counted(plain, tmp_path, COLUMNS, key=key, rate=rate)
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
@@ -85,7 +60,7 @@ def test_several_compressed_parts_one_after_the_other_are_one_file(tmp_path, end
     path = tmp_path / f"people.csv{ending}"
     half = TEXT.index(b"\n", len(TEXT) // 2)
     path.write_bytes(packed(TEXT[:half], ending) + packed(TEXT[half:], ending))
-    assert counted(path.name, tmp_path).total() == 90_000
+    assert counted(path.name, tmp_path, COLUMNS).total() == 90_000
 
 
 @pytest.mark.parametrize("ending", [".gz", ".zst"])
@@ -105,14 +80,14 @@ def test_a_damaged_file_fails_and_is_never_taken_for_a_shorter_one(tmp_path, end
         }[damage]
     )
     with pytest.raises((InputRefused, ReleaseFailed), match="cannot be read"):  # the first if its header is damaged
-        counted(path.name, tmp_path)
+        counted(path.name, tmp_path, COLUMNS)
 
 
 def test_what_is_not_compressed_as_its_name_says_is_refused_before_the_charge(tmp_path):
     for ending in (".gz", ".zst"):
         (tmp_path / f"people.csv{ending}").write_bytes(TEXT)
         with pytest.raises(InputRefused, match="cannot be read"):
-            counted(f"people.csv{ending}", tmp_path)
+            counted(f"people.csv{ending}", tmp_path, COLUMNS)
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -134,12 +109,7 @@ def test_memory_does_not_follow_from_the_compressed_size(tmp_path, monkeypatch):
     """Of how many records there are nothing is known, so only the declared labels bound the groups."""
     monkeypatch.setenv("CROWDBLEND_MEMORY", "0.001")
     monkeypatch.setattr(memory, "_FEW_GROUPS", 100)
-    wide = GeneralizationMap(
-        columns=tuple(
-            MappedColumn(name=name, hierarchy=IntervalHierarchy(lower=0, upper=1_000, widths=()), level=0)
-            for name in ("sex", "age")
-        )
-    )
+    wide = mapped(dict.fromkeys(("sex", "age"), IntervalHierarchy(lower=0, upper=1_000, widths=())))
     for ending, refused in ((".gz", True), ("", False)):
         source = list_source(written(tmp_path, ending, b"sex,age\n1,2\n"), base=tmp_path)
         layout = check_metadata(source, columns=wide.names, reading=READING)

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.executors import LocalThreads
@@ -387,28 +386,6 @@ def test_a_single_column_works_too(tmp_path):
         [keys for _, keys in CSV.keys([chunks[0]], coders=[coder], key_words=1, coins=coins_of(KEY, ALL))], axis=1
     )
     assert sorted(alone.columns[0].hierarchy.labels(keys[0], 0)) == ["*", "*", "a", "a;b", "b"]
-
-
-def test_a_range_boundary_inside_a_long_file_changes_nothing(tmp_path, monkeypatch):
-    """Real ranges, shrunk; the sample of each range is its own, and together they are all records once."""
-    path = tmp_path / "long.csv"
-    rows = [b"%d;x;%s" % (number % 20, b"ab"[number % 2 : number % 2 + 1]) for number in range(3000)]
-    path.write_bytes(HEADER + b"\n".join(rows))
-    whole = sorted(everything(path))
-    monkeypatch.setattr(csv_header, "RANGE_BYTES", 997)
-    assert sorted(everything(path)) == whole
-    assert len(whole) == 3000
-
-
-def test_a_file_that_goes_away_is_a_failure_without_a_value(tmp_path):
-    path = tmp_path / "gone.csv"
-    path.write_bytes(HEADER + b"1;SECRET;a\n")
-    (chunk,) = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
-    path.unlink()
-    with pytest.raises(ReleaseFailed, match="it is gone") as failure:
-        list(CSV.keys([chunk], coders=coders(), key_words=MAP.key_words, coins=coins_of(KEY, RATE)))
-    assert "gone.csv" in failure.value.message
-    assert "SECRET" not in failure.value.message
 
 
 def test_the_slow_reference_agrees_with_the_standard_library_on_plain_lines():

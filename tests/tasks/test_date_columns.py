@@ -10,12 +10,9 @@ import pytest
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers.column_codes import UndeclaredValues
 from crowdblend.tasks.readers.values import RecordReading
+from support.counted import counted_column
 
 DAYS = [date(1899, 12, 31), date(1900, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2000, 2, 29), date(2011, 1, 1)]
 BORN = DateHierarchy.of(first="1900-01-01", last="2010-12-31", merged=["month", "quarter", "year", "decade"])
@@ -45,13 +42,7 @@ def labels(folder, column: pa.Array, *, level: int, kind: str = "parquet", **opt
         (folder / name).write_text("x\n" + "".join(f"{value.as_py()}\n" for value in column), encoding="utf-8")
     else:
         pq.write_table(pa.table({"x": column}), folder / name, **options)
-    mapped = GeneralizationMap(columns=(MappedColumn(name="x", hierarchy=BORN, level=level),))
-    reading = RecordReading(null_values=("", "NA"))
-    layout = check_metadata(list_source(name, base=folder), columns=["x"], reading=reading)
-    job = count_job(release_id="r", sample_id=None, generalization=mapped, rate=None, reading=reading, key_source=None)
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
-    names = BORN.labels(mapped.decode(groups.keys)[0], level)
-    return dict(zip(names, groups.counts.tolist(), strict=True))
+    return counted_column(name, folder, "x", BORN, level=level, null_values=("", "NA"))
 
 
 OPTIONS = {"dictionary": {}, "plain": {"use_dictionary": False}, "int96": {"use_deprecated_int96_timestamps": True}}

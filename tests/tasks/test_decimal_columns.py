@@ -8,12 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
-from crowdblend.tasks.readers.values import RecordReading
+from support.counted import counted_column
 
 NUMBERS = ["0.0", "0.3", "0.7", "1.1", "2.4", "-0.1", "2.5"]
 INTERVALS = DecimalIntervals.of(lower=Decimal("0.0"), upper=Decimal("2.5"), widths=[Decimal("0.5")])
@@ -35,13 +30,7 @@ def labels(folder, column: pa.Array, *, kind: str = "parquet", **options) -> dic
         (folder / name).write_text("x\n" + "".join(f"{value.as_py()}\n" for value in column), encoding="utf-8")
     else:
         pq.write_table(pa.table({"x": column}), folder / name, **options)
-    mapped = GeneralizationMap(columns=(MappedColumn(name="x", hierarchy=INTERVALS, level=0),))
-    reading = RecordReading(null_values=("", "NA"))
-    layout = check_metadata(list_source(name, base=folder), columns=["x"], reading=reading)
-    job = count_job(release_id="r", sample_id=None, generalization=mapped, rate=None, reading=reading, key_source=None)
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
-    names = INTERVALS.labels(mapped.decode(groups.keys)[0], 0)
-    return dict(zip(names, groups.counts.tolist(), strict=True))
+    return counted_column(name, folder, "x", INTERVALS, level=0, null_values=("", "NA"))
 
 
 @pytest.mark.parametrize("stored", STORED)

@@ -10,19 +10,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
-from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.schema import read_names
-from crowdblend.tasks.inputs.source import check_metadata, plan_chunks, with_person_column
 from crowdblend.tasks.readers.column_codes import ColumnCoder
-from crowdblend.tasks.readers.values import RecordReading
+from support.counted import counted as counted_at
 
 REGIONS = ["Lyon", "a b/c%=é", None]
 COLUMNS = {
@@ -48,18 +41,7 @@ for row in zip(*(PEOPLE[name].to_pylist() for name in COLUMNS), strict=True):
 
 
 def counted(source: str, base: Path, *, names=tuple(COLUMNS), **reading) -> Counter:
-    how = RecordReading(**reading)
-    levels = {"year": 1}
-    columns = [MappedColumn(name=name, hierarchy=COLUMNS[name], level=levels.get(name, 0)) for name in names]
-    mapped = GeneralizationMap(columns=tuple(columns))
-    layout = check_metadata(list_source(source, base=base), columns=mapped.names, reading=how)
-    job = count_job(release_id="r", sample_id=None, generalization=mapped, rate=None, reading=how, key_source=None)
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
-    labels = [
-        column.hierarchy.labels(codes, column.level)
-        for column, codes in zip(mapped.columns, mapped.decode(groups.keys), strict=True)
-    ]
-    return Counter(dict(zip(zip(*labels, strict=True), groups.counts.tolist(), strict=True)))
+    return counted_at(source, base, {name: COLUMNS[name] for name in names}, levels={"year": 1}, **reading)
 
 
 def refusal(source: str, base: Path, **reading) -> str:
@@ -168,38 +150,7 @@ def test_a_folder_whose_name_is_no_utf_8_is_unseen_and_not_a_failure_after_the_c
     assert counted("people", tmp_path, **reading) == Counter({("F", "*", "*"): 1, ("F", "Lyon", "[1900, 2000)"): 1})
 
 
-def test_partitions_are_columns_where_a_person_s_records_are_limited_and_name_nobody(written):
-    """Each record is somebody's own number, so all count; a column that only folders have names nobody."""
-    parts = ds.partitioning(pa.schema([("region", pa.string()), ("year", pa.int64())]), flavor="hive")
-    people = PEOPLE.append_column("id", pa.array(range(PEOPLE.num_rows)))
-    kind = "csv" if list(written.rglob("*.csv")) else "parquet"
-    ds.write_dataset(people, written / "visits", format=kind, partitioning=parts)
-    key = KeyRef(path=written / "key")
-    key.path.write_bytes(bytes(range(32)))
-    mapped = GeneralizationMap(
-        columns=tuple(
-            MappedColumn(name=name, hierarchy=hierarchy, level=int(name == "year"))
-            for name, hierarchy in COLUMNS.items()
-        )
-    )
-    source, reading = list_source("visits", base=written), RecordReading()
-    limit = ContributionLimit(unit="person", column="id", records=1)
-    layout = with_person_column(source, columns=mapped.names, reading=reading, limit=limit)
-    job = count_job(
-        release_id="r",
-        sample_id=sample_commitment(key.load()),
-        generalization=mapped,
-        rate=None,
-        reading=reading,
-        key_source=key,
-        limit=limit,
-    )
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
-    labels = [
-        column.hierarchy.labels(codes, column.level)
-        for column, codes in zip(mapped.columns, mapped.decode(groups.keys), strict=True)
-    ]
-    assert Counter(dict(zip(zip(*labels, strict=True), groups.counts.tolist(), strict=True))) == TRUTH
+def test_a_column_that_only_folders_have_names_nobody(written):
     nobody = ContributionLimit(unit="person", column="year", records=1)
     with pytest.raises(InputRefused, match="is in no file"):
-        with_person_column(source, columns=("sex",), reading=reading, limit=nobody)
+        counted_at("people", written, {"sex": COLUMNS["sex"]}, limit=nobody)

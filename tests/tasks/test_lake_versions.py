@@ -15,14 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.delta_log import FEATURES
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.schema import read_names
-from crowdblend.tasks.inputs.source import check_metadata, manifest_bytes, plan_chunks
+from crowdblend.tasks.inputs.source import check_metadata, manifest_bytes
 from crowdblend.tasks.readers.values import RecordReading
+from support.counted import counted as counted_at
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "delta"
 WRITTEN = json.loads((VECTORS / "read_by_deltalake.json").read_text(encoding="utf-8"))
@@ -33,20 +31,8 @@ COLUMNS = {
 }
 
 
-def counted(source: str, base: Path, *, version: int | None = None, names=tuple(COLUMNS), **reading) -> Counter:
-    """Exact counts of a source's groups, by labels."""
-    how = RecordReading(**reading)
-    mapped = GeneralizationMap(
-        columns=tuple(MappedColumn(name=name, hierarchy=COLUMNS[name], level=0) for name in names)
-    )
-    layout = check_metadata(list_source(source, base=base, version=version), columns=mapped.names, reading=how)
-    job = count_job(release_id="r", sample_id=None, generalization=mapped, rate=None, reading=how, key_source=None)
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
-    columns = [
-        column.hierarchy.labels(codes, 0)
-        for column, codes in zip(mapped.columns, mapped.decode(groups.keys), strict=True)
-    ]
-    return Counter(dict(zip(zip(*columns, strict=True), groups.counts.tolist(), strict=True)))
+def counted(source: str, base: Path, *, names=tuple(COLUMNS), **options) -> Counter:
+    return counted_at(source, base, {name: COLUMNS[name] for name in names}, **options)
 
 
 def refusal(source: str, base: Path, *, version: int | None = None) -> str:

@@ -229,15 +229,3 @@ def test_a_page_that_cannot_be_read_fails_with_the_row_group_and_no_value(tmp_pa
     assert failure.value.where.endswith("in.parquet, row group 1")
     assert "SECRET" not in failure.value.message
     assert failure.value.__cause__ is None
-
-
-def test_a_file_that_changed_since_it_was_listed_fails(tmp_path):
-    path = tmp_path / "in.parquet"
-    pq.write_table(table_of(100, seed=1), path)
-    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=MAP.names, reading=READING))
-    pq.write_table(table_of(99, seed=1), path)
-    with pytest.raises(ReleaseFailed, match="not the file any more that was listed"):
-        list(PARQUET.keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))
-    path.unlink()
-    with pytest.raises(ReleaseFailed, match="it is gone"):
-        list(PARQUET.keys(chunks, coders=[], key_words=1, coins=coins_of(KEY, Decimal("0.5"))))

@@ -36,8 +36,6 @@ from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel.counting import CountJob, counted_blocks, unmarked
 from crowdblend.tasks.readers.file_formats import Chunk
 from crowdblend.tasks.readers.values import RecordReading
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
 
@@ -112,20 +110,6 @@ def expected(chunks) -> list[int]:
         start += chunk.records
     assert start == RECORDS
     return found
-
-
-@pytest.mark.slow
-@settings(derandomize=True, max_examples=25)
-@given(data=st.data())
-def test_any_grouping_and_order_of_chunks_gives_the_same_sample(folder, chunks, expected, data):
-    order = data.draw(st.permutations(chunks))
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(chunks)), max_size=6)))
-    groups = [tuple(order[a:b]) for a, b in zip([0, *cuts], [*cuts, len(chunks)], strict=True)]
-    job = job_of(folder)
-    parts = [counted_blocks(group, job=job).counts for group in groups]
-    again = counted_blocks(groups[0], job=job).counts  # a partition lost and done again
-    parts[0] = again
-    assert sample_of(merge_counts(data.draw(st.permutations(parts)))) == expected
 
 
 @pytest.mark.slow

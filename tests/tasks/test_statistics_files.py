@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pyreadstat
 import pytest
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
-from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.schema import read_names
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers import statistics_files
-from crowdblend.tasks.readers.statistics_files import require_one_meaning
 from crowdblend.tasks.readers.values import RecordReading
+from support.counted import counted_column as counted
 
 WRITERS = {".sav": pyreadstat.write_sav, ".zsav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta}
 ENDINGS = (".sav", ".zsav", ".dta", ".xpt")
@@ -52,33 +45,6 @@ def written(folder: Path, ending: str, people: pd.DataFrame = PEOPLE, **options:
         more = {"compress": True} if ending == ".zsav" else {}
         WRITERS[ending](people, path, **more, **options)
     return path.name
-
-
-def counted(
-    source: str,
-    folder: Path,
-    name: str,
-    hierarchy: Hierarchy,
-    *,
-    key: KeyRef | None = None,
-    null: Sequence[str] = ("",),
-) -> Counter[str]:
-    reading = RecordReading(null_values=tuple(null))
-    mapped = GeneralizationMap(columns=(MappedColumn(name=name, hierarchy=hierarchy, level=0),))
-    listed = list_source(source, base=folder)
-    layout = check_metadata(listed, columns=[name], reading=reading)
-    require_one_meaning(layout.layouts, [file.path for file in listed.files], hierarchies={name: hierarchy})
-    job = count_job(
-        release_id="r",
-        sample_id=None if key is None else sample_commitment(key.load()),
-        generalization=mapped,
-        rate=None if key is None else Decimal("0.5"),
-        reading=reading,
-        key_source=key,
-    )
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
-    labels = hierarchy.labels(mapped.decode(groups.keys)[0], 0)
-    return Counter(dict(zip(labels, groups.counts.tolist(), strict=True)))
 
 
 def values(*texts: str) -> ValueHierarchy:
@@ -116,7 +82,7 @@ def test_a_hierarchy_of_value_labels_reads_labels_and_codes_that_bear_none(tmp_p
     both = {"male": 20, "female": 40, "*": 60}
     assert counted(name, tmp_path, "sex", values("male", "female")) == both
     assert counted(name, tmp_path, "sex", values("male", "female", "refused", "3"))["3"] == 20
-    assert counted(name, tmp_path, "sex", values("male", "female"), null=("2",)) == {"male": 20, "*": 100}
+    assert counted(name, tmp_path, "sex", values("male", "female"), null_values=("2",)) == {"male": 20, "*": 100}
     rows = [("male", "m or f", "*"), ("female", "m or f", "*")]
     assert counted(name, tmp_path, "sex", ValueHierarchy.from_rows(rows)) == both
     with pytest.raises(InputRefused, match="both declared"):
@@ -148,44 +114,14 @@ def test_missing_values_of_stata_are_missing(tmp_path):
     assert counted(name, tmp_path, "sex", values("1", "2", "a")) == {"1": 1, "2": 1, "*": 3}
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_blocks_are_read_and_sampled_whole_whatever_their_size(tmp_path, monkeypatch, ending):
-    for module in (statistics_files,):
-        monkeypatch.setattr(module, "BLOCK_RECORDS", 50)
-    name = written(tmp_path, ending, people_of(ending), **labelled(ending))
-    layout = check_metadata(list_source(name, base=tmp_path), columns=["sex"], reading=RecordReading())
-    assert [chunk.records for chunk in plan_chunks(layout)] == [50, 50, 20]
-    assert counted(name, tmp_path, "sex", values("1", "2")) == {"1": 20, "2": 40, "*": 60}
+def test_blocks_are_sampled_as_row_groups_of_the_same_records_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(statistics_files, "BLOCK_RECORDS", 50)
     key = KeyRef(path=tmp_path / "key")
     key.path.write_bytes(bytes(range(32)))
-    sample = counted(name, tmp_path, "sex", values("1", "2"), key=key)
-    assert 0 < sample.total() < 120
-    assert counted(name, tmp_path, "sex", values("1", "2"), key=key) == sample
-    if ending == ".sav":  # as of the same records in a Parquet file with such row groups
-        people_of(ending).to_parquet(tmp_path / "people.parquet", row_group_size=50)
-        assert counted("people.parquet", tmp_path, "sex", values("1", "2"), key=key) == sample
-
-
-def test_a_file_in_a_store_and_folders_are_read_too(tmp_path):
-    name = written(tmp_path, ".sav")
-    fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/people.sav", (tmp_path / name).read_bytes())
-    assert counted(f"memory://{tmp_path.name}/people.sav", tmp_path, "sex", values("1"))["1"] == 20
-    for region in ("a", "b"):
-        (tmp_path / "in" / f"region={region}").mkdir(parents=True)
-        written(tmp_path / "in" / f"region={region}", ".dta", people_of(".dta"))
-    assert counted("in", tmp_path, "region", values("a")) == {"a": 120, "*": 120}
-
-
-@pytest.mark.parametrize("ending", ENDINGS)
-@pytest.mark.parametrize("left", [0, 40, 0.5, -90])
-def test_a_file_that_is_cut_off_is_refused_or_fails_and_is_never_taken_for_a_shorter_one(tmp_path, ending, left):
-    people = PEOPLE[["town", "age"]]
-    path = tmp_path / written(tmp_path, ending, people)
-    raw_bytes = path.read_bytes()
-    path.write_bytes(raw_bytes[: int(len(raw_bytes) * left) | 1 if isinstance(left, float) else left])
-    with pytest.raises((InputRefused, ReleaseFailed), match="cannot be read") as caught:
-        counted(path.name, tmp_path, "age", IntervalHierarchy(lower=0, upper=100, widths=()))
-    assert "Lyon" not in str(caught.value)
+    name = written(tmp_path, ".sav", **labelled(".sav"))
+    sample = counted(name, tmp_path, "sex", values("1", "2"), key=key, rate=Decimal("0.5"))
+    PEOPLE.to_parquet(tmp_path / "people.parquet", row_group_size=50)
+    assert counted("people.parquet", tmp_path, "sex", values("1", "2"), key=key, rate=Decimal("0.5")) == sample
 
 
 @pytest.mark.parametrize("ending", [".xpt", ".sav"])
@@ -227,18 +163,6 @@ def test_columns_that_are_none_or_times_are_refused(tmp_path):
             counted(name, tmp_path, "at", values("1"))
         with pytest.raises(InputRefused, match="no column 'town'"):
             counted(name, tmp_path, "town", values("1"))
-
-
-def test_a_file_that_changed_since_it_was_listed_fails(tmp_path, monkeypatch):
-    name = written(tmp_path, ".sav")
-    layout = check_metadata(list_source(name, base=tmp_path), columns=["sex"], reading=RecordReading())
-    written(tmp_path, ".sav", PEOPLE[:50])
-    mapped = GeneralizationMap(columns=(MappedColumn(name="sex", hierarchy=values("1"), level=0),))
-    job = count_job(
-        release_id="r", sample_id=None, generalization=mapped, rate=None, reading=RecordReading(), key_source=None
-    )
-    with pytest.raises(ReleaseFailed, match="changed"):
-        group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

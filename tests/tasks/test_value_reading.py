@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
 from itertools import product
 from typing import get_args
 
@@ -14,14 +12,13 @@ from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
+from crowdblend.tasks.inputs.source import check_metadata
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.values import Encoding, RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.counted import counted_column
 
 AGES = IntervalHierarchy(lower=0, upper=100, widths=())
 SEXES = ValueHierarchy.from_values(["Female", "Male"])
@@ -116,34 +113,19 @@ def test_each_text_has_one_meaning_whatever_stands_beside_it(reading, texts, oth
     assert labels(ages, of_bytes(*filler, *texts), **keys)[2000:] == found
 
 
-def counted(folder, generalization, reading) -> Counter:
-    layout = check_metadata(list_source(str(folder), base=folder), columns=generalization.names, reading=reading)
-    job = count_job(
-        release_id="r", sample_id=None, generalization=generalization, rate=None, reading=reading, key_source=None
-    )
-    groups = group_counts(plan_chunks(layout), job=job, executor=LocalThreads(workers=1))
-    (codes,) = generalization.decode(groups.keys)
-    names = generalization.columns[0].hierarchy.labels(codes, 0)
-    return Counter(dict(zip(names, groups.counts.tolist(), strict=True)))
+TOWNS = ValueHierarchy.from_values(["Köln"])
 
 
 def test_a_file_in_another_encoding_is_read_with_its_header(tmp_path):
     (tmp_path / "in.csv").write_bytes("größe;x\nKöln;1\nKöln;2\n".encode("latin-1"))
-    towns = GeneralizationMap(
-        columns=(MappedColumn(name="größe", hierarchy=ValueHierarchy.from_values(["Köln"]), level=0),)
-    )
-    reading = RecordReading(separator=";", encoding="latin-1")
-    assert counted(tmp_path, towns, reading) == {"Köln": 2}
+    assert counted_column("in.csv", tmp_path, "größe", TOWNS, separator=";", encoding="latin-1") == {"Köln": 2}
     with pytest.raises(InputRefused, match="encoding"):
-        counted(tmp_path, towns, replace(reading, encoding="utf-8"))
+        counted_column("in.csv", tmp_path, "größe", TOWNS, separator=";")
 
 
 def test_parquet_texts_are_utf_8_whatever_csv_would_be(tmp_path):
     pq.write_table(pa.table({"town": ["Köln", " Köln"]}), tmp_path / "in.parquet")
-    towns = GeneralizationMap(
-        columns=(MappedColumn(name="town", hierarchy=ValueHierarchy.from_values(["Köln"]), level=0),)
-    )
-    assert counted(tmp_path, towns, RecordReading(encoding="latin-1", trim=True)) == {"Köln": 2}
+    assert counted_column("in.parquet", tmp_path, "town", TOWNS, encoding="latin-1", trim=True) == {"Köln": 2}
 
 
 def test_a_byte_order_mark_and_another_encoding_contradict_each_other(tmp_path):
