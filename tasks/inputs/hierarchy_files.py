@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from ...mechanisms.kernel.errors import InputRefused
 from ..readers.csv_quotes import split_line
 from ..readers.source_files import open_input
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_SEPARATORS = (b";", b",")
+_OWN_SEPARATORS = (";", ",")
+_SEPARATORS = (";", ",", "\t", "|")
 _SIZE_LIMIT = 1 << 30
+_UTF_8 = "utf-8-sig"
 
 
 def read_hierarchy(location: str) -> ValueHierarchy:
@@ -31,8 +33,16 @@ def read_hierarchy(location: str) -> ValueHierarchy:
         InputRefused: with file and line: unreadable, empty, not UTF-8, a gap (an empty cell or a short or
             long line), a value twice, labels that are not monotone, or a separator that could be either.
     """
-    lines = _lines(_read(location), location)
-    rows = _rows(lines, location)
+    try:
+        with open_input(location) as file:
+            if file.seek(0, os.SEEK_END) > _SIZE_LIMIT:
+                raise InputRefused("a hierarchy has at most 1 GiB.", where=location)
+            file.seek(0)
+            content = file.read()
+    except (OSError, ValueError, ImportError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise InputRefused(f"the hierarchy cannot be read ({why}).", where=location) from None
+    rows = _even_rows(_lines(content, location, _UTF_8), location)
     try:
         return ValueHierarchy.from_rows(rows)
     except HierarchyError as error:
@@ -40,81 +50,46 @@ def read_hierarchy(location: str) -> ValueHierarchy:
         raise InputRefused(f"{error.what}.", where=f"{location}{place}") from None
 
 
-def _read(location: str) -> bytes:
-    try:
-        with open_input(location) as file:
-            content = bytearray()
-            while part := file.read(1 << 20):
-                content += part
-                if len(content) > _SIZE_LIMIT:
-                    raise InputRefused("a hierarchy has at most 1 GiB.", where=location)
-    except (OSError, ValueError, ImportError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        raise InputRefused(f"the hierarchy cannot be read ({why}).", where=location) from None
-    return bytes(content)
-
-
-def _lines(content: bytes, location: str) -> list[bytes]:
-    lines = content.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
-    if lines[-1] == b"":
-        lines.pop()
+def _even_rows(lines: list[str], location: str) -> list[list[str]]:
+    """Return the fields of lines that one of two separators splits evenly."""
     if not lines:
         raise InputRefused("the hierarchy is empty.", where=location)
-    lines = [line.removesuffix(b"\r") for line in lines]
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            raise InputRefused("this line is empty.", where=f"{location}, line {number}")
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError:
-            raise InputRefused("this line is not UTF-8.", where=f"{location}, line {number}") from None
-    return lines
-
-
-def _rows(lines: list[bytes], location: str) -> list[list[str]]:
-    readings = [[split_line(line, separator) for line in lines] for separator in _SEPARATORS]
-    even = [reading for reading in readings if _is_even(reading)]
-    if len(even) > 1:
-        even = [reading for reading in even if all(fields and fields[-1] == b"*" for fields in reading)]
-    if len(even) != 1 and all(_is_even(reading) for reading in readings):
-        raise InputRefused(
-            "every line splits evenly both by `;` and by `,`, and only one way must.",
-            where=location,
-            remedy='Quote the labels, for example "a, b";"c".',
-        )
-    if not even:
-        raise _uneven(readings, location)
-    return [[field.decode("utf-8") for field in fields or ()] for fields in even[0]]
-
-
-def _is_even(reading: list[list[bytes] | None]) -> bool:
-    widths = {0 if fields is None else len(fields) for fields in reading}
-    return len(widths) == 1 and widths.pop() >= 2
-
-
-def _uneven(readings: list[list[list[bytes] | None]], location: str) -> InputRefused:
-    """Say where the reading breaks off, by the separator that the first line has more of."""
-    reading = max(readings, key=lambda fields: len(fields[0] or ()))
-    width = len(reading[0] or ())
+    if "" in lines:
+        raise InputRefused("this line is empty.", where=f"{location}, line {lines.index('') + 1}")
+    readings = [[_split(line, mark) for line in lines] for mark in _OWN_SEPARATORS]
+    even = [reading for reading in readings if len({*map(len, reading)}) == 1 and len(reading[0]) >= 2]
+    if len(even) == 2:
+        even = [reading for reading in even if all(fields[-1] == "*" for fields in reading)]
+        if len(even) != 1:
+            raise InputRefused(
+                "every line splits evenly both by `;` and by `,`, and only one way must.",
+                where=location,
+                remedy='Quote the labels, for example "a, b";"c".',
+            )
+    if even:
+        return even[0]
+    # Where the reading breaks off is told by the separator that the first line has more of.
+    reading = max(readings, key=lambda fields: len(fields[0]))
+    width = len(reading[0])
     if width < 2:
-        return InputRefused(
+        raise InputRefused(
             "the first line has a single column.",
             where=f"{location}, line 1",
             remedy="A hierarchy needs two columns or more, separated by `;` or `,`.",
         )
-    for number, fields in enumerate(reading, start=1):
-        if fields is None:
-            return InputRefused("the quotes of this line do not close.", where=f"{location}, line {number}")
-        if len(fields) != width:
-            return InputRefused(
-                f"there is a gap: this line has {len(fields)} columns where the first has {width}.",
-                where=f"{location}, line {number}",
-            )
-    return InputRefused("the lines cannot be read.", where=location)
+    number, fields = next((n, fields) for n, fields in enumerate(reading, start=1) if len(fields) != width)
+    raise InputRefused(
+        f"there is a gap: this line has {len(fields)} columns where the first has {width}."
+        if fields
+        else "the quotes of this line do not close.",
+        where=f"{location}, line {number}",
+    )
 
 
-SEPARATORS = (";", ",", "\t", "|")
-SIZE_LIMIT = 1 << 30
+def _split(line: str, mark: str) -> list[str]:
+    """Return the fields of a line; none where its quotes don't close."""
+    fields = split_line(line.encode("utf-8", "surrogatepass"), mark.encode()) or []
+    return [field.decode("utf-8", "surrogatepass") for field in fields]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,16 +111,20 @@ class PeerRows:
         return str(path) if row is None else f"{path}, line {self.lines[row]}"
 
 
-def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
-    """The lines of a text file without their ends.
+def read_lines(path: Path, *, encoding: str = _UTF_8) -> list[str]:
+    """Return the lines of a text file without their ends.
 
     Raises:
         InputRefused: it can't be read, is over 1 GiB, or isn't in that encoding; with the line.
     """
     try:
-        content = read_given(path, most=SIZE_LIMIT)
+        content = read_given(path, most=_SIZE_LIMIT)
     except OSError as error:
         raise InputRefused(f"the file can't be read ({error.strerror}).", where=str(path)) from None
+    return _lines(content, str(path), encoding)
+
+
+def _lines(content: bytes, location: str, encoding: str) -> list[str]:
     try:
         text = content.decode(encoding)
     except LookupError:
@@ -154,8 +133,8 @@ def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
         line = content[: error.start].count(b"\n") + 1
         wide = content.startswith((b"\xff\xfe", b"\xfe\xff"))
         raise InputRefused(
-            f"this line is not {'UTF-8' if encoding == 'utf-8-sig' else encoding}.",
-            where=f"{path}, line {line}",
+            f"this line is not {'UTF-8' if encoding == _UTF_8 else encoding}.",
+            where=f"{location}, line {line}",
             remedy="Save it as UTF-8, or name its encoding where the command takes one, for example "
             f"--encoding {'utf-16' if wide else 'cp1252'}.",
         ) from None
@@ -168,14 +147,14 @@ def read_lines(path: Path, *, encoding: str = "utf-8-sig") -> list[str]:
 def is_utf8(path: Path) -> bool:
     """Whether a file that can be read is UTF-8, as specifications take it."""
     try:
-        read_given(path, most=SIZE_LIMIT).decode("utf-8")
+        read_given(path, most=_SIZE_LIMIT).decode("utf-8")
     except UnicodeDecodeError:
         return False
     return True
 
 
 def read_peer_rows(
-    path: Path, *, encoding: str = "utf-8-sig", separator: str | None = None, header: bool = False
+    path: Path, *, encoding: str = _UTF_8, separator: str | None = None, header: bool = False
 ) -> PeerRows:
     """Read a hierarchy as ARX and others write it: one line a value, from the value to its most general label.
 
@@ -193,12 +172,10 @@ def read_peer_rows(
     mark = separator or _likeliest([line for _, line in numbered], path)
     if len(mark) != 1 or mark in '"\r\n\0' or not mark.isascii():
         raise InputRefused("a separator is one ASCII character, no quote or line break.", where="--separator")
-    rows = []
-    for number, line in numbered:
-        fields = split_line(line.encode("utf-8", "surrogatepass"), mark.encode())
-        if fields is None:
-            raise InputRefused("the quotes of this line do not close.", where=f"{path}, line {number}")
-        rows.append(tuple(field.decode("utf-8", "surrogatepass") for field in fields))
+    rows = [tuple(_split(line, mark)) for _, line in numbered]
+    if () in rows:
+        number = numbered[rows.index(())][0]
+        raise InputRefused("the quotes of this line do not close.", where=f"{path}, line {number}")
     return PeerRows(rows=tuple(rows), lines=tuple(number for number, _ in numbered), separator=mark)
 
 
@@ -213,13 +190,13 @@ def hierarchy_text(rows: Sequence[Sequence[str]]) -> str:
 def _likeliest(lines: Sequence[str], path: Path) -> str:
     """The separator by which most lines have one and the same number of columns, and then end in `*`."""
     best, chosen = (0, 0), ""
-    for mark in SEPARATORS:
-        split = [split_line(line.encode("utf-8", "surrogatepass"), mark.encode()) or [] for line in lines]
+    for mark in _SEPARATORS:
+        split = [_split(line, mark) for line in lines]
         widths = Counter(len(fields) for fields in split if len(fields) > 1)
         if not widths:
             continue
         even = widths.most_common(1)[0][1]
-        starred = sum(1 for fields in split if len(fields) > 1 and fields[-1].strip() == b"*")
+        starred = sum(1 for fields in split if len(fields) > 1 and fields[-1].strip() == "*")
         if (even, starred) > best:
             best, chosen = (even, starred), mark
     if not chosen:

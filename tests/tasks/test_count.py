@@ -212,20 +212,6 @@ def test_no_records_are_a_valid_empty_count(tmp_path, key):
     assert (counted.keys.shape, counted.counts.shape) == ((2, 0), (0,))
 
 
-def test_progress_is_told_task_by_task(tmp_path, key):
-    told: list[tuple[int, int]] = []
-    chunks = chunks_of(tmp_path / "in")
-    group_counts(
-        chunks,
-        job=job_of(key),
-        executor=LocalThreads(workers=2),
-        on_progress=lambda done, total: told.append((done, total)),
-    )
-    assert told[0][0] == 0
-    assert told[-1][0] == told[-1][1] > 0
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-
-
 def shows_key(content: bytes) -> bool:
     return any(form in content for form in (KEY, KEY.hex().encode(), repr(KEY)[2:-1].encode()))
 
