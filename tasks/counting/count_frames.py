@@ -8,13 +8,11 @@ import numpy as np
 
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ..kernel.counting import marked, naming_kinds_only, unmarked
+from .executors import SPLIT_EVERY, merged_frame
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
-
-SPLIT_EVERY = 8
-"""Branches of a tree of sums."""
 
 
 def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
@@ -33,17 +31,7 @@ def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
 
 def merged_counts(partial: dd.DataFrame, *, split_every: int = SPLIT_EVERY) -> dd.DataFrame:
     """Add up partial counts in a tree; one partition, groups ascending."""
-    return partial.reduction(
-        chunk=_unchanged,
-        combine=_merged,
-        aggregate=_merged,
-        meta=partial._meta,
-        split_every=split_every,
-    )
-
-
-def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
+    return merged_frame(partial, _merged, split_every=split_every)
 
 
 @naming_kinds_only

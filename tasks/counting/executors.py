@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
+SPLIT_EVERY = 8
+"""Branches of a tree of sums."""
 OnProgress = Callable[[int, int], None]
 """Told how many tasks are done, and of how many."""
 
@@ -84,6 +86,34 @@ def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
             return max(1, sum(threads.values()))
         case _:
             assert_never(executor)
+
+
+def frame_of_tasks(
+    function: Callable[..., pd.DataFrame],
+    items: Sequence[Any],
+    *,
+    meta: pd.DataFrame,
+    label: str,
+    **given: Any,  # noqa: ANN401 - arguments of the function
+) -> dd.DataFrame:
+    """Return a lazy Dask dataframe with a partition for each item, of the form of `meta`."""
+    import dask
+    import dask.dataframe as dd  # its import takes longer than counting ten million records
+
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_map(function, list(items), meta=meta, label=label, enforce_metadata=False, **given)
+
+
+def merged_frame(
+    frame: dd.DataFrame, by: Callable[[pd.DataFrame], pd.DataFrame], *, split_every: int = SPLIT_EVERY
+) -> dd.DataFrame:
+    """Return one partition, in which those of a frame were put together in a tree, and merged at each branch."""
+    return frame.reduction(chunk=unchanged, combine=by, aggregate=by, meta=frame._meta, split_every=split_every)
+
+
+def unchanged(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame as it is."""
+    return frame
 
 
 def computed(frame: dd.DataFrame, *, executor: Executor, on_progress: OnProgress | None) -> pd.DataFrame:

@@ -34,8 +34,17 @@ from ..kernel.counting import (
 from ..readers.file_formats import Chunk, group_chunks, shared_chunks
 from ..readers.file_source import FileSource
 from ..readers.values import RecordReading
-from .count_frames import SPLIT_EVERY, counts_of_frame, frame_of_counts, merged_counts
-from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads, tasks_at_once
+from .count_frames import counts_of_frame, frame_of_counts, merged_counts
+from .executors import (
+    SPLIT_EVERY,
+    Executor,
+    LocalThreads,
+    OnProgress,
+    computed,
+    computed_on_threads,
+    frame_of_tasks,
+    tasks_at_once,
+)
 from .quote_states import with_quote_states
 
 if TYPE_CHECKING:
@@ -106,18 +115,8 @@ def counting_of(
 
 def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:
     """A lazy Dask dataframe with one partition per group of chunks: columns key0 … and count."""
-    import dask
-    import dask.dataframe as dd
-
-    with dask.config.set({"dataframe.convert-string": False}):
-        return dd.from_map(
-            count_chunks,
-            list(groups),
-            job=job,
-            meta=frame_of_counts(empty_counts(job.layout.key_words)),
-            label=f"count-{job.release_id}",
-            enforce_metadata=False,
-        )
+    meta = frame_of_counts(empty_counts(job.layout.key_words))
+    return frame_of_tasks(count_chunks, groups, job=job, meta=meta, label=f"count-{job.release_id}")
 
 
 def group_counts(

@@ -42,6 +42,7 @@ from .executors import (
     OnProgress,
     computed,
     computed_on_threads,
+    frame_of_tasks,
     tasks_at_once,
 )
 from .memory import room_bytes
@@ -249,31 +250,21 @@ def _shuffled(
     bits: int,
     on_progress: OnProgress | None,
 ) -> BlockCounts:
-    import dask
-    import dask.dataframe as dd
-
     workers = tasks_at_once(executor)
     bits = max(bits, (workers - 1).bit_length())
     records = empty_counts(PERSON_WORDS + job.layout.key_words)
-    with dask.config.set({"dataframe.convert-string": False}):
-        rows = dd.from_map(
-            _frame_of_records,
-            shared_chunks(chunks, workers=workers),
-            job=job,
-            bits=bits,
-            meta=_frame_in_buckets(records, bits),
-            label=f"persons-{job.release_id}",
-            enforce_metadata=False,
-        )
-        together = rows.shuffle(on=_BUCKET, npartitions=1 << bits, shuffle_method="tasks")
-        chosen = together.map_partitions(
-            _frame_of_chosen,
-            job=job,
-            meta=frame_of_counts(empty_counts(job.layout.key_words)),
-            enforce_metadata=False,
-        )
-        merged = counts_of_frame(computed(merged_counts(chosen), executor=executor, on_progress=on_progress))
-    return unmarked(merged)
+    rows = frame_of_tasks(
+        _frame_of_records,
+        shared_chunks(chunks, workers=workers),
+        job=job,
+        bits=bits,
+        meta=_frame_in_buckets(records, bits),
+        label=f"persons-{job.release_id}",
+    )
+    together = rows.shuffle(on=_BUCKET, npartitions=1 << bits, shuffle_method="tasks")
+    meta = frame_of_counts(empty_counts(job.layout.key_words))
+    chosen = together.map_partitions(_frame_of_chosen, job=job, meta=meta, enforce_metadata=False)
+    return unmarked(counts_of_frame(computed(merged_counts(chosen), executor=executor, on_progress=on_progress)))
 
 
 @naming_kinds_only

@@ -13,10 +13,18 @@ from ..readers.csv_header import CsvChunk
 from ..readers.csv_quotes import UNCHANGED, QuoteState, QuoteTransition, transition_over
 from ..readers.file_formats import records_read
 from ..readers.source_files import SourceFile, open_input
-from .executors import Executor, LocalThreads, OnProgress, computed, computed_on_threads
+from .executors import (
+    Executor,
+    LocalThreads,
+    OnProgress,
+    computed,
+    computed_on_threads,
+    frame_of_tasks,
+    merged_frame,
+    unchanged,
+)
 
 if TYPE_CHECKING:
-    import dask.dataframe as dd
     import pandas as pd
 
 
@@ -121,22 +129,11 @@ def _transitions(
             computed_on_threads(graph, list(graph), executor=executor, on_progress=on_progress)
         )
         return found
-    table = computed(_frame(ranges, token), executor=executor, on_progress=on_progress).sort_values("range")
+    rows = frame_of_tasks(_row, list(enumerate(ranges)), meta=_table([]), label=f"quotes-{token}")
+    merged = merged_frame(rows, unchanged, split_every=_SPLIT_EVERY)
+    table = computed(merged, executor=executor, on_progress=on_progress).sort_values("range")
     ends = table[["fresh", "plain", "quoted"]].to_numpy().tolist()
     return [QuoteTransition(ends=(QuoteState(a), QuoteState(b), QuoteState(c))) for a, b, c in ends]
-
-
-def _frame(ranges: Sequence[ByteRange], token: str) -> dd.DataFrame:
-    """A lazy Dask dataframe of one row for each range: its number, and the state after it for each before it."""
-    import dask
-    import dask.dataframe as dd
-
-    meta = _table([])
-    with dask.config.set({"dataframe.convert-string": False}):
-        rows = dd.from_map(_row, list(enumerate(ranges)), meta=meta, label=f"quotes-{token}", enforce_metadata=False)
-        return rows.reduction(
-            chunk=_unchanged, combine=_unchanged, aggregate=_unchanged, meta=meta, split_every=_SPLIT_EVERY
-        )
 
 
 def _row(numbered: tuple[int, ByteRange]) -> pd.DataFrame:
@@ -150,7 +147,3 @@ def _table(rows: Sequence[tuple[int, ...]]) -> pd.DataFrame:
 
     values = np.array(rows, dtype=np.int64).reshape(-1, 4)
     return pd.DataFrame(values, columns=["range", "fresh", "plain", "quoted"])
-
-
-def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame

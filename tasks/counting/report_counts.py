@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..readers.parquet_records import PARQUET
 from ..readers.report_files import Collection, ReportGroup, ReportTask, report_columns, sketch_batches, vector_batches
 from ..readers.source_files import SourceFile, changes_refused
 from ..readers.values import RecordReading
-from .executors import Executor, OnProgress, computed
+from .executors import Executor, OnProgress, computed, frame_of_tasks, merged_frame
 from .quote_states import with_quote_states
 
 if TYPE_CHECKING:
@@ -81,27 +82,13 @@ def added_up(group: ReportTask, *, collection: Collection) -> pd.DataFrame:
 def _totals(
     groups: Sequence[ReportTask], *, collection: Collection, executor: Executor, on_progress: OnProgress | None
 ) -> NDArray[np.int64]:
-    import dask
-    import dask.dataframe as dd
-
     size = _size(collection)
     if not groups:
         return np.zeros(size, dtype=np.int64)
     groups = with_quote_states(groups, executor=executor, on_progress=on_progress)
     meta = _frame(np.empty(0, dtype=np.int64))
-    with dask.config.set({"dataframe.convert-string": False}):
-        partial = dd.from_map(
-            added_up, list(groups), collection=collection, meta=meta, label="reports", enforce_metadata=False
-        )
-        whole = partial.reduction(
-            chunk=_unchanged,
-            combine=_added,
-            aggregate=_added,
-            meta=meta,
-            split_every=_SPLIT_EVERY,
-            combine_kwargs={"size": size},
-            aggregate_kwargs={"size": size},
-        )
+    partial_sums = frame_of_tasks(added_up, groups, collection=collection, meta=meta, label="reports")
+    whole = merged_frame(partial_sums, partial(_added, size=size), split_every=_SPLIT_EVERY)
     total = computed(whole, executor=executor, on_progress=on_progress)[_COLUMN]
     return np.asarray(total, dtype=np.int64)
 
@@ -114,10 +101,6 @@ def _size(collection: Collection) -> int:
             return 1 << bits
         case _:
             assert_never(collection)
-
-
-def _unchanged(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
 
 
 def _added(frame: pd.DataFrame, *, size: int) -> pd.DataFrame:

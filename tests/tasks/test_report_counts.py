@@ -17,7 +17,7 @@ from crowdblend.mechanisms.local_reports.estimates import estimated_counts, stan
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.report_counts import check_report_files, outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source
-from crowdblend.tasks.readers import csv_header, report_files
+from crowdblend.tasks.readers import csv_header
 from crowdblend.tasks.readers.report_files import ReportGroup, sketch_table, vector_table
 from crowdblend.tasks.readers.values import RecordReading
 
@@ -47,7 +47,7 @@ def written(folder, table, files=3, row_group=170):
 def test_sketches_add_up_however_they_are_cut(tmp_path, monkeypatch, reports, executor):
     whole = summed(SKETCH, reports)
     for cut, (files, row_group, task) in enumerate([(1, 5000, 1 << 20), (3, 170, 1 << 20), (11, 40, 500)]):
-        monkeypatch.setattr(report_files, "_TASK_BYTES", task)
+        monkeypatch.setattr(report_counts, "_TASK_BYTES", task)
         source = written(tmp_path / str(cut), sketch_table(SKETCH, reports), files, row_group)
         groups = check_report_files(source, collection=SKETCH)
         assert sum(group.reports for group in groups) == len(PEOPLE)
