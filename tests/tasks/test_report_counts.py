@@ -14,6 +14,7 @@ from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, outcome_counts
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.estimates import estimated_counts, standard_error
+from crowdblend.tasks.counting import report_counts
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.report_counts import check_report_files, outcome_totals, sketch_totals
 from crowdblend.tasks.inputs.list import list_source
