@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..mechanisms.kernel.errors import InputRefused
-from .kernel.prices.registry import RegisteredKind, add_kind
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Group = Literal["kinds", "sources", "documents", "commands"]
 
@@ -35,7 +36,7 @@ class ExtensionKind(NamedTuple):
 
 def names_of(group: Group) -> tuple[str, ...]:
     """Return the names that other distributions add to a group, in alphabetical order."""
-    return tuple(sorted({found.name for found in entry_points(group=f"crowdblend.{group}")}))
+    return tuple(sorted({found.name for found in _entry_points(group)}))
 
 
 def load(group: Group, name: str) -> Any:  # noqa: ANN401 - whatever the group's contract says
@@ -62,6 +63,8 @@ def switch_on(kinds: Iterable[str]) -> tuple[str, ...]:
     Raises:
         InputRefused: a kind isn't installed, can't be loaded, or is none that may be added.
     """
+    from .kernel.prices.registry import RegisteredKind, add_kind
+
     modules = []
     for name in kinds:
         found = _entry_point("kinds", name)
@@ -87,8 +90,14 @@ def switch_on(kinds: Iterable[str]) -> tuple[str, ...]:
     return tuple(modules)
 
 
+def _entry_points(group: Group) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # whose import would be paid by every command
+
+    return tuple(entry_points(group=f"crowdblend.{group}"))
+
+
 def _entry_point(group: Group, name: str) -> EntryPoint | None:
-    found = [point for point in entry_points(group=f"crowdblend.{group}") if point.name == name]
+    found = [point for point in _entry_points(group) if point.name == name]
     if len(found) > 1:
         holders = sorted(point.dist.name for point in found if point.dist is not None)
         raise InputRefused(

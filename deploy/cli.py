@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..mechanisms.kernel.errors import InputRefused, Refusal
-from .commands.command_registry import COMMANDS, MAY_CHARGE, SECTIONS, load_command
+from .commands.command_registry import COMMANDS, MAY_CHARGE, load_command, sections
 from .commands.options import CommandGroup, print_refusal
 from .terminal.stages import add_verbosity, escaped_streams
 
@@ -25,7 +25,7 @@ class TopLevel(CommandGroup):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, in the order of the sections."""
         del ctx
-        return list(COMMANDS)
+        return [name for section in sections().values() for name in section]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load one command."""
@@ -44,7 +44,7 @@ class TopLevel(CommandGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the sections."""
-        for title, section in SECTIONS.items():
+        for title, section in sections().items():
             self.write_section(ctx, formatter, title, list(section))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -6,6 +6,7 @@ import importlib
 
 import click
 
+OTHERS = "Of other distributions"
 SECTIONS = {
     "Begin": {
         "demo": "crowdblend.deploy.commands.release:demo",
@@ -55,10 +56,29 @@ MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
 """Commands that may have charged something before they broke off."""
 
 
+def sections() -> dict[str, tuple[str, ...]]:
+    """Return the names of all commands by the sections of the help, those of other distributions in the last."""
+    from ...accounting.extensions import names_of
+
+    added = tuple(name for name in names_of("commands") if name not in COMMANDS)
+    return {title: tuple(section) for title, section in SECTIONS.items()} | ({OTHERS: added} if added else {})
+
+
 def load_command(name: str) -> click.Command | None:
-    """Return the command of a name, imported from its module; None where there is none."""
+    """Return the command of a name, ours or one that another distribution adds; None where there is none.
+
+    Raises:
+        InputRefused: what a distribution adds is no command, or can't be loaded.
+    """
     if name not in COMMANDS:
-        return None
+        from ...accounting.extensions import load
+
+        added = load("commands", name)
+        if added is not None and not isinstance(added, click.Command):
+            from ...mechanisms.kernel.errors import InputRefused
+
+            raise InputRefused(f"what a distribution adds as {name!r} is no command.", where="crowdblend.commands")
+        return added
     module, _, function = COMMANDS[name].partition(":")
     command: click.Command = getattr(importlib.import_module(module), function)
     return command

@@ -88,6 +88,26 @@ def report() -> None:
     """Reports about releases."""
 
 
+@report.command("write")
+@click.argument("name")
+@click.argument("release", type=RELEASE_FOLDER)
+@click.option("--output", type=FILE, default=Path(), help="Folder for the files; default: the working folder.")
+@click.option("--public-key", type=FILE, help="PEM file of the publisher's public key, to check the certificate with.")
+@AS_JSON
+def write(name: str, release: Path, output: Path, public_key: Path | None, as_json: bool) -> None:
+    """Write the document NAME about a release, also one that another distribution adds.
+
+    RELEASE is its folder, or the certificate in it. Fails where its certificate does not verify.
+    """
+    from ..documents.document_registry import verified_release, write_document
+
+    paths = write_document(name, verified_release(release, public_key=public_key), output=output)
+    if as_json:
+        click.echo(json.dumps({"files": [str(path) for path in paths]}, ensure_ascii=False))
+        return
+    click.echo(f"The document is in {', '.join(map(str, paths))}.")
+
+
 @report.command("private")
 @click.argument("spec", type=FILE)
 @click.argument("release", type=RELEASE_FOLDER)

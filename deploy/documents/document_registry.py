@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ...accounting.certificate.verify import certified_mechanism, read_certificate
 from ...accounting.certificate.write import has_own_rates
+from ...accounting.extensions import load
 from ...accounting.keys.signing_upkeep import read_public_keys
 from ...flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
@@ -81,12 +82,15 @@ def file_stem(certificate: Mapping[str, Any]) -> str:
 
 
 def load_document(name: str) -> Document[Any]:
-    """Return the document of a name.
+    """Return the document of a name, ours or one that another distribution adds.
 
     Raises:
-        InputRefused: there is none.
+        InputRefused: there is none, or what a distribution adds is no document.
     """
     if name not in DOCUMENTS:
+        added = load("documents", name)
+        if isinstance(added, Document):
+            return added
         raise InputRefused(f"there is no document '{name}', only {', '.join(DOCUMENTS)}.", where="document")
     module, _, attribute = DOCUMENTS[name].partition(":")
     document: Document[Any] = getattr(importlib.import_module(module), attribute)

@@ -27,6 +27,7 @@ __all__ = [
     "DatasetList",
     "DatasetRow",
     "DeletionPlan",
+    "DocumentWritten",
     "DryRun",
     "EstimatedDataset",
     "ExplainedChoice",
@@ -624,6 +625,12 @@ class HierarchyTree(TypedDict):
         ("additionalProperties", {"$ref": "#/$defs/HierarchyTree/properties/tree"}),
         "label and what lies below it; a value has nothing below it.",
     ]
+
+
+class DocumentWritten(TypedDict):
+    """Where the files of a document about a release are."""
+
+    files: Annotated[list[str], "the new files."]
 
 
 class SheetWritten(TypedDict):

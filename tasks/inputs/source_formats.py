@@ -84,7 +84,8 @@ def file_format_of(name: str) -> FileFormat:
         raise foreign
     unpacked, compression = unpacked_name(name)
     format_of_suffix = {suffix: known for known in file_formats() for suffix in known.suffixes}
-    known = format_of_suffix.get(PurePosixPath(unpacked).suffix.lower())
+    suffix = PurePosixPath(unpacked).suffix.lower()
+    known = format_of_suffix.get(suffix) or _added_format(suffix)
     if known is not None and (compression is None or known.packed):
         return known
     suffix = PurePosixPath(name).suffix.lower()
@@ -100,6 +101,17 @@ def file_format_of(name: str) -> FileFormat:
         where=name,
         remedy="Rename it, or name the right files by a pattern such as folder/*.csv.",
     )
+
+
+def _added_format(suffix: str) -> FileFormat | None:
+    """Return the format that another distribution adds for names of this ending; None where none does."""
+    from ...accounting.extensions import load
+    from ..readers.file_formats import FileFormat
+
+    added = load("sources", suffix.removeprefix(".")) if suffix else None
+    if added is not None and not (isinstance(added, FileFormat) and suffix in added.suffixes):
+        raise InputRefused(f"what a distribution adds for {suffix} is no FileFormat of it.", where="crowdblend.sources")
+    return added
 
 
 def foreign_source(location: str) -> InputRefused | None:

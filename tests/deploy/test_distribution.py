@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -237,9 +239,10 @@ COINS = """
 [release]
 name = "coins"
 output = "out"
+format = "csv"
 [data]
 dataset = "people"
-source = "people.csv"
+source = "people.arrow"
 [coin-flips]
 least_count = 3
 [columns.sex]
@@ -261,12 +264,14 @@ def with_stranger(wheel: Path, tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_strangers_kind_runs_and_verifies_with_no_line_of_ours_changed(with_stranger: Path, tmp_path: Path) -> None:
+def test_what_a_stranger_adds_works_with_no_line_of_ours_changed(with_stranger: Path, tmp_path: Path) -> None:
     def crowdblend(*words: str, code: int = 0) -> str:
         return run(with_stranger / "crowdblend", *words, code=code, cwd=tmp_path, env=surroundings(with_stranger))
 
     (tmp_path / "spec.toml").write_text(COINS, encoding="utf-8")
-    (tmp_path / "people.csv").write_text("sex\n" + "F\nM\n" * 250, encoding="utf-8")
+    table = pa.table({"sex": ["F", "M"] * 250})
+    with pa.ipc.new_file(tmp_path / "people.arrow", table.schema) as file:
+        file.write_table(table, max_chunksize=120)
     crowdblend("dataset", "add", "people", "--epsilon", "5", "--delta", "1e-5")
     # A kind that prices is taken only where the settings name it.
     assert "[coin-flips]: there is no such key" in crowdblend("run", "spec.toml", code=2)
@@ -277,6 +282,14 @@ def test_a_strangers_kind_runs_and_verifies_with_no_line_of_ours_changed(with_st
     crowdblend("ledger", "verify")
     certificate = json.loads((tmp_path / "out" / "certificate.json").read_text(encoding="utf-8"))
     assert certificate["mechanism"] == {"kind": "acme-coins:coin-flip-count/1", "least_count": 3}
+    counts = csv.reader((tmp_path / "out" / "data.csv").read_text(encoding="utf-8").splitlines()[1:])
+    assert all(abs(int(count) - 250) < 60 for sex, count in counts if sex != "*")
+    # The document and the command are found by their names.
+    crowdblend("report", "write", "postcard", "out", "--output", "documents")
+    [postcard] = (tmp_path / "documents").iterdir()
+    assert postcard.read_text(encoding="utf-8") == "coins: ε = 1.38629436112\n"
+    assert crowdblend("coin") == "heads\n"
+    assert "coin       Say how a coin fell." in crowdblend("--help")
     # Without the kind nothing can be priced, and both verifications name the package that has it.
     settings.unlink()
     for words in (("verify", "out"), ("ledger", "verify")):
