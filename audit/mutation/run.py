@@ -145,7 +145,7 @@ def _covered(state: Path, rooms: list[str]) -> dict[str, Any]:
 
     data, seconds = state / "coverage", state / "seconds.json"
     settings = state / "coverage.ini"
-    settings.write_text(f"[run]\nsource = mechanisms,accounting\ndata_file = {data.resolve()}\nbranch = true\n")
+    settings.write_text(f"[run]\nsource = mechanisms,accounting,tasks\ndata_file = {data.resolve()}\nbranch = true\n")
     words = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings.resolve()}", "-m", "pytest", "-q"]
     words += ["-p", "no:cacheprovider", "-p", "audit.mutation.by_test", "-m", "not long and not extra", *rooms]
     own = {"PYTHONPATH": str(PROJECT), "CROWDBLEND_SECONDS": str(seconds.resolve())}
