@@ -58,7 +58,7 @@ EQUIVALENT: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("", re.compile(r"^(raise |f\"|\"|where=|remedy=|not_done=)|Refused\(|Failed\(")),
     # Remembered results, copies and checks of lengths that are equal by construction.
     ("RemoveDecorator", re.compile(r"^@(lru_cache|cache|cached_property|wraps)")),
-    ("ReplaceTrueWithFalse|ReplaceFalseWithTrue", re.compile(r"\b(strict|copy|repr|hash|minlength)=")),
+    ("ReplaceTrueWithFalse|ReplaceFalseWithTrue", re.compile(r"\b(strict|copy)=")),
     # NumPy takes any negative length for the one that it is to find; an array of one element has one.
     ("NumberReplacer|ReplaceUnary", re.compile(r"reshape\(|initial=-|\)\[0\]")),
 )
