@@ -51,8 +51,11 @@ EQUIVALENT: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(r"^_(\w*BLOCK|\w*AT_ONCE|DENSE|SAMPLED|OWN_PAGES|BATCH|DECAY|MOST|ROUNDS)\w* = "),
     ),
     (
-        "ReplaceComparison|NumberReplacer",
-        re.compile(r"key_words == 1|keys\.shape\[0\] == 1|len\((parts|found|filled|total)\)"),
+        "ReplaceComparison|NumberReplacer|AddNot",
+        re.compile(
+            r"_AT_ONCE|_OWN_PAGES|_COMPOSITES|pieces < 2|level=1|key_words == 1|keys\.shape\[0\] == 1"
+            r"|len\((parts|found|filled|total)\)"
+        ),
     ),
     # What a message or a name in a message says.
     ("", re.compile(r"^(raise |f\"|\"|where=|remedy=|not_done=)|Refused\(|Failed\(")),

@@ -14,6 +14,7 @@ import crowdblend.accounting.kinds
 import crowdblend.accounting.ledger
 import crowdblend.accounting.theory
 import crowdblend.mechanisms
+import crowdblend.tasks.kernel
 
 FOLDERS = (
     crowdblend.mechanisms,
@@ -21,6 +22,7 @@ FOLDERS = (
     crowdblend.accounting.kinds,
     crowdblend.accounting.theory,
     crowdblend.accounting.ledger,
+    crowdblend.tasks.kernel,
 )
 CHANGED_BY_A_WALK = {"Dataset", "LedgerState", "Series", "_Comparison"}
 BY_PLACE = {"_Form", "_Group"}

@@ -100,14 +100,19 @@ def test_a_coin_takes_a_record_below_the_threshold_and_not_at_it(monkeypatch, mo
         assert found.counts.sum() == taken
 
 
-def test_ranks_that_agree_in_their_first_bits_are_told_apart_by_the_others() -> None:
-    """Three people: two bits of the sorted word name the person, so that a rank's last two are not in it."""
-    person = np.repeat(np.arange(3), 4)
-    ranks = np.array([3, 2, 1, 0, 4, 7, 6, 5, 1 << 63, 0, 2, 1], dtype=np.uint64)
-    places, kept, coins = contributions._first((np.arange(12), ranks, ranks + np.uint64(100)), person, 2)
-    assert places.tolist() == [2, 3, 4, 7, 9, 11]
-    assert kept.tolist() == [1, 0, 4, 5, 0, 1]
-    assert coins.tolist() == [101, 100, 104, 105, 100, 101]
+@pytest.mark.parametrize("seed", range(12))
+def test_the_lowest_ranks_are_kept_also_where_they_agree_in_their_first_bits(seed) -> None:
+    """The sorted word names the person in its first bits, so that a rank's last ones are not in it."""
+    draws = np.random.default_rng(seed)
+    person = np.repeat(np.arange(5), draws.integers(1, 6, 5))
+    ranks = draws.integers(0, 8, person.size).astype(np.uint64)
+    ranks += draws.integers(0, 2, person.size).astype(np.uint64) << np.uint64(63)
+    ordered = sorted(range(person.size), key=lambda place: (person[place], ranks[place], place))
+    expected = [place for one in range(5) for place in sorted([p for p in ordered if person[p] == one][:2])]
+    places, kept, coins = contributions._first((np.arange(person.size), ranks, ranks + np.uint64(100)), person, 2)
+    assert places.tolist() == expected
+    assert kept.tolist() == ranks[expected].tolist()
+    assert coins.tolist() == (ranks[expected] + np.uint64(100)).tolist()
 
 
 @pytest.mark.parametrize("counts", [None, np.arange(1, 13)])

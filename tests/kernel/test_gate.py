@@ -74,7 +74,10 @@ def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench:
     for change, told in (
         ({"software": "e" * 64}, "the software or a library of it"),
         ({"inputs": b"other files"}, "the input files"),
+        ({"output": bench.output("elsewhere")}, "the output's place"),
         ({"entry": replace(own.plan.entry, spec_digest="f" * 64)}, "the specification"),
+        ({"entry": replace(own.plan.entry, code_version="0.2.0")}, "the software's version"),
+        ({"entry": replace(own.plan.entry, sampler_layout="another/1")}, "the sampler's layout"),
     ):
         other = replace(own, plan=replace(own.plan, **change))
         with bench.gate(other) as gate:
@@ -83,6 +86,12 @@ def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench:
                 gate.read()
     with bench.gate(own) as gate:
         assert gate.resume() == ()
+    with bench.folder() as folder:
+        key = folder.path / "sampling.key"
+    for secret in (bytes([first]) * 32 for first in range(6)):  # of smaller and larger commitments
+        key.write_bytes(secret)
+        with bench.gate(own) as gate:
+            assert gate.resume() == ("the sampling key",)
 
 
 def test_a_map_is_chosen_on_a_sample_of_its_own_and_once(bench: Bench) -> None:

@@ -17,6 +17,7 @@ from crowdblend.accounting.kinds.composition.paper_bound import (
 )
 from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed, price_fixed
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 SMALL = Decimal("1e-6")
@@ -153,3 +154,13 @@ def test_one_release_is_what_is_priced_where_nothing_else_is_said():
     release = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
     for priced in (price_fixed, paper_price_fixed):
         assert priced(release, delta=Decimal("1e-6")) == priced(release, delta=Decimal("1e-6"), releases=1)
+
+
+COUNT = CountAnswer(epsilon=Decimal("0.1"), relation="add/remove", groups=1, sampling_rate=None)
+
+
+def test_the_papers_bound_is_for_one_record_of_whatever_answer() -> None:
+    for mechanism, delta in ((COUNT, Decimal(0)), (EXAMPLE, Decimal("1e-6"))):
+        assert paper_price(mechanism, delta=delta, rows_per_person=2) is None
+        with pytest.raises(InputRefused, match="must be 1 to 10000, not 0"):
+            paper_price(mechanism, delta=delta, rows_per_person=0)

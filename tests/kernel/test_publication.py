@@ -51,6 +51,7 @@ def test_times_are_the_day_of_the_charge(tmp_path: Path) -> None:
     bring_into_view(staged, output)
     times = {path.stat().st_mtime for path in [output, *output.iterdir()]}
     assert times == {1772323200.0}
+    assert output.stat().st_mode & 0o777 == 0o755
 
 
 def test_changed_bytes_are_not_published(tmp_path: Path) -> None:

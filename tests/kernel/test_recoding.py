@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel import recoding
-from crowdblend.mechanisms.kernel.recoding import coarsened
+from crowdblend.mechanisms.kernel.recoding import KeyLayout, coarsened
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -148,3 +148,9 @@ def test_keys_of_no_group_are_known(sizes):
             beyond = last.copy()
             beyond[word, int(step > 0)] += step
             assert not wide.holds(beyond)
+
+
+@pytest.mark.parametrize("sizes", [(), (0,), (3, 0), (3, -1)])
+def test_columns_without_a_code_are_refused(sizes):
+    with pytest.raises(ValueError):  # noqa: PT011 - of no column by another text
+        KeyLayout(sizes=sizes)

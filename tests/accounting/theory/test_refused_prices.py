@@ -186,13 +186,6 @@ def test_a_series_of_different_mechanisms_without_a_price_is_refused_in_words(pa
         price(series, delta=Decimal(delta), releases=3)
 
 
-def test_the_papers_bound_is_for_one_record_of_whatever_answer() -> None:
-    for mechanism, delta in ((ANSWER, Decimal(0)), (RELEASE, Decimal("1e-6"))):
-        assert paper_price(mechanism, delta=delta, rows_per_person=2) is None
-        with pytest.raises(InputRefused, match="must be 1 to 10000, not 0"):
-            paper_price(mechanism, delta=delta, rows_per_person=0)
-
-
 def test_points_and_unequal_rates_are_composed_as_a_release_and_surveys_are_not() -> None:
     points = SyntheticPoints(dimensions=2, cells_per_side=4, counts=RELEASE)
     assert parts_of_mechanism(points) == parts_of_mechanism(RELEASE) == (RELEASE,)
