@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, read_certificate
 from crowdblend.accounting.certificate.write import certificate_bytes, signed_bytes
+from crowdblend.accounting.descriptions.description_registry import published_text
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.mechanisms.kernel.contributions import LAYOUTS
 from crowdblend.mechanisms.kernel.errors import InputRefused
@@ -22,14 +23,23 @@ def certificate(certified, tmp_path):
     return certified(tmp_path / "output")
 
 
-def rewritten(path, change) -> None:
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
-
-
 def test_a_sound_certificate_has_no_findings(certificate) -> None:
     assert check_certificate(certificate) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "told"),
+    [
+        ("strongly-safe-release/1", 875, "875 records in 1 group"),
+        ("strongly-safe-release/1", 1, "1 record in 1 group"),
+        ("strongly-safe-release/1", None, "1 group"),
+        ("noisy-histogram/1", 7, "1 noisy count"),
+        ("later-kind/9", 875, "875 records in 1 row"),
+        ("later-kind/9", None, "1 row"),
+    ],
+)
+def test_what_was_published_is_told_in_the_words_of_its_kind(kind, records, told) -> None:
+    assert published_text(kind, groups=1, records=records) == told
 
 
 def test_it_says_what_a_reader_needs(certificate, certified, sqlite_books) -> None:
@@ -113,15 +123,6 @@ def test_it_has_no_field_beyond_the_public_ones(certificate) -> None:
     }
 
 
-def test_it_is_a_function_of_what_it_certifies(certificate) -> None:
-    text = certificate.read_bytes()
-    assert text.endswith(b"}\n")
-    assert json.loads(text) == read_certificate(certificate)
-    assert (
-        text.decode() == json.dumps(read_certificate(certificate), ensure_ascii=False, indent=2, sort_keys=True) + "\n"
-    )
-
-
 def test_a_changed_missing_added_or_linked_file_is_found(certificate, tmp_path) -> None:
     table = certificate.parent / "data.csv"
     sound = table.read_bytes()
@@ -137,39 +138,6 @@ def test_a_changed_missing_added_or_linked_file_is_found(certificate, tmp_path) 
     table.write_bytes(sound)
     (certificate.parent / "notes.txt").write_text("x")
     assert check_certificate(certificate) == ("notes.txt is not named in the certificate",)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda document: document.pop("release_id"),
-        lambda document: document.update(more="x"),
-        lambda document: document.update(signature="abc"),
-        lambda document: document.update(series={"name": "monthly", "number": 1, "releases": 12}),
-        lambda document: document.update(series={}),
-        lambda document: document.update(series="monthly"),
-        lambda document: document.update(files={}),
-        lambda document: document.update(files=["data.csv"]),
-        lambda document: document["files"].update({"../data.csv": "0" * 64}),
-        lambda document: document["mechanism"].update(k=2),
-        lambda document: document["mechanism"].update(kind="strongly-safe-release/7"),
-        lambda document: document.update(mechanism=[]),
-        lambda document: document["guarantee"].update(epsilon="0.01"),
-        lambda document: document["guarantee"].update(epsilon=0.01),
-        lambda document: document["guarantee"].update(epsilon_paper=None),
-        lambda document: document["guarantee"].update(delta="0.0000000001"),
-        lambda document: document["guarantee"].update(neighbours="replacement"),
-        lambda document: document["guarantee"].update(rule="guess/1"),
-        lambda document: document["guarantee"].update(rows_per_person=2),
-        lambda document: document["guarantee"].update(rows_per_person=True),
-        lambda document: document["guarantee"].pop("rows_per_person"),
-        lambda document: document.pop("private_looks"),
-        lambda document: document.update(guarantee=None),
-    ],
-)
-def test_a_changed_claim_is_found(certificate, change) -> None:
-    rewritten(certificate, change)
-    assert check_certificate(certificate)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"format":"crowdblend-certificate/9"}', b"\xff\xfe"])
@@ -200,23 +168,6 @@ def test_a_release_of_a_series_has_the_guarantee_of_the_whole_series(certificate
     assert guarantee["rule"] == "series-game/1"
     assert "all its 12 releases" in guarantee["in_words"]
     assert Decimal("0.36") < Decimal(guarantee["epsilon"]) < Decimal("0.37")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda document: document.update(series=None),
-        lambda document: document["series"].update(releases=6),
-        lambda document: document["series"].update(number=13),
-        lambda document: document["series"].update(number=0),
-        lambda document: document["series"].update(of="x"),
-        lambda document: document["series"].pop("name"),
-        lambda document: document["guarantee"].update(epsilon="0.183"),
-    ],
-)
-def test_a_changed_claim_of_a_series_is_found(certificate_of_series, change) -> None:
-    rewritten(certificate_of_series, change)
-    assert check_certificate(certificate_of_series)
 
 
 def charge_for(books, records: int, **changes):
@@ -253,18 +204,6 @@ def test_a_unit_whose_records_a_column_limits_is_named_with_its_limit_and_with_w
     assert f"a record without an id counts as a {unit} of its own" in guarantee["limits"]
     believed = certified(tmp_path / "believed", charge=charge, rows_per_person=3)
     assert any("names a column that limits a unit's records" in finding for finding in check_certificate(believed))
-
-
-@pytest.mark.parametrize("rows_per_person", [1, 3])
-def test_what_an_evaluator_asks_for_stands_in_the_guarantee(certified, tmp_path, rows_per_person) -> None:
-    charge = charge_for(certified.books, rows_per_person, map_digest=certified.map.digest())
-    guarantee = read_certificate(certified(tmp_path / "output", charge=charge, rows_per_person=rows_per_person))[
-        "guarantee"
-    ]
-    assert guarantee["neighbours"] == "add/remove"
-    assert guarantee["unit"].startswith("one person, at most ")
-    for uncovered in ("looking at the records", "durations, memory and logs", "without this ledger", "other releases"):
-        assert uncovered in guarantee["limits"]
 
 
 @pytest.mark.parametrize("claimed", [1, 2, 4])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
 import sqlite3
 import stat
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +17,13 @@ from crowdblend.accounting.kernel.ledger.entries import Head
 from crowdblend.accounting.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger import creation
+from crowdblend.accounting.ledger.anchor_check import check_anchor
 from crowdblend.accounting.ledger.creation import begin_anchor, create_ledger
+from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 
-LEDGER = "a" * 64
+LEDGER, OTHER = "a" * 64, "b" * 64
+TOO_LONG = b"x" * 9000
 KEY = SigningKey(seed=bytes(range(32)))
 
 
@@ -90,34 +92,6 @@ def test_a_refused_charge_is_anchored_and_a_rolled_back_one_is_not(sqlite_books)
     assert positions(anchor) == [*before, before[-1] + 1]
 
 
-def test_a_crash_between_commit_and_anchor_is_made_up_for(sqlite_books, monkeypatch) -> None:
-    anchor = filled(sqlite_books)
-    before = positions(anchor)
-    child = os.fork()
-    if child == 0:
-        append = AnchorFile.append
-
-        def die(self: AnchorFile, head: Head, key: SigningKey) -> None:
-            if head.position > before[-1]:
-                os.kill(os.getpid(), signal.SIGKILL)
-            append(self, head, key)
-
-        AnchorFile.append = die
-        sqlite_books.charge("three")
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    assert positions(anchor) == before
-    with sqlite_books.reader() as reader:
-        assert reader.head().position == before[-1] + 1
-        reader.require_anchored(sqlite_books.anchoring)
-        check = reader.verify_anchor(anchor.path, trusted=sqlite_books.anchoring.keys.public_keys())
-    assert check.findings == ()
-    assert any("not anchored yet" in what for what in check.unchecked)
-    with sqlite_books.writer():  # opening is enough
-        pass
-    assert positions(anchor) == [*before, before[-1] + 1]
-
-
 def test_an_anchor_that_can_not_be_written_is_a_failure_after_the_commit(sqlite_books) -> None:
     """It must not look like a refusal: whoever is refused destroys the key of what is charged by now."""
     anchor = filled(sqlite_books)
@@ -150,44 +124,6 @@ def test_an_anchor_that_can_not_be_written_before_anything_is_written_says_so(sq
         with pytest.raises(InputRefused, match="the ledger's anchor can't be written") as refused:
             sqlite_books.writer()
     assert "the ledger is written" not in str(refused.value)
-
-
-def test_a_torn_line_is_passed_over_and_replaced(sqlite_books) -> None:
-    anchor = filled(sqlite_books)
-    whole = positions(anchor)
-    with anchor.path.open("ab") as file:
-        file.write(line_of_head(Head(ledger_id=LEDGER, position=99, hash=LEDGER), KEY)[:-9])
-    last = anchor.last()
-    assert last is not None
-    assert last.head.position == whole[-1]
-    assert against_anchor(sqlite_books, anchor.path) == ()
-    sqlite_books.charge("three")
-    assert positions(anchor) == [*whole, whole[-1] + 1]
-
-
-def test_truncation_is_found_by_the_signed_state_and_by_the_anchor(sqlite_books, forge_past_guards) -> None:
-    anchor = filled(sqlite_books)
-    end = positions(anchor)[-1]
-    forge_past_guards(sqlite_books, f"DELETE FROM entry WHERE position = {end}")
-    assert any("no signature holds over the last entry" in what for what in sqlite_books.findings())
-    (found,) = against_anchor(sqlite_books, anchor.path)
-    assert "cut back" in found
-    assert f"entry {end}" in found
-
-
-def test_an_older_copy_is_found_with_the_anchor_and_refused_by_every_writer(sqlite_books, tmp_path) -> None:
-    sqlite_books.add()
-    copy_database(database(sqlite_books), tmp_path / "older.db")
-    sqlite_books.charge("one")
-    anchor = anchor_of(sqlite_books)
-    copy_database(tmp_path / "older.db", database(sqlite_books))
-    assert sqlite_books.findings() == []
-    assert "older copy" in against_anchor(sqlite_books, anchor.path)[0]
-    with pytest.raises(AccountantRefused, match=r"ends at entry 1, and its anchor vouches for entry 2"):
-        sqlite_books.charge("two")
-    with sqlite_books.reader() as reader, pytest.raises(AccountantRefused, match="no key was destroyed"):
-        reader.require_anchored(sqlite_books.anchoring)
-    assert sqlite_books.kinds() == ["ledger-created/1", "dataset-added/1"]
 
 
 def test_a_chain_written_anew_is_found_with_the_anchor_and_not_without(sqlite_books, tmp_path) -> None:
@@ -293,21 +229,21 @@ def test_a_later_head_is_never_followed_by_an_earlier_one(tmp_path) -> None:
 
 
 def test_appending_reads_only_the_end(tmp_path, monkeypatch) -> None:
-    """After 10,000 heads an append reads as little as after 50."""
+    """After 300 heads an append reads as little as after 50."""
     anchor = AnchorFile(path=tmp_path / "anchor.jsonl")
     read: list[int] = []
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda handle, size, start: (read.append(size), pread(handle, size, start))[1])
     anchor.append(Head(ledger_id=LEDGER, position=0, hash="b" * 64), KEY)
     with anchor.path.open("ab") as file:
-        for position in range(1, 10_000):
+        for position in range(1, 300):
             file.write(line_of_head(Head(ledger_id=LEDGER, position=position, hash="b" * 64), KEY))
     read.clear()
-    anchor.append(Head(ledger_id=LEDGER, position=10_000, hash="b" * 64), KEY)
+    anchor.append(Head(ledger_id=LEDGER, position=300, hash="b" * 64), KEY)
     assert sum(read) <= 8192
     last = anchor.last()
     assert last is not None
-    assert last.head.position == 10_000
+    assert last.head.position == 300
 
 
 @pytest.mark.slow
@@ -331,29 +267,211 @@ def accepted(line: bytes) -> bool:
     return True
 
 
-def test_a_signature_in_the_middle_of_an_anchor_is_checked(sqlite_books) -> None:
-    for name in ("first", "second", "third"):
-        sqlite_books.add(name)
+@pytest.fixture
+def anchor(sqlite_books) -> AnchorFile:
+    """The anchor of a ledger with three entries."""
+    sqlite_books.add()
+    sqlite_books.charge("one")
     with sqlite_books.reader() as reader:
-        path = sqlite_books.anchoring.anchor_of(reader.ledger_id).path
-        assert reader.verify_anchor(path, trusted=()).findings == ()
-        lines = path.read_bytes().splitlines(keepends=True)
-        fields = json.loads(lines[1])
-        fields["signature"] = ("0" if fields["signature"][0] != "0" else "1") + fields["signature"][1:]
-        lines[1] = canonical_bytes(fields) + b"\n"
-        path.write_bytes(b"".join(lines))
-        findings = reader.verify_anchor(path, trusted=()).findings
-    assert findings == ("line 2 of the anchor can't be relied on: the signature doesn't hold",)
+        return sqlite_books.anchoring.anchor_of(reader.ledger_id)
 
 
-def test_a_release_charged_by_others_while_the_anchor_is_read_is_no_loss(books) -> None:
-    """A head is anchored after its commit: who reads the anchor after the ledger would miss an entry that is there."""
-    books.add()
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        (b"[" * 3000 + b"\n", "a line has no deep nesting"),
+        (
+            b'{"hash":0,"key_id":0,"ledger_id":0,"position":0,"public_key":0,"signature":0}\n',
+            "something else than text",
+        ),
+        (TOO_LONG, "the anchor's last line is too long"),
+    ],
+    ids=["deep", "numbers", "endless"],
+)
+def test_a_line_of_another_form_is_found_and_stops_every_writer(sqlite_books, anchor, line, what) -> None:
+    sound = anchor.path.read_bytes()
+    anchor.path.write_bytes(line if line == TOO_LONG else sound + line)
+    with pytest.raises(AccountantRefused, match=rf"can't be relied on: .*{what}.*Nothing was written"):
+        sqlite_books.charge("two")
+    assert any("can't be relied on" in finding for finding in against_anchor(sqlite_books, anchor.path))
+    with pytest.raises(InputRefused, match=r"there is an anchor here already.*as evidence"):
+        begin_anchor(sqlite_books.url, anchoring=sqlite_books.anchoring)
+    anchor.path.write_bytes(sound)
+    assert against_anchor(sqlite_books, anchor.path) == ()
 
-    class Overtaken(Anchoring):
-        def last_of(self, ledger_id):
-            books.charge("by-others")
-            return Anchoring.last_of(self, ledger_id)
 
-    with books.reader() as reader:
-        reader.require_anchored(Overtaken(home=books.anchoring.home, file=None))
+def test_a_head_that_finds_another_ledgers_anchor_is_a_failure_after_the_commit(sqlite_books, anchor) -> None:
+    elsewhere = type(sqlite_books.anchoring)(home=sqlite_books.anchoring.home, file=anchor.path)
+    with pytest.raises(ReleaseFailed, match=r"the ledger is written, but its anchor is not \(the anchor is of another"):
+        elsewhere.record(Head(ledger_id=LEDGER, position=99, hash=OTHER), KEY, written=True)
+
+
+def test_an_anchor_that_can_not_be_read_is_told(sqlite_books, anchor) -> None:
+    anchor.path.unlink()
+    with pytest.raises(InputRefused, match=r"the anchor can't be read \(No such file or directory\)"):
+        against_anchor(sqlite_books, anchor.path)
+    anchor.path.mkdir()
+    for attempt in (
+        lambda: against_anchor(sqlite_books, anchor.path),
+        lambda: sqlite_books.charge("two"),
+        lambda: begin_anchor(sqlite_books.url, anchoring=sqlite_books.anchoring),
+    ):
+        with pytest.raises(InputRefused, match=r"jsonl: the anchor can't be read \(Is a directory\)"):
+            attempt()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"x"])
+def test_an_anchor_without_a_sound_head_vouches_for_nothing(sqlite_books, anchor, content) -> None:
+    anchor.path.write_bytes(content)
+    assert "the anchor vouches for nothing: it has no head whose signature holds" in against_anchor(
+        sqlite_books, anchor.path
+    )
+
+
+CUT_TOGETHER = "an anchor that was cut back together with the ledger: keep a copy where the ledger's writers can't."
+NOT_YET = "the entries after entry {}: they are not anchored yet."
+UNRELIABLE = "line {} of the anchor can't be relied on: the signature doesn't hold"
+VOUCHES_FOR_NOTHING = "the anchor vouches for nothing: it has no head whose signature holds"
+LAST_IS = "the last entry is"
+
+
+def test_all_that_an_anchor_says_and_leaves_open(sqlite_books, anchor) -> None:
+    """Of a ledger of entries 0 to 2, which its anchor vouches for; each case changes the anchor alone."""
+    sound = anchor.path.read_bytes().splitlines(keepends=True)
+    own, heads = sqlite_books.anchoring.keys.current(), [head_of_line(line).head for line in sound]
+    (key,), last, stranger = sqlite_books.anchoring.keys.public_keys(), heads[-1], KEY.public.key_id
+
+    def signed(position: int, *, hashed: str = OTHER, by: SigningKey = own, ledger: str = last.ledger_id) -> bytes:
+        return line_of_head(Head(ledger_id=ledger, position=position, hash=hashed), by)
+
+    forged = sound[-1].replace(last.hash.encode(), OTHER.encode())
+    none_trusted = "which is none of those that are trusted"
+    cut_back = "and the ledger ends at entry 2: it was cut back, or an older copy was restored"
+    written_anew = "is not the one that the anchor vouches for, nor are"
+    by_strangers = [
+        f"{what} signed by the key {key.key_id}, {none_trusted}" for what in ("the anchor has lines", LAST_IS)
+    ]
+    torn = ["the anchor's last line: it is incomplete, as a crash leaves it.", NOT_YET.format(1)]
+    store = open_store(sqlite_books.url, read_only=True)
+    for lines, trusted, findings, unchecked in (
+        (sound, (key,), [], []),
+        (sound, (), [], [f"whose the anchor's keys are ({key.key_id})."]),
+        ([*sound[:-1], sound[-1][:-1]], (key,), [], torn),
+        (
+            [*sound, signed(7, by=KEY, ledger=LEDGER), signed(8, by=KEY, ledger=LEDGER)],
+            (key,),
+            [
+                f"the anchor has lines signed by the key {stranger}, {none_trusted}",
+                "2 lines of the anchor are of another ledger",
+            ],
+            [],
+        ),
+        ([*sound, signed(7), signed(9)], (key,), [f"the anchor vouches for entry 9, {cut_back}"], []),
+        ([*sound, signed(3, hashed=heads[0].hash)], (key,), [f"the anchor vouches for entry 3, {cut_back}"], []),
+        (
+            [sound[0], signed(1), signed(2)],
+            (key,),
+            [f"entry 1 {written_anew} 1 other anchored entries: the chain was written anew"],
+            [],
+        ),
+        (
+            [b"{}\n", sound[0], signed(1)],
+            (key,),
+            ["line 1 of the anchor can't be relied on: ", f"entry 1 {written_anew} 0 other anchored entries: "],
+            [NOT_YET.format(1)],
+        ),
+        (
+            [*sound, sound[-1], sound[0], b"{}\n"],
+            (key,),
+            [
+                "line 4 of the anchor goes back to entry 2",
+                "line 5 of the anchor goes back to entry 0",
+                "line 6 of the anchor can't be relied on: ",
+            ],
+            [],
+        ),
+        ([*sound[:-1], forged], (key,), [UNRELIABLE.format(3)], [NOT_YET.format(1)]),
+        (
+            [*sound, forged.replace(b'"position":2', b'"position":7')],
+            (key,),
+            [UNRELIABLE.format(4)],
+            [],
+        ),
+        ([forged], (key,), [UNRELIABLE.format(1), VOUCHES_FOR_NOTHING], [NOT_YET.format(-1)]),
+        (sound, (KEY.public,), by_strangers, []),
+    ):
+        anchor.path.write_bytes(b"".join(lines))
+        found = check_anchor(anchor.path, connect=store.reading, trusted=trusted)
+        assert len(found.findings) == len(findings), found
+        assert all(one.startswith(told) for one, told in zip(found.findings, findings, strict=True)), found
+        whose = [told for told in unchecked if told.startswith("whose")]
+        assert found.unchecked == (CUT_TOGETHER, *whose, *(told for told in unchecked if told not in whose))
+    store.close()
+
+
+def test_what_is_anchored_while_a_ledger_is_looked_at_is_not_held_against_it(sqlite_books, anchor) -> None:
+    """The ledger is seen as it was when its reading began; its anchor may grow from then on."""
+    with sqlite_books.reader() as reader:
+        later = Head(ledger_id=reader.ledger_id, position=3, hash=OTHER)
+    store, (key,) = open_store(sqlite_books.url, read_only=True), sqlite_books.anchoring.keys.public_keys()
+
+    @contextmanager
+    def connect():
+        with anchor.path.open("ab") as file:
+            file.write(line_of_head(later, sqlite_books.anchoring.keys.current()))
+        with store.reading() as connection:
+            yield connection
+
+    assert check_anchor(anchor.path, connect=connect, trusted=(key,)).findings == ()
+    assert "cut back" in check_anchor(anchor.path, connect=store.reading, trusted=(key,)).findings[0]
+    store.close()
+
+
+def test_an_entry_that_is_missing_in_the_middle_is_told_by_its_place(sqlite_books, anchor, forge_past_guards) -> None:
+    forge_past_guards(sqlite_books, "DELETE FROM entry WHERE position = 1")
+    [found] = against_anchor(sqlite_books, anchor.path)
+    assert found.startswith("the anchor vouches for entry 1, and the ledger ends at entry 2")
+
+
+def test_a_line_that_the_system_takes_in_parts_is_written_whole(tmp_path, monkeypatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda handle, content: write(handle, content[:7]))
+    anchor = AnchorFile(path=tmp_path / "anchor.jsonl")
+    lines = b""
+    for position in range(2):
+        head = Head(ledger_id=LEDGER, position=position, hash=OTHER)
+        anchor.append(head, KEY)
+        lines += line_of_head(head, KEY)
+    assert anchor.path.read_bytes() == lines
+
+
+@pytest.mark.parametrize(("length", "damaged"), [(4095, 1), (4096, 1), (4097, 2)])
+def test_a_line_is_read_up_to_its_longest_length(sqlite_books, anchor, length, damaged) -> None:
+    """What follows of a longer one counts as a line of its own."""
+    sound = anchor.path.read_bytes()
+    anchor.path.write_bytes(b"x" * (length - 1) + b"\n" + sound)
+    found = against_anchor(sqlite_books, anchor.path)
+    assert [what[:6] for what in found] == [f"line {number}" for number in range(1, damaged + 1)]
+
+
+def test_the_end_of_an_anchor_is_found_behind_whatever_stands_before_it(tmp_path) -> None:
+    """A line that a crash cut is passed over up to the length of two lines; behind a longer one nothing is believed."""
+    anchor = AnchorFile(path=tmp_path / "anchor.jsonl")
+    assert anchor.last() is None
+    line = line_of_head(Head(ledger_id=LEDGER, position=3, hash=OTHER), KEY)
+    for torn in (0, 1, 8192 - len(line)):
+        anchor.path.write_bytes(line + b"x" * torn)
+        assert anchor.last().head.position == 3
+    for before in (b"y" * 100 + b"\n", b"y" * 9000 + b"\n"):
+        anchor.path.write_bytes(before + line)
+        assert anchor.last().head.position == 3
+    for content in (b"y" + line + b"x" * (8192 - len(line)), line + b"x" * 8192, b"y" * 9000):
+        anchor.path.write_bytes(content)
+        with pytest.raises(ValueError, match="too long"):
+            anchor.last()
+    anchor.path.write_bytes(b"x" * 8192)
+    assert anchor.last() is None
+    anchor.path.write_bytes(line + b"torn")
+    anchor.append(Head(ledger_id=LEDGER, position=4, hash=OTHER), KEY)
+    lines = anchor.path.read_bytes().splitlines(keepends=True)
+    assert [head_of_line(one).head.position for one in lines] == [3, 4]

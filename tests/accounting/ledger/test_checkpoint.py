@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from base64 import b64decode, b64encode
-from itertools import pairwise
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey
@@ -362,12 +361,6 @@ def test_a_checkpoint_is_text_of_at_most_65536_bytes_with_a_signature() -> None:
     assert (LONGEST_NOTE, LONGEST_REQUEST) == (65_536, 69_632)
 
 
-@pytest.mark.parametrize("size", ["0", "9" * 19])
-def test_sizes_have_up_to_19_digits(size) -> None:
-    content = written().replace(b"\n3\n", f"\n{size}\n".encode())
-    assert read_checkpoint(content).size == int(size)
-
-
 def test_requests_and_proofs_have_up_to_63_hashes_and_a_proof_has_an_entry() -> None:
     content = written()
     given = {"checkpoint": read_checkpoint(content)}
@@ -487,9 +480,3 @@ def test_a_quorum_is_counted_through_its_groups() -> None:
 def test_a_policy_of_another_form_is_refused_by_its_line(text, why) -> None:
     with pytest.raises(ValueError, match=why):
         read_policy(text.encode())
-
-
-def test_two_ledgers_have_two_origins() -> None:
-    origins = [origin_of(f"{number:064x}") for number in range(3)]
-    assert all(one != other for one, other in pairwise(origins))
-    assert origins[1] == "crowdblend/ledger/" + "0" * 63 + "1"

@@ -75,9 +75,3 @@ def test_a_broken_link_hides_no_other_one(three, forge_past_guards) -> None:
     found = three.findings()
     assert [one for one in found if not one.startswith(UNCHECKED.format(2))] == [CHANGED.format(n) for n in (2, 5, 7)]
     assert len(found) == 4
-
-
-def test_an_emptied_ledger_is_no_sound_one(books, forge_past_guards) -> None:
-    books.add()
-    forge_past_guards(books, "DELETE FROM snapshot", "DELETE FROM entry")
-    assert books.findings() == ["the ledger has no entry"]
