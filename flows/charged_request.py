@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..accounting.kernel.ledger.entries import FreeSeriesRegistered
 from ..accounting.kernel.prices.registry import not_covered
-from ..accounting.ledger.reader import ReleaseState, SeriesState
+from ..accounting.ledger.lookup import ReleaseState, SeriesState
 from ..mechanisms.kernel.amounts import amount_exact
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.map_selection.choice import MapChoice

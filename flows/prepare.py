@@ -33,8 +33,8 @@ from ..accounting.keys.store_upkeep import (
     require_output_not_held,
 )
 from ..accounting.ledger.charge_request import charged_price
-from ..accounting.ledger.lookup import DatasetState, needs_no_secrets
-from ..accounting.ledger.reader import LedgerReader, ReleaseState, open_reader
+from ..accounting.ledger.lookup import DatasetState, ReleaseState, needs_no_secrets
+from ..accounting.ledger.reader import LedgerReader, open_reader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..tasks.destinations import Output

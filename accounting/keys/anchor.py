@@ -15,8 +15,6 @@ from ..kernel.keys.signing import SigningKey, SigningKeys, read_statement, signe
 from ..kernel.ledger.anchored import BEGIN, AnchoredHead, anchor_refusal
 from ..kernel.ledger.entries import Head
 
-__all__ = ["AnchorFile", "Anchoring", "head_of_line", "line_of_head"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Anchoring:

@@ -16,8 +16,6 @@ from ..kernel.keys.private_files import create_private, private_folder, read_giv
 from ..kernel.keys.signing import SEED_BYTES, WHAT, PublicKey, SigningKey, SigningKeys
 from .store_upkeep import open_private_store
 
-__all__ = ["create_where_none", "pem_of", "read_public_keys", "rotate_key"]
-
 NOT_DONE = "Nothing was read or charged."
 """What is said where a key that signs nothing yet may be written."""
 LARGEST_PEM = 1 << 20  # bytes

@@ -39,22 +39,6 @@ from ..kernel.keys.private_store import (
     release_lock,
 )
 
-__all__ = [
-    "PREFECT",
-    "copy_of_release",
-    "core_files",
-    "is_held",
-    "known_names_of_source",
-    "left_by_the_dead",
-    "open_private_store",
-    "other_names_of_source",
-    "releases_with_secrets",
-    "remembered_facts",
-    "require_not_held",
-    "require_output_not_held",
-    "require_writable",
-]
-
 LOCKS = Path("/proc/locks")
 CORE = re.compile(r"core([.-].+)?")
 ELF = b"\x7fELF"

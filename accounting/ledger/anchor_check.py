@@ -21,8 +21,6 @@ from ..kernel.ledger.transactions import Look, head_in, last_place, ledger_id_of
 from ..keys.anchor import LONGEST_LINE, Anchoring, head_of_line
 from .schema import typed
 
-__all__ = ["AnchorCheck", "check_anchor", "looking_anchored"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnchorCheck:

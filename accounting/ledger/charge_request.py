@@ -18,8 +18,6 @@ from ..kernel.ledger.entries import (
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
 
-__all__ = ["RECORDS", "SeriesRegistration", "charged_price"]
-
 RECORDS = DatasetUnit(name=RECORD, column=None)
 """The unit of what no column limits."""
 

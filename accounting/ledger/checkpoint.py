@@ -15,10 +15,6 @@ from dataclasses import dataclass, field, replace
 
 from ..kernel.keys.signing import PublicKey, SigningKey
 
-__all__ = ["LONGEST_REQUEST", "Checkpoint", "CheckpointRequest", "MerkleTree", "NoteKey", "Policy", "checkpoint_text"]
-__all__ += ["consistent", "included", "leaf_hash", "note", "origin_of", "read_checkpoint", "read_inclusion_proof"]
-__all__ += ["read_note_key", "read_policy", "read_request", "read_signatures", "time_of"]
-
 Digest = bytes
 DIGEST = 32
 LEAF, NODE = b"\x00", b"\x01"

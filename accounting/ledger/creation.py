@@ -40,16 +40,6 @@ from .opening import (
     revision_of,
 )
 
-__all__ = [
-    "MIGRATIONS",
-    "Migrated",
-    "begin_anchor",
-    "create_ledger",
-    "ledger_exists",
-    "migrate_ledger",
-    "upgrade_tables",
-]
-
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

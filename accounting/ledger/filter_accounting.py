@@ -8,8 +8,6 @@ from decimal import ROUND_CEILING, Context, Decimal
 from ...mechanisms.kernel.mechanism import Mechanism
 from ..kernel.ledger.entries import FilterAccounting, FilterCharge
 
-__all__ = ["propose_accounting", "share_of"]
-
 
 def propose_accounting(
     *, epsilon: Decimal, delta: Decimal, expected: Sequence[tuple[Mechanism, int]]

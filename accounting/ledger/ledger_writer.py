@@ -40,8 +40,6 @@ from .opening import open_store
 from .refusals import refusal_of, worded
 from .tokens import secret_digest, token_text
 
-__all__ = ["LedgerWriter", "open_writer", "well_formed"]
-
 
 def open_writer(url: str, *, anchoring: Anchoring) -> LedgerWriter:
     """Open a ledger for writing; it is never created here.

@@ -22,16 +22,6 @@ from ..kernel.ledger.ledger_state import Account, Dataset, Receipt, Release, Ser
 from ..kernel.ledger.snapshot import ForgedState
 from ..kernel.ledger.transactions import Look
 
-__all__ = [
-    "DatasetContext",
-    "DatasetState",
-    "RecordedLook",
-    "ReleaseState",
-    "SeriesState",
-    "needs_no_secrets",
-    "release_states",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetContext:

@@ -14,20 +14,6 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..kernel.ledger.database import Store, entry, open_database, refuse_busy
 
-__all__ = [
-    "EARLIER_REVISIONS",
-    "LEDGER_AWAY",
-    "SCHEMA_REVISION",
-    "UNSIGNED_REVISIONS",
-    "VERSION_TABLE",
-    "keep_write_ahead_log",
-    "locate",
-    "open_at",
-    "open_store",
-    "remedy_for_unknown",
-    "revision_of",
-]
-
 SCHEMA_REVISION = "0004"
 EARLIER_REVISIONS = ("0003",)  # those that a migration brings to the present one
 UNSIGNED_REVISIONS = {"0001": "7a33e7453769", "0002": "822f357a1512"}

@@ -18,8 +18,6 @@ from .lookup import DatasetState, ReleaseState, SeriesState, release_states
 if TYPE_CHECKING:
     from ..kinds.composition.composed import Part
 
-__all__ = ["ESTIMATE_NOTE", "DatasetOverview", "Overview", "composed_estimate", "overview_of"]
-
 ESTIMATE_NOTE = (
     "The estimate composes all that was charged at the δ spent, as if every parameter had been fixed beforehand; "
     "what counts against the budget is the sum."

@@ -24,7 +24,6 @@ from ..kernel.ledger.entries import (
     Fields,
     FilterDatasetAdded,
     FreeSeriesRegistered,
-    SeriesRegistered,
     entry_of_bytes,
     sorted_fields,
 )
@@ -61,8 +60,6 @@ if TYPE_CHECKING:
 
 Known = TypeVar("Known")
 
-__all__ = ["DatasetState", "LedgerReader", "RecordedEntry", "ReleaseState", "SeriesState", "open_reader"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordedEntry:
@@ -88,11 +85,7 @@ def _known_by_name(of: Literal["dataset", "series"], name: str, known: Mapping[s
 
 
 def open_reader(url: str) -> LedgerReader:
-    """Open a ledger for looking; it is never created or changed here.
-
-    Raises:
-        InputRefused: there is none, or one of another schema revision.
-    """
+    """Open a ledger for looking; `InputRefused` where there is none, or one of another schema revision."""
     return LedgerReader(open_store(url, read_only=True))
 
 
@@ -108,11 +101,7 @@ class LedgerReader(OpenedLedger):
 
     @property
     def ledger_id(self) -> str:
-        """The ledger's id, 64 hexadecimal digits, by its first entry alone.
-
-        Raises:
-            ReleaseFailed: that entry is damaged.
-        """
+        """The ledger's id, 64 hexadecimal digits, by its first entry alone; `ReleaseFailed` where that is damaged."""
         with self._store.reading() as connection:
             return ledger_id_of(connection)
 
@@ -140,10 +129,14 @@ class LedgerReader(OpenedLedger):
         """
         state = self._state()
         known = _known_by_name("dataset", dataset, state.datasets)
-        record, rows = sorted_fields(mechanism_record(mechanism)), price.rows_per_person
-        rules = budget_violations(charged_price(price), mechanism=record, rows_per_person=rows, known=known)
-        violation = next(chain(unit_violations(dataset, unit, state), rules), None)
-        return None if violation is None else refusal_of(violation)
+        record = sorted_fields(mechanism_record(mechanism))
+        broken = chain(
+            unit_violations(dataset, unit, state),
+            survey_violations(record, known.added),
+            rows_violations(known, price.rows_per_person),
+            price_violations(charged_price(price), mechanism=record, known=known),
+        )
+        return next(map(refusal_of, broken), None)
 
     def dataset_context(self, receipt: Receipt) -> DatasetContext:
         """Return what the ledger said of a release's data set when it was charged, whatever was recorded since."""
@@ -201,20 +194,24 @@ class LedgerReader(OpenedLedger):
             name: of the series.
             dataset: the data set that would be released.
             spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
-            mechanism: what would be run.
+            mechanism: what would be run. A series without free columns has it in its digest.
             unit: whose presence would be hidden.
             part: that it would be of, where the series' mechanisms differ.
         """
         state = self._state()
         known = _known_by_name("series", name, state.series)
-        registered, number, record = known.registered, known.places(part)[0], sorted_fields(mechanism_record(mechanism))
-        of_unit = unit_violations(dataset, unit, state) if dataset == registered.dataset else ()
-        other = next(iter(of_unit), None) or other_specification(
-            registered, dataset=dataset, spec_digest=spec_digest, mechanism=record, number=number
-        )
-        if other is None and known.free_number(part) is None:
-            other = all_releases_taken(registered, number=number)
-        return None if other is None else refusal_of(other)
+        registered, number = known.registered, known.places(part)[0]
+        if dataset == registered.dataset:
+            for violation in unit_violations(dataset, unit, state):
+                return refusal_of(violation)
+        parts, reason = ("specification",), None
+        if (dataset, spec_digest) == (registered.dataset, registered.spec_digest):
+            parts, reason = ("mechanism",), uncovered(sorted_fields(mechanism_record(mechanism)), registered, number)
+            if reason is None:
+                taken = known.free_number(part) is None
+                return refusal_of(all_releases_taken(registered, number=number)) if taken else None
+        fault = f"series '{registered.series}' has not paid for this release"
+        return refusal_of(series_changed(registered, fault=fault, parts=parts, reason=reason, number=number))
 
     def release(self, release_id: str) -> ReleaseState | None:
         """Return a release as the ledger knows it, None where it has none of this id."""
@@ -272,11 +269,7 @@ class LedgerReader(OpenedLedger):
             pass
 
     def entries(self) -> Iterator[RecordedEntry]:
-        """Give all entries in the order of the chain, read as they are asked for.
-
-        Raises:
-            ReleaseFailed: an entry of a kind that this version does not know, or a damaged one.
-        """
+        """Give all entries in the order of the chain; `ReleaseFailed` for a damaged one, or one of a later version."""
         with self._store.reading() as connection:
             columns = [typed(entry_table.c[name]) for name in ("position", "previous", "hash", "body")]
             chain = select(*columns).order_by(entry_table.c.position)
@@ -305,65 +298,20 @@ class LedgerReader(OpenedLedger):
             return verify_ledger(connection)
 
     def verify_anchor(self, path: Path, *, trusted: tuple[PublicKey, ...]) -> AnchorCheck:
-        """Hold the chain against an anchor: truncation, rollback and a chain written anew are found.
-
-        Args:
-            path: the anchor's file, or a copy of it.
-            trusted: public keys that may have signed it; where there are none, it isn't checked whose they are.
-
-        Raises:
-            InputRefused: the anchor can't be read.
-        """
+        """Hold the chain against an anchor's file, as `check_anchor`: truncation and rollback are found."""
         return check_anchor(path, connect=self._store.reading, trusted=trusted)
 
     def verify_witnessed(self, path: Path, *, policy: Policy, trusted: tuple[PublicKey, ...]) -> WitnessCheck:
-        """Hold the chain against what witnesses have seen: one that was written anew with its private store is found.
-
-        Args:
-            path: the checkpoint that was witnessed last.
-            policy: which witnesses count, and how many of them are needed.
-            trusted: public keys that may have signed it, where the policy names none.
-        """
+        """Hold the chain against what witnesses have seen, as `check_witnessed`."""
         from .witnessed import check_witnessed  # most looks at a ledger do without the tree
 
         return check_witnessed(path, connect=self._store.reading, policy=policy, trusted=trusted)
 
 
-def budget_violations(
-    price: ChargedPrice, *, mechanism: Fields, rows_per_person: int, known: Dataset
-) -> Iterator[Violation]:
-    """Give what speaks against charging a price to a data set, as far as it is known before the charge.
-
-    Args:
-        price: what would be charged.
-        mechanism: the mechanism's versioned record.
-        rows_per_person: the most records of one person in a delivery that the price covers.
-        known: the data set whose budget would pay, as it is now.
-    """
-    yield from survey_violations(mechanism, known.added)
-    yield from rows_violations(known, rows_per_person)
+def price_violations(price: ChargedPrice, *, mechanism: Fields, known: Dataset) -> Iterator[Violation]:
+    """Give what speaks against charging a mechanism's price to a data set, as far as it is known before the charge."""
     taken = taken_of_filter(mechanism, price, known.added) if isinstance(known.added, FilterDatasetAdded) else None
     if isinstance(taken, Violation):
         yield taken
-        return
-    yield from account_violations(price, taken, mechanism, known)
-
-
-def other_specification(
-    registered: SeriesRegistered, *, dataset: str, spec_digest: str, mechanism: Fields, number: int
-) -> Violation | None:
-    """What speaks against a release of a series of which only the specification is known yet, None where nothing does.
-
-    Args:
-        registered: the series.
-        dataset: the data set that would be released.
-        spec_digest: SHA-256 (hex) of what the specifications of a series must have in common.
-        mechanism: record of what would be run. A series without free columns has it in its digest.
-        number: of a place of the part that it is of.
-    """
-    fault = f"series '{registered.series}' has not paid for this release"
-    if (dataset, spec_digest) != (registered.dataset, registered.spec_digest):
-        return series_changed(registered, fault=fault, parts=("specification",), reason=None, number=number)
-    if (reason := uncovered(mechanism, registered, number)) is None:
-        return None
-    return series_changed(registered, fault=fault, parts=("mechanism",), reason=reason, number=number)
+    else:
+        yield from account_violations(price, taken, mechanism, known)

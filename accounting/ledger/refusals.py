@@ -14,7 +14,6 @@ from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, did_you_mean
 from ..kernel.ledger.entries import (
     ChargedPrice,
-    DatasetUnit,
     Fields,
     FilterDatasetAdded,
     FreeSeriesRegistered,
@@ -25,26 +24,18 @@ from ..kernel.ledger.ledger_state import Account
 from ..kernel.ledger.rules import RuleBroken, Violation
 from ..kernel.prices.registry import mechanism_of_record
 
-__all__ = ["refusal_of", "what_fits", "what_fits_filter", "worded"]
-
-Words = tuple[str, str]
-"""What is wrong, empty where the fault says it; and what can be done."""
 USE_IT = "Use what was published."
 FRESH = "Draw a fresh sample: run again with a new release id."
-UNKNOWN: Mapping[str, Words] = {
-    "dataset": (
-        "the ledger has no data set of this name.",
-        "Register it and its budget with `crowdblend dataset add`; with --unit where [data] has person or household.",
-    ),
-    "series": ("the ledger has no series of this name.", "Register it with `crowdblend series add`."),
-    "release": ("the ledger has no such release.", "`crowdblend ledger show` lists them."),
-    "token": ("there is no such token, or it was revoked before.", "`crowdblend token list` shows them."),
-}
+RESTORE = "Restore what was changed, or run without --series: a release of its own is charged for itself."
 
 
 def refusal_of(violation: Violation) -> Refusal:
     """Return the refusal that a person is told for a broken rule."""
-    what, remedy = WORDS.get(violation.cause, _always("", ""))(violation)
+    words = WORDS.get(violation.cause, ("", ""))
+    if callable(words):
+        what, remedy = words(violation)
+    else:
+        what, remedy = (part.format_map({**violation.numbers, "fault": violation.fault}) for part in words)
     refused, cause = (InputRefused, "") if violation.mistake else (AccountantRefused, violation.cause)
     # Programs know a step that a release's stage doesn't allow by no cause of its own.
     cause = "" if cause == "stage" else cause
@@ -60,9 +51,15 @@ def worded() -> Iterator[None]:
         raise refusal_of(broken.violation) from None
 
 
-def _always(what: str, remedy: str) -> Callable[[Violation], Words]:
-    """Return words that need no more numbers than the fault has."""
-    return lambda _: (what, remedy)
+UNKNOWN = {
+    "dataset": (
+        "the ledger has no data set of this name.",
+        "Register it and its budget with `crowdblend dataset add`; with --unit where [data] has person or household.",
+    ),
+    "series": ("the ledger has no series of this name.", "Register it with `crowdblend series add`."),
+    "release": ("the ledger has no such release.", "`crowdblend ledger show` lists them."),
+    "token": ("there is no such token, or it was revoked before.", "`crowdblend token list` shows them."),
+}
 
 
 def _unknown(violation: Violation) -> Words:
@@ -74,57 +71,33 @@ def _unknown(violation: Violation) -> Words:
     return what, remedy
 
 
-def _budget_not_raised(violation: Violation) -> Words:
-    before, after = violation.numbers["before"], violation.numbers["after"]
-    what = f"the budget is (ε, δ) = ({before[0]}, {before[1]}) and can only be raised, not set to "
-    return f"{what}({after[0]}, {after[1]}).", ""
-
-
 def _unit_differs(violation: Violation) -> Words:
+    """Say what makes a specification one of a data set's unit; of a data set that fixes none, where it would be."""
     known, asked, fixed = (violation.numbers[name] for name in ("known", "asked", "fixed"))
     what = (
         f"the unit of all its releases is '{known}', and of this one it would be '{asked}': a budget covers no unit if "
         "its releases have different ones."
     )
-    return what, _remedy_for_unit(fixed)
-
-
-def _remedy_for_unit(fixed: DatasetUnit | None) -> str:
-    """Return what makes a specification one of a data set's unit; of a data set that fixes none, where it would be."""
     if fixed is None:
-        return (
+        return what, (
             "Register the records under another name with `crowdblend dataset add NAME --unit UNIT`, and at most what "
             "is left of this budget: what both spend adds up."
         )
     if fixed.column is not None:
-        return f'Write {fixed.name} = "{fixed.column}" below [data].'
-    return (
+        return what, f'Write {fixed.name} = "{fixed.column}" below [data].'
+    return what, (
         "Leave person and household out of [data]. To limit records by a column, register them under another name with "
         "`crowdblend dataset add NAME --unit person:COLUMN`; what both spend adds up."
     )
 
 
-def _release_known(violation: Violation) -> Words:
-    what = f"this release id is in the ledger already ({violation.numbers['stage']})."
-    return what, "Resume that release, or use another id."
-
-
 def _rows_per_person(violation: Violation) -> Words:
-    registered, asked = violation.numbers["registered"], violation.numbers["asked"]
-    what = (
-        f"it was added with at most {_records(registered)} of a person in a delivery, and this price covers "
-        f"{_records(asked)}."
+    registered, asked = (
+        "one record" if count == 1 else f"{count} records"
+        for count in (violation.numbers["registered"], violation.numbers["asked"])
     )
-    return what, f"Write rows_per_person = {registered} below [data]."
-
-
-def _records(count: int) -> str:
-    return "one record" if count == 1 else f"{count} records"
-
-
-def _no_divergence(violation: Violation) -> Words:
-    what = f"it has a filter budget, which can't pay for {violation.numbers['kind']}: {violation.numbers['why']}"
-    return what, "Use another mechanism, or a data set whose prices are added up."
+    what = f"it was added with at most {registered} of a person in a delivery, and this price covers {asked}."
+    return what, f"Write rows_per_person = {violation.numbers['registered']} below [data]."
 
 
 def _accounting_differs(violation: Violation) -> Words:
@@ -135,12 +108,6 @@ def _accounting_differs(violation: Violation) -> Words:
         "its own without one."
     )
     return what, "Run each release for itself, or leave --free-columns out."
-
-
-def _relation_mismatch(violation: Violation) -> Words:
-    price, budget = violation.numbers["price"], violation.numbers["budget"]
-    what = f"this price holds for the neighbouring relation {price}, the budget's is {budget}."
-    return what, "Use a mechanism that is priced for the budget's relation."
 
 
 def _survey_released(violation: Violation) -> Words:
@@ -223,9 +190,6 @@ def what_fits_filter(
     return advice_for_filter(found, order=budget.accounting.order, **left, fits=fits)
 
 
-RESTORE = "Restore what was changed, or run without --series: a release of its own is charged for itself."
-
-
 def _series_changed(violation: Violation) -> Words:
     series, parts, reason = (violation.numbers[name] for name in ("series", "parts", "reason"))
     if parts == ("specification",):
@@ -272,42 +236,57 @@ def _stage(violation: Violation) -> Words:
     return f"this release is {stage} and can't change any more.", "Use another release id."
 
 
-WORDS: Mapping[str, Callable[[Violation], Words]] = {
+Words = tuple[str, str]
+"""What is wrong, empty where the fault says it; and what can be done: of a violation's numbers, and its fault."""
+WORDS: Mapping[str, Words | Callable[[Violation], Words]] = {
     "accounting-differs": _accounting_differs,
-    "budget-not-raised": _budget_not_raised,
+    "budget-not-raised": (
+        "the budget is (ε, δ) = ({before[0]}, {before[1]}) and can only be raised, not set to "
+        "({after[0]}, {after[1]}).",
+        "",
+    ),
     "counts-not-alone": _counts_not_alone,
-    "dataset-known": _always(
+    "dataset-known": (
         "a data set of this name is in the ledger already.",
         "A new delivery of its records keeps the name and the budget; a larger budget is `crowdblend dataset raise`.",
     ),
-    "divergence-differs": _always("", "Charge what the mechanism takes."),
-    "filter-raised": _always(
+    "divergence-differs": ("", "Charge what the mechanism takes."),
+    "filter-raised": (
         "it has a filter budget, which can't be raised: the proof holds for a budget, an order and a share of δ that "
         "were fixed before the first release.",
         "Use what is left of it.",
     ),
-    "no-divergence": _no_divergence,
+    "no-divergence": (
+        "it has a filter budget, which can't pay for {kind}: {why}",
+        "Use another mechanism, or a data set whose prices are added up.",
+    ),
     "over-budget": _over_budget,
-    "price-differs": _always("", "Charge what the mechanism costs."),
-    "relation-mismatch": _relation_mismatch,
-    "release-known": _release_known,
+    "price-differs": ("", "Charge what the mechanism costs."),
+    "relation-mismatch": (
+        "this price holds for the neighbouring relation {price}, the budget's is {budget}.",
+        "Use a mechanism that is priced for the budget's relation.",
+    ),
+    "release-known": (
+        "this release id is in the ledger already ({stage}).",
+        "Resume that release, or use another id.",
+    ),
     "rows-per-person": _rows_per_person,
-    "sample-used": lambda violation: (f"{violation.fault}, and a sample serves one release.", FRESH),
-    "samples-differ": _always("", FRESH),
+    "sample-used": ("{fault}, and a sample serves one release.", FRESH),
+    "samples-differ": ("", FRESH),
     "series-changed": _series_changed,
     "series-finished": _series_finished,
-    "series-known": _always(
+    "series-known": (
         "a series of this name is in the ledger already.",
         "Run its releases, or register another under a new name.",
     ),
     "stage": _stage,
-    "survey-differs": _always(
+    "survey-differs": (
         "",
         "Register the data under a name of their own with `crowdblend dataset add NAME --survey-rate RATE`, RATE being "
         "the largest; or draw a fresh sample with [sampling].rate.",
     ),
     "survey-released": _survey_released,
-    "token-known": _always("", "Add it again: another id is drawn."),
+    "token-known": ("", "Add it again: another id is drawn."),
     "unit-differs": _unit_differs,
     "unknown": _unknown,
 }

@@ -13,8 +13,6 @@ from ..kernel.ledger.database import Store, entry, snapshot
 from ..kernel.ledger.entries import require_name
 from .opening import VERSION_TABLE, open_store
 
-__all__ = ["Roles", "grant_roles"]
-
 LEDGER_TABLES = (entry.name,)
 STATE_TABLES = (snapshot.name,)  # each write replaces its row
 # What would let a role change or remove what is written, weaken a guard, or become somebody who can.

@@ -13,8 +13,6 @@ from sqlalchemy.types import TypeDecorator
 
 from .opening import SCHEMA_REVISION, VERSION_TABLE
 
-__all__ = ["OBJECTS", "database_objects", "schema_differences", "typed"]
-
 
 class DamagedCell(TypeError):
     """A cell holds nothing, or something of another type than its column: SQLite gives whatever is in a file."""

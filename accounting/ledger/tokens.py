@@ -10,8 +10,6 @@ from datetime import date
 
 from ..kernel.ledger.ledger_state import Token
 
-__all__ = ["recognised", "secret_digest", "token_text"]
-
 DOMAIN = b"crowdblend token 1\n"
 TOKEN = re.compile(r"cb-([0-9a-f]{16})-([0-9a-f]{64})")
 NOBODY = "0" * 64

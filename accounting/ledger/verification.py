@@ -16,8 +16,6 @@ from ..kernel.ledger.snapshot import bytes_of_state
 from ..kernel.ledger.transactions import ENTRY_COLUMNS, columns_of, stored_rows, stored_state
 from .schema import schema_differences
 
-__all__ = ["Finding", "Fold", "Link", "check_links", "own_hash", "verify_ledger"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:

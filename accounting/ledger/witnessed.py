@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from ..keys.anchor import Anchoring
 
-__all__ = ["WitnessCheck", "check_proof", "check_witnessed", "log_key", "name_witness", "policy_of_file", "prove_entry"]
-__all__ += ["prove_since", "witness_head"]
-
 NOT_WITNESSED = "The head is not witnessed, and the last witnessed checkpoint stays as it was."
 FORKED = (
     "Write nothing more to this ledger and keep it as evidence. The checkpoint that the witness last cosigned is with "

@@ -12,8 +12,7 @@ from rich.cells import cell_len
 from rich.table import Table
 
 from ...accounting.kernel.ledger.entries import RECORD, BudgetRaised, FreeSeriesRegistered
-from ...accounting.ledger.lookup import RecordedLook
-from ...accounting.ledger.reader import DatasetState, ReleaseState, SeriesState
+from ...accounting.ledger.lookup import DatasetState, RecordedLook, ReleaseState, SeriesState
 from ...mechanisms.kernel.amounts import amount_left, amount_shown, double_left, share_shown
 from ...mechanisms.kernel.errors import one_line
 from .stages import console

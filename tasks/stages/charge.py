@@ -16,8 +16,8 @@ from ...accounting.kernel.prices.registry import mechanism_record
 from ...accounting.keys.anchor import Anchoring
 from ...accounting.ledger.charge_request import charged_price
 from ...accounting.ledger.ledger_writer import LedgerWriter, open_writer, well_formed
-from ...accounting.ledger.lookup import DatasetContext, needs_no_secrets
-from ...accounting.ledger.reader import LedgerReader, ReleaseState
+from ...accounting.ledger.lookup import DatasetContext, ReleaseState, needs_no_secrets
+from ...accounting.ledger.reader import LedgerReader
 from ...accounting.ledger.refusals import worded
 from ...mechanisms.kernel.errors import AccountantRefused, Refusal
 from ..counting.workers import CSV_RECORDS, SAMPLER_LAYOUT

@@ -21,7 +21,8 @@ from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import open_writer
-from crowdblend.accounting.ledger.reader import ReleaseState, open_reader
+from crowdblend.accounting.ledger.lookup import ReleaseState
+from crowdblend.accounting.ledger.reader import open_reader
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool

@@ -39,7 +39,7 @@ from crowdblend.accounting.kinds.composition.renyi_filter import (
     tails_of,
 )
 from crowdblend.accounting.ledger.filter_accounting import propose_accounting
-from crowdblend.accounting.ledger.reader import budget_violations
+from crowdblend.accounting.ledger.reader import price_violations
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
@@ -208,7 +208,7 @@ def test_what_no_budget_can_pay_for_is_told_once_before_a_charge() -> None:
     for mechanism, causes in ((MECHANISM, []), (COUNTS, ["no-divergence"])):
         entry = request(**costs_of(mechanism)).entry
         known = state.datasets["census"]
-        found = budget_violations(entry.price, mechanism=entry.mechanism, rows_per_person=1, known=known)
+        found = price_violations(entry.price, mechanism=entry.mechanism, known=known)
         assert [violation.cause for violation in found] == causes
 
 

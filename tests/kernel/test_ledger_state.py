@@ -6,6 +6,7 @@ import ast
 import contextlib
 import json
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,10 +15,11 @@ from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.accounting.kernel.ledger.entries import Entry, ReleaseCharged, entry_of_bytes
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Release
 from crowdblend.accounting.kernel.ledger.rules import RULES, Violation
-from crowdblend.accounting.kernel.ledger.snapshot import bytes_of_state, sign_state, state_of_bytes
+from crowdblend.accounting.kernel.ledger.snapshot import bytes_of_state, sign_state, signed_state, state_of_bytes
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, Refusal
-from support.folding import fold
+from support.folding import abandoned, dataset, fold, revoked, sound_state, token
 from support.golden_ledger import GOLDEN
+from support.ledger_books import of_series, of_two_samples, registration, request
 
 PROJECT = Path(__file__).parents[2]
 ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy", "audit")
@@ -152,3 +154,54 @@ def test_a_new_rule_is_one_function_and_one_line(books, monkeypatch) -> None:
     assert books.entries()[-1].cause == "ours"
     books.charge("theirs", label="theirs")
     assert books.findings() == ["entry 2: its label is ours"]
+
+
+NEVER = {
+    "a charge to nothing": ((), request().entry, "the entry's data set is missing"),
+    "a data set twice": ((dataset(),), dataset(), "the entry's data set was added before"),
+    "a series twice": ((dataset(), registration().entry), registration().entry, "series was registered before"),
+    "a release twice": ((dataset(), request().entry), request().entry, "the entry's release was charged before"),
+    "a place in no series": ((dataset(),), of_series("one").entry_at(1), "the series that paid for the release is"),
+    "a step of nothing": ((), abandoned(refunded=True), "the entry's release is missing"),
+    "a revocation of nothing": ((), revoked(), "the entry revokes a token that was never added"),
+}
+
+
+@pytest.mark.parametrize("name", NEVER)
+def test_what_can_not_follow_is_not_taken_over(name: str) -> None:
+    before, entry, told = NEVER[name]
+    state = sound_state(*before)
+    sound = json.loads(bytes_of_state(state))
+    with pytest.raises(ValueError, match=told):
+        state.apply(entry, "f" * 64)
+    after = json.loads(bytes_of_state(state))
+    assert after.pop("position") == sound.pop("position") + 1
+    for changing in ("hash", "kinds"):
+        del after[changing], sound[changing]
+    assert after == sound
+
+
+def test_a_state_of_other_entries_or_of_another_ledger_is_told() -> None:
+    """Signed by whomever: whose key it is isn't asked here."""
+    state, key = sound_state(dataset(), token()), SigningKey(seed=b"\x09" * 32)
+    assert (state.tokens["7" * 16].opens(date(2026, 6, 1)), state.tokens["7" * 16].opens(date(2026, 6, 2))) == (
+        True,
+        False,
+    )
+    document = json.loads(bytes_of_state(state))
+    document["tokens"][0][1] = document["datasets"][0][1]
+    with pytest.raises(AccountantRefused, match="snapshot of the ledger's state is damaged"):
+        state_of_bytes(json.dumps(document).encode())
+    other = json.dumps(json.loads(bytes_of_state(state)) | {"ledger_id": "2" * 64}).encode()
+    with pytest.raises(AccountantRefused, match="the snapshot of the state is of another ledger"):
+        signed_state(sign_state(state, other, key), other.decode(), last=state.head)
+
+
+def test_a_release_knows_its_samples() -> None:
+    state = sound_state(dataset(), request().entry, of_two_samples("two").entry)
+    assert {len(state.releases[name].samples) for name in ("one", "two")} == {1, 2}
+    assert [state.samples[sample] for name in ("one", "two") for sample in state.releases[name].samples] == [
+        "one",
+        "two",
+        "two",
+    ]

@@ -420,3 +420,43 @@ def test_a_key_that_another_process_made_meanwhile_is_never_replaced(folder, mon
         folder.key.create(lambda size: b"k" * size)
     assert folder.key.load() == b"o" * 32
     assert [path.name for path in folder.path.iterdir()] == ["sampling.key"]
+
+
+def test_a_given_file_is_a_regular_one_of_a_bounded_size(tmp_path) -> None:
+    """A pipe, which nobody writes to, keeps nobody waiting."""
+    sound, pipe = tmp_path / "file", tmp_path / "pipe"
+    sound.write_bytes(b"12345")
+    os.mkfifo(pipe)
+    assert file_access.read_given(sound, most=5) == b"12345"
+    for path, most, told in (
+        (sound, 4, "more than 4 bytes"),
+        (pipe, 5, "not a regular"),
+        (Path("a\0b"), 5, "No such file"),
+    ):
+        with pytest.raises(OSError, match=told):
+            file_access.read_given(path, most=most)
+
+
+def test_an_output_is_held_once_at_a_time(store) -> None:
+    with store.hold_output("/out"), store.hold_output("/other"):
+        with pytest.raises(InputRefused, match="/out: another release is on its way to this output") as refused:
+            store.hold_output("/out").__enter__()
+        assert refused.value.cause == "held"
+    with store.hold_output("/out"):
+        pass
+
+
+def test_a_draft_that_is_taken_for_a_dead_ones_before_it_is_locked_is_made_anew(tmp_path, monkeypatch) -> None:
+    real, waiting = file_access.try_lock, [tmp_path]
+
+    def other_is_faster(handle: int) -> bool:
+        if waiting:
+            waiting.pop()
+            [draft] = tmp_path.glob(".*.draft")
+            draft.unlink()
+        return real(handle)
+
+    monkeypatch.setattr(file_access, "try_lock", other_is_faster)
+    create_private(tmp_path / "record", b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["record"]
+    assert (tmp_path / "record").read_bytes() == b"whole"

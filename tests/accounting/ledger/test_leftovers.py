@@ -112,24 +112,6 @@ def test_the_draft_of_a_live_process_is_left_alone(tmp_path, monkeypatch) -> Non
     assert (home / "record").read_bytes() == b"whole"
 
 
-def test_a_draft_that_is_taken_for_a_dead_ones_before_it_is_locked_is_made_anew(tmp_path, monkeypatch) -> None:
-    home = tmp_path / "home"
-    open_private_store(home)
-    real, waiting = file_access.try_lock, [home]
-
-    def other_is_faster(handle: int) -> bool:
-        if waiting:
-            waiting.pop()
-            [draft] = drafts(home)
-            draft.unlink()
-        return real(handle)
-
-    monkeypatch.setattr(file_access, "try_lock", other_is_faster)
-    file_access.create_private(home / "record", b"whole")
-    assert (home / "record").read_bytes() == b"whole"
-    assert drafts(home) == []
-
-
 def test_the_folder_for_prefect_of_a_killed_process_is_removed_and_a_live_ones_is_not(tmp_path, monkeypatch) -> None:
     home = tmp_path / "home"
     open_private_store(home)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["branch_labels", "depends_on", "down_revision", "downgrade", "revision", "upgrade"]
-
 revision = "0003"
 down_revision = None
 branch_labels = None

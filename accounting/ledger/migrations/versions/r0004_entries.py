@@ -12,8 +12,6 @@ from typing import Any
 from alembic import op
 from sqlalchemy import Connection, inspect, text
 
-__all__ = ["branch_labels", "depends_on", "down_revision", "downgrade", "revision", "upgrade"]
-
 revision = "0004"
 down_revision = "0003"
 branch_labels = None
