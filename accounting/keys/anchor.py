@@ -34,7 +34,7 @@ class Anchoring:
         return SigningKeys(home=self.home)
 
     def anchor_of(self, ledger_id: str) -> AnchorFile:
-        """The anchor of a ledger, whether or not it is there."""
+        """Return the anchor of a ledger, whether or not it is there."""
         return AnchorFile(path=self.file or self.home / "anchors" / f"{ledger_id}.jsonl")
 
     def last_of(self, ledger_id: str) -> AnchoredHead | None:
@@ -98,7 +98,7 @@ FIELDS = frozenset({"hash", "key_id", "ledger_id", "position", "public_key"})
 
 
 def line_of_head(head: Head, key: SigningKey) -> bytes:
-    """The anchor's line for a head, with its newline."""
+    """Return the anchor's line for a head, with its newline."""
     return signed_statement(asdict(head), key, domain=DOMAIN) + b"\n"
 
 

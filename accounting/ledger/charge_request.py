@@ -63,5 +63,5 @@ class SeriesRegistration:
 
 
 def charged_price(price: Price) -> ChargedPrice:
-    """A price as the ledger records it; ValueError for an amount that can't be recorded exactly."""
+    """Return a price as the ledger records it; ValueError for an amount that can't be recorded exactly."""
     return ChargedPrice.of(price)

@@ -22,7 +22,7 @@ EMPTY = hashlib.sha256().digest()
 
 
 def leaf_hash(content: bytes) -> Digest:
-    """The tree's hash of one leaf."""
+    """Return the tree's hash of one leaf."""
     return hashlib.sha256(LEAF + content).digest()
 
 
@@ -44,19 +44,19 @@ class MerkleTree:
             level = b"".join([sha256(NODE + level[at : at + 2 * DIGEST]).digest() for at in pairs])
 
     def root(self, size: int | None = None) -> Digest:
-        """The root over the first `size` leaves; over all where none is given."""
+        """Return the root over the first `size` leaves; over all where none is given."""
         return self._root(0, self.size if size is None else size)
 
     def inclusion(self, index: int, size: int) -> tuple[Digest, ...]:
-        """The path from a leaf, by its index from 0, to the root over the first `size`: RFC 6962, section 2.1.1."""
+        """Return the path from a leaf, by its index, to the root over the first `size`: RFC 6962, section 2.1.1."""
         return tuple(self._proof(index, 0, size, 0))
 
     def consistency(self, old: int, size: int) -> tuple[Digest, ...]:
-        """The proof that the tree over the first `size` leaves begins with that over the first `old`: section 2.1.2."""
+        """Return the proof that the first `size` leaves begin with the first `old`: RFC 6962, section 2.1.2."""
         return () if old in (0, size) else tuple(self._proof(old - 1, 0, size, old))
 
     def _proof(self, index: int, begin: int, end: int, old: int) -> list[Digest]:
-        """The roots beside the way up from a leaf; or from the subtree on it that ends at `old`, with that one's root.
+        """Return the roots beside the way up from a leaf, or from the subtree on it that ends at `old`, with its root.
 
         The root of the whole earlier tree is left out, as whoever checks the proof has it.
         """
@@ -68,7 +68,7 @@ class MerkleTree:
         return [*self._proof(index, middle, end, old), self._root(begin, middle)]
 
     def _root(self, begin: int, end: int) -> Digest:
-        """The root over leaves whose first place is a multiple of the largest power of two among their number."""
+        """Return the root over leaves that begin at a multiple of the largest power of two among their number."""
         count = end - begin
         if count == 0:
             return EMPTY
@@ -81,12 +81,12 @@ class MerkleTree:
 
 
 def _split(count: int) -> int:
-    """The largest power of two below a number of leaves."""
+    """Return the largest power of two below a number of leaves."""
     return 1 << ((count - 1).bit_length() - 1)
 
 
 def included(leaf: Digest, *, index: int, size: int, proof: Sequence[Digest], root: Digest) -> bool:
-    """Whether a path shows that a leaf hash is among those of a root; the algorithm of RFC 9162, section 2.1.3.2."""
+    """Return whether a path shows that a leaf is among those of a root, by RFC 9162, section 2.1.3.2."""
     if not 0 <= index < size:
         return False
     climbed = _climb(index, size - 1, leaf, proof)
@@ -94,7 +94,7 @@ def included(leaf: Digest, *, index: int, size: int, proof: Sequence[Digest], ro
 
 
 def consistent(*, old: int, old_root: Digest, size: int, root: Digest, proof: Sequence[Digest]) -> bool:
-    """Whether a proof shows that a tree continues an earlier one; the algorithm of RFC 9162, section 2.1.4.2.
+    """Return whether a proof shows that a tree continues an earlier one, by RFC 9162, section 2.1.4.2.
 
     From an empty tree, or to the same one, the proof has no hashes.
     """
@@ -114,7 +114,7 @@ def consistent(*, old: int, old_root: Digest, size: int, root: Digest, proof: Se
 
 
 def _climb(place: int, last: int, start: Digest, path: Sequence[Digest]) -> tuple[Digest, Digest] | None:
-    """The root over the leaves up to those below a node, and that over all; None where the path has another length."""
+    """Return the roots over the leaves up to a node's, and over all; None where the path has another length."""
     first = second = start
     for other in path:
         if last == 0:
@@ -170,7 +170,7 @@ class NoteKey:
         return bytes([self.kind]) + self.public.raw
 
     def sign(self, text: bytes, key: SigningKey, *, seconds: int = 0) -> NoteSignature:
-        """A note's signature by this key's private one; `seconds` since 1970 where the kind states its time."""
+        """Return a note's signature by this key's private one; `seconds` since 1970 where the kind states its time."""
         time = seconds.to_bytes(TIME, "big") if self.kind == TIMED else b""
         signature = key.sign(domain=_domain(time), message=text)
         return NoteSignature(name=self.name, key_id=self.key_id, content=time + signature)
@@ -190,7 +190,7 @@ def read_note_key(text: str) -> NoteKey:
 
 
 def _domain(time: bytes) -> bytes:
-    """What a time puts before the text that is signed."""
+    """Return what a time puts before the text that is signed."""
     return b"cosignature/v1\ntime %d\n" % int.from_bytes(time, "big") if time else b""
 
 
@@ -244,7 +244,7 @@ class Checkpoint:
         return note(self.text, self.signatures)
 
     def signed_by(self, key: NoteKey) -> NoteSignature | None:
-        """A key's latest signature, None without any; ValueError where one that names this key doesn't hold."""
+        """Return a key's latest signature, None without any; ValueError where one that names this key doesn't hold."""
         found = [one for one in self.signatures if (one.name, one.key_id) == (key.name, key.key_id)]
         for one in found:
             time = one.content[:TIME] if key.kind == TIMED else b""
@@ -257,22 +257,22 @@ class Checkpoint:
 
 
 def time_of(signature: NoteSignature) -> int:
-    """The time that a signature with time states, in seconds since 1970."""
+    """Return the time that a signature with time states, in seconds since 1970."""
     return int.from_bytes(signature.content[:TIME], "big")
 
 
 def origin_of(ledger_id: str) -> str:
-    """The first line of a ledger's checkpoints, which no other ledger's have."""
+    """Return the first line of a ledger's checkpoints, which no other ledger's have."""
     return f"crowdblend/ledger/{ledger_id}"
 
 
 def checkpoint_text(*, origin: str, size: int, root: Digest) -> bytes:
-    """What is signed of a checkpoint."""
+    """Return what is signed of a checkpoint."""
     return f"{origin}\n{size}\n{b64encode(root).decode()}\n".encode()
 
 
 def note(text: bytes, signatures: Iterable[NoteSignature]) -> bytes:
-    """A text with its signatures, as it is written to a file or sent."""
+    """Return a text with its signatures, as it is written to a file or sent."""
     return text + b"\n" + "".join(one.line for one in signatures).encode()
 
 
@@ -294,7 +294,7 @@ def read_checkpoint(content: bytes) -> Checkpoint:
 
 
 def _lines(content: bytes) -> str:
-    """The text of whole lines; ValueError where it isn't UTF-8, has other control characters, or breaks off."""
+    """Return the text of whole lines; ValueError where it isn't UTF-8, has other control characters, or breaks off."""
     text = content.decode("utf-8")
     if not text.endswith("\n") or any(ord(one) < 0x20 and one != "\n" for one in text):
         raise ValueError("this is no text of whole lines")
@@ -308,7 +308,7 @@ def _number(text: str) -> int:
 
 
 def _decoded(text: str) -> bytes:
-    """Bytes from the one form of base64 that they have."""
+    """Return bytes from the one form of base64 that they have."""
     content = b64decode(text, validate=True)
     if b64encode(content).decode() != text:
         raise ValueError("a text has another form of base64")
@@ -390,7 +390,7 @@ def _with_proof(head: str, proof: Sequence[Digest], checkpoint: Checkpoint) -> b
 
 
 def _proof_parts(content: bytes, stated: int) -> tuple[list[str], tuple[Digest, ...], Checkpoint]:
-    """The lines before a proof's hashes, so many as stated, the hashes, and the checkpoint after them."""
+    """Return the lines before a proof's hashes, so many as stated, the hashes, and the checkpoint after them."""
     before, found, rest = content.partition(b"\n\n")
     lines = _lines(before + b"\n").split("\n")[:-1]
     if not found or not stated <= len(lines) <= stated + MOST_HASHES:
@@ -424,7 +424,7 @@ class Policy:
     quorum: str
 
     def met(self, cosigned: Collection[str]) -> bool:
-        """Whether the witnesses of these names are enough."""
+        """Return whether the witnesses of these names are enough."""
         return self.quorum == "none" or self._met(self.quorum, cosigned)
 
     def _met(self, name: str, cosigned: Collection[str]) -> bool:
@@ -450,7 +450,7 @@ def read_policy(content: bytes) -> Policy:
 
 
 def _with_line(policy: Policy, words: list[str]) -> Policy:
-    """The policy with one more line."""
+    """Return the policy with one more line."""
     witnesses, groups = policy.witnesses, policy.groups
     names = {*groups, *(one.name for one in witnesses)}
     match words:

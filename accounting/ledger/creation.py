@@ -266,7 +266,7 @@ def _require_unused(anchor: AnchorFile) -> None:
 
 
 def ledger_exists(url: str) -> bool:
-    """Whether a ledger, of whatever schema revision, is at this address.
+    """Return whether a ledger, of whatever schema revision, is at this address.
 
     Raises:
         InputRefused: the address is wrong, or its database can't be opened.

@@ -12,7 +12,7 @@ from ..kernel.ledger.entries import FilterAccounting, FilterCharge
 def propose_accounting(
     *, epsilon: Decimal, delta: Decimal, expected: Sequence[tuple[Mechanism, int]]
 ) -> FilterAccounting:
-    """How a new budget of E and D is accounted, by the mechanisms and numbers of releases that are expected of it.
+    """Return how a new budget is accounted by the mechanisms and numbers of releases that are expected of it.
 
     Nothing expected is what the planner expects then.
 
@@ -26,6 +26,6 @@ def propose_accounting(
 
 
 def share_of(taken: FilterCharge, accounting: FilterAccounting) -> Decimal:
-    """The share of a filter budget that a charge takes, the larger of divergence and tail, rounded up to 6 digits."""
+    """Return the share of a filter budget that a charge takes, of divergence or tail, rounded up to 6 digits."""
     up = Context(prec=6, rounding=ROUND_CEILING)
     return max(up.divide(taken.divergence, accounting.allowance), up.divide(taken.tail, accounting.tail_delta))

@@ -70,7 +70,7 @@ class DatasetState:
     filter_budget: FilterDatasetAdded | None = None
 
     def __repr__(self) -> str:
-        """The name and what is spent of the budget."""
+        """Return the name and what is spent of the budget."""
         what, spent, budget = "epsilon_spent", self.account.epsilon_spent, self.account.epsilon_budget
         if self.filter_budget is not None:
             what, spent, budget = "spent_share", self.account.spent_share, self.filter_budget.epsilon
@@ -165,7 +165,7 @@ class SeriesState:
     taken_of_parts: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
-        """The name and how many releases are taken."""
+        """Return the name and how many releases are taken."""
         registered = self.registered
         return f"SeriesState(series={registered.series!r}, taken={self.taken}, releases={registered.price.releases})"
 

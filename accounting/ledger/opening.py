@@ -108,7 +108,7 @@ def remedy_for_unknown(revision: str) -> str:
 
 
 def revision_of(store: Store) -> str:
-    """The schema revision of the ledger in a database.
+    """Return the schema revision of the ledger in a database.
 
     Raises:
         InputRefused: no ledger is there, or its database can't be opened.

@@ -158,7 +158,7 @@ def _what_fits(numbers: Mapping[str, Any]) -> str:
 
 
 def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_per_person: int) -> str:
-    """What to do about a price that is past a budget, in sentences: what is left before it, and what would fit."""
+    """Return what to do about a price that is past a budget: what is left before it, and what would fit."""
     from ..theory.planning.inversion import advice_for_price  # numerics, for a refusal alone
 
     return advice_for_price(
@@ -174,7 +174,7 @@ def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_
 def what_fits_filter(
     account: Account, *, mechanism: Fields, budget: FilterBudget, releases: int, rows_per_person: int
 ) -> str:
-    """What to do about a charge that is past a filter budget, in sentences: what is left, and what would fit."""
+    """Return what to do about a charge that is past a filter budget: what is left, and what would fit."""
     from ..theory.planning.inversion import advice_for_filter
 
     def fits(k: int, rate: Decimal) -> bool:

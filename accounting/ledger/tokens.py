@@ -16,7 +16,7 @@ NOBODY = "0" * 64
 
 
 def recognised(text: str, *, tokens: Iterable[Token], today: date) -> bool:
-    """Whether a presented text is a token that opens the pages today.
+    """Return whether a presented text is a token that opens the pages today.
 
     The secret is compared in constant time; an unknown id takes as long as a wrong secret.
     """
@@ -31,7 +31,7 @@ def recognised(text: str, *, tokens: Iterable[Token], today: date) -> bool:
 
 
 def token_text(token_id: str, secret: bytes) -> str:
-    """A token as it is given to whom it is for."""
+    """Return a token as it is given to whom it is for."""
     return f"cb-{token_id}-{secret.hex()}"
 
 

@@ -30,7 +30,7 @@ class Finding:
     what: str
 
     def __str__(self) -> str:
-        """The finding as one line."""
+        """Return the finding as one line."""
         return self.what if self.position is None else f"entry {self.position}: {self.what}"
 
 
@@ -78,7 +78,7 @@ def check_links(links: Iterable[Link], *, position: int = 0, previous: str = GEN
 
 
 def own_hash(link: Link) -> str | None:
-    """The hash that the link should have, None where its previous hash or place has no valid form."""
+    """Return the hash that the link should have, None where its previous hash or place has no valid form."""
     try:
         return link_hash(previous=link.previous, position=link.position, body=link.body)
     except (ValueError, OverflowError):

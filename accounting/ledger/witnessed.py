@@ -94,12 +94,12 @@ def name_witness(path: Path, *, key: str, url: str, enough: int | None) -> tuple
 
 
 def log_key(ledger_id: str, public: PublicKey) -> tlog.NoteKey:
-    """The key of a ledger's checkpoints, as witnesses and auditors are told it."""
+    """Return the key of a ledger's checkpoints, as witnesses and auditors are told it."""
     return tlog.NoteKey(name=tlog.origin_of(ledger_id), kind=tlog.PLAIN, public=public)
 
 
 def _tree(connection: Connection) -> tuple[tlog.MerkleTree, str]:
-    """The tree over a ledger's entries, and the hash of the last one; ReleaseFailed where one is missing or damaged.
+    """Return the tree over a ledger's entries and the last one's hash; ReleaseFailed where one is damaged.
 
     INVARIANT: a leaf is an entry's hash as it follows from the bytes of all entries up to it, not as it is stored.
     """
@@ -177,7 +177,7 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
 
 
 def _own_tree(store: Store, anchoring: Anchoring) -> tuple[tlog.MerkleTree, str]:
-    """The tree of a ledger whose head this private store signed, and the ledger's id."""
+    """Return the tree of a ledger whose head this private store signed, and the ledger's id."""
     with looking_anchored(store, anchoring) as ledger:
         head = head_in(ledger.state)
         tree, end = _tree(ledger.connection)
@@ -192,7 +192,7 @@ def _own_tree(store: Store, anchoring: Anchoring) -> tuple[tlog.MerkleTree, str]
 
 
 def _kept(path: Path) -> tlog.Checkpoint | None:
-    """A checkpoint that is kept in a file; None where there is none, InputRefused where it can't be read."""
+    """Return a checkpoint that is kept in a file; None where there is none, InputRefused where it can't be read."""
     try:
         return tlog.read_checkpoint(read_given(path, most=LONGEST_ANSWER))
     except FileNotFoundError:
@@ -204,7 +204,7 @@ def _kept(path: Path) -> tlog.Checkpoint | None:
 
 
 def _required(path: Path) -> tlog.Checkpoint:
-    """A checkpoint that is kept in a file, which must be there."""
+    """Return a checkpoint that is kept in a file, which must be there."""
     kept = _kept(path)
     if kept is None:
         remedy = "Name witnesses and have the head witnessed: `crowdblend ledger anchor`."
@@ -220,7 +220,7 @@ def _require_part(tree: tlog.MerkleTree, checkpoint: tlog.Checkpoint, path: Path
 
 
 def _difference(tree: tlog.MerkleTree, checkpoint: tlog.Checkpoint) -> str:
-    """In what a ledger contradicts a checkpoint of it; empty where it begins with its entries."""
+    """Return in what a ledger contradicts a checkpoint of it; empty where it begins with its entries."""
     if checkpoint.size > tree.size:
         return (
             f"the checkpoint is of {checkpoint.size} entries, and the ledger has {tree.size}: it was cut back, or an "
@@ -232,7 +232,7 @@ def _difference(tree: tlog.MerkleTree, checkpoint: tlog.Checkpoint) -> str:
 
 
 def _times(cosigned: Mapping[str, tlog.NoteSignature]) -> dict[str, datetime]:
-    """When each cosigned; the last second that has a date for all after it."""
+    """Return when each cosigned; the last second that has a date for all after it."""
     latest = int(datetime.max.replace(tzinfo=UTC).timestamp()) - 1
     return {name: datetime.fromtimestamp(min(tlog.time_of(one), latest), UTC) for name, one in cosigned.items()}
 
@@ -294,7 +294,7 @@ def _ask(
 
 
 def _posted(client: httpx.Client, prefix: str, body: bytes) -> tuple[int, str, bytes]:
-    """The status, the type and the beginning of what a witness answers."""
+    """Return the status, the type and the beginning of what a witness answers."""
     said = b""
     with client.stream("POST", f"{prefix.rstrip('/')}/add-checkpoint", content=body) as response:
         for part in response.iter_bytes():
@@ -305,7 +305,7 @@ def _posted(client: httpx.Client, prefix: str, body: bytes) -> tuple[int, str, b
 
 
 def _cosignature(witness: tlog.NamedWitness, head: tlog.Checkpoint, said: bytes) -> _Answer:
-    """The witness's own cosignature among the lines of its answer."""
+    """Return the witness's own cosignature among the lines of its answer."""
     try:
         found = replace(head, signatures=tlog.read_signatures(said.decode("utf-8"))).signed_by(witness.key)
     except ValueError as error:
@@ -395,7 +395,7 @@ def _check(
 
 
 def prove_since(url: str, *, since: Path, head: Path) -> bytes:
-    """The proof that a witnessed head continues an earlier checkpoint, for whoever kept that one."""
+    """Return the proof that a witnessed head continues an earlier checkpoint, for whoever kept that one."""
     tree, latest, _ = _ledger_of_head(url, head)
     earlier = _required(since)
     if earlier.origin != latest.origin:
@@ -412,7 +412,7 @@ def prove_since(url: str, *, since: Path, head: Path) -> bytes:
 
 
 def prove_entry(url: str, *, position: int, head: Path) -> bytes:
-    """The proof that an entry is among those of the witnessed head; the entry is in it."""
+    """Return the proof that an entry is among those of the witnessed head; the entry is in it."""
     tree, latest, row = _ledger_of_head(url, head, position=position)
     if row is None or position >= latest.size:
         raise InputRefused(
@@ -428,7 +428,7 @@ def prove_entry(url: str, *, position: int, head: Path) -> bytes:
 def _ledger_of_head(
     url: str, head: Path, *, position: int = 0
 ) -> tuple[tlog.MerkleTree, tlog.Checkpoint, Row[Any] | None]:
-    """The tree of a ledger, the checkpoint in a file that it continues, and the row of an entry, if there is one."""
+    """Return a ledger's tree, the checkpoint in a file that it continues, and the row of an entry, if any."""
     latest = _required(head)
     with closing(open_store(url, read_only=True)) as store, store.reading() as connection:
         tree, _ = _tree(connection)
