@@ -326,6 +326,7 @@ DAMAGE = {
     "a missing entry": ("DELETE FROM entry WHERE position = 1", "entry 1 is not the one"),
     "a charge's column": ("UPDATE entry SET release_id = 'other' WHERE position = 2", "what entry 2 takes for itself"),
     "a missing end": ("DELETE FROM entry WHERE position = 5", "no signature holds over the last entry, 4"),
+    "every entry": ("DELETE FROM entry", "no signature holds over the last entry, -1"),
     "a state": (
         "UPDATE snapshot SET state = replace(state, 'one', 'two')",
         "no signature holds over the last entry, 5",

@@ -8,7 +8,9 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
+from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.accounting.kernel.ledger.entries import DatasetUnit
+from crowdblend.accounting.kernel.ledger.transactions import keep_snapshot
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
 from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
 from crowdblend.accounting.ledger import overview
@@ -18,7 +20,7 @@ from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
-from support.ledger_books import DELTA, FILES, MECHANISM, costs_of
+from support.ledger_books import DAY, DELTA, FILES, MECHANISM, costs_of
 
 ANSWER = CountAnswer(epsilon=Decimal("0.1"), relation="add/remove", groups=1, sampling_rate=None)
 
@@ -116,6 +118,43 @@ def test_releases_that_are_charged_and_not_ended_are_open(sqlite_books) -> None:
         assert reader.open_releases(series="other") == ()
         assert reader.last_published_of_series("monthly") == "published"
         assert reader.last_published_of_series("other") is None
+
+
+def test_what_a_steward_records_is_there(sqlite_books) -> None:
+    books, home = sqlite_books, DatasetUnit(name="household", column="home")
+    books.add(epsilon=books.price.epsilon)
+    books.add_filter("homes", unit=home)
+    books.charge("one")
+    with books.writer() as writer, books.reader() as reader:
+        raised = {"epsilon": 2 * books.price.epsilon, "delta": Decimal("0.001"), "reason": "decided by the board"}
+        writer.raise_budget(name="census", **raised, by="steward", day=DAY)
+        writer.record_refusal(release_id="two", dataset="census", cause="spec-changed", reason="changed.", day=DAY)
+        with pytest.raises(InputRefused, match="no such release"):
+            writer.abandon(release_id="two", reason="why", by="me", day=DAY)
+        assert [(position, entry.reason) for position, entry in reader.budget_raises()] == [(4, "decided by the board")]
+        assert (reader.dataset("homes").unit, reader.dataset("homes").filter_budget.unit) == (home, home)
+    books.charge("two")
+    assert books.kinds()[2:] == [
+        "dataset-added/4",
+        "release-charged/1",
+        "budget-raised/1",
+        "release-refused/1",
+        "release-charged/1",
+    ]
+    assert books.findings() == []
+
+
+def test_what_a_snapshot_says_of_a_release_is_held_against_its_entries(sqlite_books) -> None:
+    """A stranger has signed that it is published; the state doesn't follow from the entries."""
+    books = sqlite_books
+    books.add()
+    books.charge("one")
+    state = books.state()
+    added = books.raw(lambda one: one.exec_driver_sql("SELECT hash FROM entry WHERE position = 1").scalar())
+    state.releases["one"] = state.releases["one"]._replace(stage="published", closed=1, closing=added)
+    books.raw(lambda connection: keep_snapshot(connection, state, SigningKey(seed=b"\x09" * 32)))
+    with books.reader() as reader, pytest.raises(AccountantRefused, match="the entries of release 'one' are not what"):
+        reader.releases()
 
 
 def test_what_can_not_be_read_is_told_by_its_place(sqlite_books, forge_past_guards) -> None:
