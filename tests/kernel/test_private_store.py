@@ -17,12 +17,10 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.kernel.keys import private_files as file_access
-from crowdblend.accounting.kernel.keys.private_files import create_private, replace_private
+from crowdblend.accounting.kernel.keys.private_files import create_private
 from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
-from crowdblend.accounting.keys import store_upkeep as inspection
 from crowdblend.accounting.keys.store_upkeep import (
     copy_of_release,
-    is_held,
     open_private_store,
     remembered_facts,
     require_not_held,
@@ -202,19 +200,6 @@ def test_a_release_is_held_once_at_a_time(store) -> None:
         pass
 
 
-def test_who_only_looks_sees_that_a_release_is_held_and_says_where_it_can_not_be_told(store, monkeypatch) -> None:
-    place = {"ledger_id": LEDGER, "release_id": "one"}
-    assert is_held(store.home, **place) is False
-    with store.hold(**place):
-        assert is_held(store.home, **place) is True
-        with pytest.raises(AccountantRefused, match="release 'one': this release is held by a live process"):
-            require_not_held(store.home, **place)
-        monkeypatch.setattr(inspection, "LOCKS", store.home / "none")
-        assert is_held(store.home, **place) is None
-    require_not_held(store.home, **place)
-    require_not_held(store.home, ledger_id=LEDGER, release_id="two")
-
-
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_death_frees_a_lock_and_nothing_else_does(store, end) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(store.home)], stdout=subprocess.PIPE, text=True)
@@ -251,25 +236,6 @@ def test_a_process_forked_while_a_lock_is_held_does_not_keep_it_past_its_end(sto
         os.close(let_go)
         os.close(wait)
         os.waitpid(child, 0)
-
-
-def test_processes_of_one_number_on_two_machines_write_one_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Containers that share a store may have equal process ids: neither's draft is the other's."""
-    link, path = os.link, tmp_path / "key"
-
-    def other_first(draft: Path, target: Path) -> None:
-        monkeypatch.setattr(os, "link", link)
-        replace_private(path.with_name("other"), b"of the other")
-        create_private(path, b"of the other")
-        link(draft, target)
-
-    monkeypatch.setattr(os, "link", other_first)
-    with pytest.raises(FileExistsError):
-        create_private(path, b"of this one")
-    assert path.read_bytes() == b"of the other"
-    assert sorted(os.listdir(tmp_path)) == ["key", "other"]
 
 
 def test_a_settled_draw_comes_back_and_is_never_replaced(folder) -> None:

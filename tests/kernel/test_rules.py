@@ -101,266 +101,251 @@ class Case(NamedTuple):
 
     before: tuple[Entry, ...]
     entry: Entry
-    told: tuple[str, ...] = ()
+    told: tuple[str, ...]
 
 
-def told(*faults: str) -> tuple[str, ...]:
-    return faults
+def case(before: tuple[Entry, ...], entry: Entry, *told: str) -> Case:
+    return Case(before, entry, told)
 
 
 UNPAID = "series 'monthly' has not paid for this release: "
 CASES: dict[str, Case] = {
-    "a second creation": Case((), LedgerCreated(ledger_id="2" * 64), told("a ledger is created once, by its first")),
-    "a data set": Case((CENSUS,), OTHER),
-    "a data set twice": Case((CENSUS,), dataset(epsilon=Decimal(99)), told("dataset 'census' is added a second time")),
-    "a raise": Case((CENSUS,), raised("11", "0.001")),
-    "a lower ε": Case((CENSUS,), raised("9", "0.01"), told("a budget is lowered")),
-    "a lower δ": Case((CENSUS,), raised("11", "0.0009"), told("a budget is lowered")),
-    "the same budget": Case((CENSUS,), raised("10", "0.001"), told("a budget is raised to what it was")),
-    "a raise of nothing": Case((), raised("1", "0"), told("dataset 'census' is not in the ledger")),
-    "a look": Case((CENSUS,), DataAccess(dataset="census", what="a report", by="me", day=DAY)),
-    "a look at nothing": Case(
-        (), DataAccess(dataset="census", what="a report", by="me", day=DAY), told("dataset 'census' is not in the")
+    "a second creation": case((), LedgerCreated(ledger_id="2" * 64), "a ledger is created once, by its first"),
+    "a data set": case((CENSUS,), OTHER),
+    "a data set twice": case((CENSUS,), dataset(epsilon=Decimal(99)), "dataset 'census' is added a second time"),
+    "a raise": case((CENSUS,), raised("11", "0.001")),
+    "a lower ε": case((CENSUS,), raised("9", "0.01"), "a budget is lowered"),
+    "a lower δ": case((CENSUS,), raised("11", "0.0009"), "a budget is lowered"),
+    "the same budget": case((CENSUS,), raised("10", "0.001"), "a budget is raised to what it was"),
+    "a raise of nothing": case((), raised("1", "0"), "dataset 'census' is not in the ledger"),
+    "a look": case((CENSUS,), DataAccess(dataset="census", what="a report", by="me", day=DAY)),
+    "a look at nothing": case(
+        (), DataAccess(dataset="census", what="a report", by="me", day=DAY), "dataset 'census' is not in the"
     ),
     # A release's id and its samples serve once, whatever became of it.
-    "a charge": Case((CENSUS,), ONE),
-    "a charge to nothing": Case((), ONE, told("dataset 'census' is not in the ledger")),
-    "an id twice": Case(
-        (CENSUS, ONE), request("one", sample_id="5" * 64).entry, told("release id 'one' is charged a second time")
+    "a charge": case((CENSUS,), ONE),
+    "a charge to nothing": case((), ONE, "dataset 'census' is not in the ledger"),
+    "an id twice": case(
+        (CENSUS, ONE), request("one", sample_id="5" * 64).entry, "release id 'one' is charged a second time"
     ),
-    "an id that was given back": Case(
+    "an id that was given back": case(
         (CENSUS, ONE, abandoned(refunded=True)),
         request("one", sample_id="5" * 64).entry,
-        told("release id 'one' is charged a second time"),
+        "release id 'one' is charged a second time",
     ),
-    "a sample twice": Case(
-        (CENSUS, ONE), request("two", sample_id=ONE.sample_id).entry, told("its sample was used by release 'one'")
+    "a sample twice": case(
+        (CENSUS, ONE), request("two", sample_id=ONE.sample_id).entry, "its sample was used by release 'one'"
     ),
-    "a sample that was given back": Case(
+    "a sample that was given back": case(
         (CENSUS, ONE, abandoned(refunded=True)),
         request("two", sample_id=ONE.sample_id).entry,
-        told("its sample was used by release 'one'"),
+        "its sample was used by release 'one'",
     ),
-    "two samples": Case((CENSUS,), of_two_samples("one").entry),
-    "a choice on the whole data": Case(
+    "two samples": case((CENSUS,), of_two_samples("one").entry),
+    "a choice on the whole data": case(
         (CENSUS,), of_two_samples("one", mechanism=dataclasses.replace(CHOSEN, selection_rate=None)).entry
     ),
-    "a sample for a choice after a release": Case(
+    "a sample for a choice after a release": case(
         (CENSUS, ONE),
         of_two_samples("two", selection_sample_id=ONE.sample_id).entry,
-        told("its sample was used by release 'one'"),
+        "its sample was used by release 'one'",
     ),
-    "a sample for a release after a choice": Case(
+    "a sample for a release after a choice": case(
         (CENSUS, of_two_samples("one", selection_sample_id="e" * 64).entry),
         request("two", sample_id="e" * 64).entry,
-        told("its sample was used by release 'one'"),
+        "its sample was used by release 'one'",
     ),
-    "a map chosen on the release's own sample": Case(
+    "a map chosen on the release's own sample": case(
         (CENSUS,),
         of_two_samples("one", selection_sample_id=ONE.sample_id).entry,
-        told("its map would be chosen on the release's own sample"),
+        "its map would be chosen on the release's own sample",
     ),
-    "no sample for a choice": Case(
+    "no sample for a choice": case(
         (CENSUS,),
         of_two_samples("one", selection_sample_id=None).entry,
-        told("its mechanism reads 2 samples, and 1 are taken"),
+        "its mechanism reads 2 samples, and 1 are taken",
     ),
-    "a sample for no choice": Case(
-        (CENSUS,),
-        request("one", selection_sample_id="e" * 64).entry,
-        told("its mechanism reads 1 samples, and 2 are taken"),
+    "a sample for no choice": case(
+        (CENSUS,), request("one", selection_sample_id="e" * 64).entry, "its mechanism reads 1 samples, and 2 are taken"
     ),
-    "a release of a whole series": Case(
+    "a release of a whole series": case(
         (CENSUS,),
         request("one", **costs_of(MixedSeries(parts="1 x k=20,rate=0.1"))).entry,
-        told("its mechanism is a series of several, and a release runs one of them"),
+        "its mechanism is a series of several, and a release runs one of them",
     ),
     # A charge has its mechanism's price.
-    "a lower price": Case((CENSUS,), cheaper(request()), told("ε is recorded as 0.1828")),
-    "a higher price": Case((CENSUS,), cheaper(request(), "1.001"), told("ε is recorded as 0.1831")),
-    "another bound of the paper": Case(
-        (CENSUS,),
-        request(epsilon_paper=RATE).entry,
-        told("the paper's ε is recorded as 0.1, but its mechanism's is 0."),
+    "a lower price": case((CENSUS,), cheaper(request()), "ε is recorded as 0.1828"),
+    "a higher price": case((CENSUS,), cheaper(request(), "1.001"), "ε is recorded as 0.1831"),
+    "another bound of the paper": case(
+        (CENSUS,), request(epsilon_paper=RATE).entry, "the paper's ε is recorded as 0.1, but its mechanism's is 0."
     ),
-    "no bound of the paper": Case(
-        (CENSUS,), request(epsilon_paper=None).entry, told("the paper's ε is recorded as None, but its mechanism's is")
+    "no bound of the paper": case(
+        (CENSUS,), request(epsilon_paper=None).entry, "the paper's ε is recorded as None, but its mechanism's is"
     ),
-    "a bound that the paper hasn't": Case(
-        (PHONES,),
-        reports("one", FLIPS, epsilon_paper=RATE),
-        told("the paper's ε is recorded as 0.1, but its mechanism"),
+    "a bound that the paper hasn't": case(
+        (PHONES,), reports("one", FLIPS, epsilon_paper=RATE), "the paper's ε is recorded as 0.1, but its mechanism"
     ),
-    "another rule": Case(
+    "another rule": case(
         (CENSUS,),
         request(price=dataclasses.replace(costs_of()["price"], rule="guess/1")).entry,
-        told("the rule is recorded as 'guess/1', but its mechanism's is 'exact-profile/1'"),
+        "the rule is recorded as 'guess/1', but its mechanism's is 'exact-profile/1'",
     ),
-    "a kind without a price": Case(
+    "a kind without a price": case(
         (CENSUS,),
         dataclasses.replace(ONE, mechanism=(("kind", "strongly-safe-release/9"),)),
-        told("the mechanism can't be priced"),
+        "the mechanism can't be priced",
     ),
-    "a survey's price without a survey": Case(
-        (CENSUS,), request(**costs_of(SURVEY)).entry, told("its price leans on the data having been sampled")
+    "a survey's price without a survey": case(
+        (CENSUS,), request(**costs_of(SURVEY)).entry, "its price leans on the data having been sampled"
     ),
-    "a survey's price in a denser one": Case(
+    "a survey's price in a denser one": case(
         (dataset(survey_rate=Decimal("0.2")),),
         request(**costs_of(SURVEY)).entry,
-        told(
-            "it says that no record was sampled at a rate above 0.1, and the data set is registered as sampled at 0.2"
-        ),
+        "it says that no record was sampled at a rate above 0.1, and the data set is registered as sampled at 0.2",
     ),
-    "a survey of several records a person": Case(
+    "a survey of several records a person": case(
         (dataset(survey_rate=RATE, rows_per_person=5),),
         request(**costs_of(SURVEY)).entry,
-        told("the mechanism can't be priced: no price is proved for a data set's own sampling where a person may have"),
+        "the mechanism can't be priced: no price is proved for a data set's own sampling where a person may have",
     ),
-    "a survey's price": Case((SAMPLE,), request(dataset="survey", **costs_of(SURVEY)).entry),
+    "a survey's price": case((SAMPLE,), request(dataset="survey", **costs_of(SURVEY)).entry),
     # A budget pays for its own relation and unit, once where that is all that is proved, and as far as it goes.
-    "another relation": Case(
-        (PHONES,),
-        request(dataset="phones").entry,
-        told("the price and the budget hold for different neighbouring relations"),
+    "another relation": case(
+        (PHONES,), request(dataset="phones").entry, "the price and the budget hold for different neighbouring relations"
     ),
-    "a survey once": Case((SAMPLE,), request(dataset="survey").entry),
-    "a survey again once it was given back": Case(
+    "a survey once": case((SAMPLE,), request(dataset="survey").entry),
+    "a survey again once it was given back": case(
         (SAMPLE, request("two", dataset="survey").entry, abandoned("two", refunded=True)),
         request(dataset="survey").entry,
     ),
-    "a survey twice": Case(
+    "a survey twice": case(
         (SAMPLE, request("two", dataset="survey").entry),
         request(dataset="survey").entry,
-        told("dataset 'survey' is itself a sample and is released a second time"),
+        "dataset 'survey' is itself a sample and is released a second time",
     ),
-    "a survey's series": Case(
-        (SAMPLE,), registration(dataset="survey").entry, told("dataset 'survey' is itself a sample and has a series")
+    "a survey's series": case(
+        (SAMPLE,), registration(dataset="survey").entry, "dataset 'survey' is itself a sample and has a series"
     ),
-    "reports beside reports": Case((PHONES, reports("two", FLIPS)), reports("one", FLIPS)),
-    "reports after counts": Case(
+    "reports beside reports": case((PHONES, reports("two", FLIPS)), reports("one", FLIPS)),
+    "reports after counts": case(
         (PHONES, reports("two", COUNTS)),
         reports("one", FLIPS),
-        told("a price of dataset 'phones' holds for outcome counts alone, and something else is released"),
+        "a price of dataset 'phones' holds for outcome counts alone, and something else is released",
     ),
-    "counts after reports": Case(
+    "counts after reports": case(
         (PHONES, reports("two", FLIPS)),
         reports("one", COUNTS),
-        told("a price of dataset 'phones' holds for outcome counts alone, and something else is released"),
+        "a price of dataset 'phones' holds for outcome counts alone, and something else is released",
     ),
-    "counts after counts that were read": Case(
+    "counts after counts that were read": case(
         (PHONES, reports("one", COUNTS), READING, abandoned(refunded=False)),
         reports("two", COUNTS),
-        told("a price of dataset 'phones' holds for outcome counts alone, and something else is released"),
+        "a price of dataset 'phones' holds for outcome counts alone, and something else is released",
     ),
-    "counts after counts that were not": Case(
+    "counts after counts that were not": case(
         (PHONES, reports("one", COUNTS), abandoned(refunded=True)), reports("two", COUNTS)
     ),
-    "counts of another data set": Case(
+    "counts of another data set": case(
         (PHONES, dataset("watches", relation="replacement"), reports("one", COUNTS)),
         reports("two", COUNTS, dataset="watches"),
     ),
-    "the last digit of a budget": Case((dataset(epsilon=EPSILON, delta=DELTA),), ONE),
-    "a digit of ε too much": Case(
-        (dataset(epsilon=EPSILON - Decimal("1e-25")),), ONE, told("the budget of dataset 'census' is exceeded")
+    "the last digit of a budget": case((dataset(epsilon=EPSILON, delta=DELTA),), ONE),
+    "a digit of ε too much": case(
+        (dataset(epsilon=EPSILON - Decimal("1e-25")),), ONE, "the budget of dataset 'census' is exceeded"
     ),
-    "a digit of δ too much": Case(
-        (dataset(delta=DELTA - Decimal("1e-25")),), ONE, told("the budget of dataset 'census' is exceeded")
+    "a digit of δ too much": case(
+        (dataset(delta=DELTA - Decimal("1e-25")),), ONE, "the budget of dataset 'census' is exceeded"
     ),
-    "a budget that was raised": Case(
+    "a budget that was raised": case(
         (dataset(epsilon=EPSILON), request("two").entry, raised(str(2 * EPSILON), "0.001")), ONE
     ),
-    "a budget that was given back": Case(
+    "a budget that was given back": case(
         (dataset(epsilon=EPSILON), request("two").entry, abandoned("two", refunded=True)), ONE
     ),
-    "a budget that was read": Case(
+    "a budget that was read": case(
         (dataset(epsilon=EPSILON), ONE, READING, abandoned(refunded=False)),
         request("two").entry,
-        told("the budget of dataset 'census' is exceeded"),
+        "the budget of dataset 'census' is exceeded",
     ),
-    "a unit": Case((dataset(unit=WHO),), of_unit("person")),
-    "another unit": Case(
+    "a unit": case((dataset(unit=WHO),), of_unit("person")),
+    "another unit": case(
         (dataset(unit=WHO),),
         of_unit("household"),
-        told("its unit is 'household', and that of dataset 'census' is 'person:who'"),
+        "its unit is 'household', and that of dataset 'census' is 'person:who'",
     ),
-    "no unit": Case((dataset(unit=WHO),), ONE, told("its unit is 'record', and that of dataset 'census' is")),
+    "no unit": case((dataset(unit=WHO),), ONE, "its unit is 'record', and that of dataset 'census' is"),
     # A series pays for the releases that it was registered for, each at a place of its own.
-    "a series": Case((CENSUS,), SERIES),
-    "a series twice": Case((CENSUS, SERIES), SERIES, told("series 'monthly' is registered a second time")),
-    "a series of nothing": Case((), SERIES, told("dataset 'census' is not in the ledger")),
-    "a series past its budget": Case(
-        (dataset(epsilon=EPSILON),), SERIES, told("the budget of dataset 'census' is exceeded")
-    ),
-    "a series at the price of one": Case(
+    "a series": case((CENSUS,), SERIES),
+    "a series twice": case((CENSUS, SERIES), SERIES, "series 'monthly' is registered a second time"),
+    "a series of nothing": case((), SERIES, "dataset 'census' is not in the ledger"),
+    "a series past its budget": case((dataset(epsilon=EPSILON),), SERIES, "the budget of dataset 'census' is exceeded"),
+    "a series at the price of one": case(
         (CENSUS,),
         registration(price=dataclasses.replace(costs_of()["price"], releases=3)).entry,
-        told("the rule is recorded as 'exact-profile/1', but", "ε is recorded as 0.18"),
+        "the rule is recorded as 'exact-profile/1', but",
+        "ε is recorded as 0.18",
     ),
-    "a place": Case((CENSUS, SERIES, at(1, "two")), at(2)),
-    "a place twice": Case(
-        (CENSUS, SERIES, at(1, "two")), at(1), told("release 'two' has this place in series 'monthly'")
+    "a place": case((CENSUS, SERIES, at(1, "two")), at(2)),
+    "a place twice": case((CENSUS, SERIES, at(1, "two")), at(1), "release 'two' has this place in series 'monthly'"),
+    "a place that was given back": case((CENSUS, SERIES, at(1, "two"), abandoned("two", refunded=True)), at(1)),
+    "a place too much": case((CENSUS, SERIES), at(4), "series 'monthly' has paid for 3 releases, and this is one more"),
+    "a place in no series": case((CENSUS,), at(1), f"{UNPAID}nothing of that name"),
+    "a place at another data set": case((CENSUS, OTHER, SERIES), at(1, dataset="other"), f"{UNPAID}data set"),
+    "a place with another map": case((CENSUS, SERIES), at(1, map_digest="d" * 64), f"{UNPAID}generalization map"),
+    "a place with another specification": case(
+        (CENSUS, SERIES), at(1, series_digest="d" * 64), f"{UNPAID}specification"
     ),
-    "a place that was given back": Case((CENSUS, SERIES, at(1, "two"), abandoned("two", refunded=True)), at(1)),
-    "a place too much": Case(
-        (CENSUS, SERIES), at(4), told("series 'monthly' has paid for 3 releases, and this is one more")
+    "a place at the price of one": case((CENSUS, SERIES), at(1, **costs_of()), f"{UNPAID}price"),
+    "a place with another mechanism": case(
+        (CENSUS, SERIES), at(1, **costs_of(RARE, releases=3)), f"{UNPAID}mechanism, price"
     ),
-    "a place in no series": Case((CENSUS,), at(1), told(f"{UNPAID}nothing of that name")),
-    "a place at another data set": Case((CENSUS, OTHER, SERIES), at(1, dataset="other"), told(f"{UNPAID}data set")),
-    "a place with another map": Case((CENSUS, SERIES), at(1, map_digest="d" * 64), told(f"{UNPAID}generalization map")),
-    "a place with another specification": Case(
-        (CENSUS, SERIES), at(1, series_digest="d" * 64), told(f"{UNPAID}specification")
-    ),
-    "a place at the price of one": Case((CENSUS, SERIES), at(1, **costs_of()), told(f"{UNPAID}price")),
-    "a place with another mechanism": Case(
-        (CENSUS, SERIES), at(1, **costs_of(RARE, releases=3)), told(f"{UNPAID}mechanism, price")
-    ),
-    "a place with columns, k and rate of its own": Case(
+    "a place with columns, k and rate of its own": case(
         (CENSUS, FREE), at(1, map_digest="d" * 64, mechanism=dataclasses.replace(RARE, k=20))
     ),
-    "a place with a lower k": Case(
+    "a place with a lower k": case(
         (CENSUS, FREE),
         at(1, mechanism=StronglySafeRelease(k=19, sampling_rate=Decimal("0.001"))),
-        told(f"{UNPAID}mechanism: k = 19 is below the registered 20"),
+        f"{UNPAID}mechanism: k = 19 is below the registered 20",
     ),
-    "a place with a higher rate": Case(
+    "a place with a higher rate": case(
         (CENSUS, FREE),
         at(1, mechanism=StronglySafeRelease(k=1000, sampling_rate=Decimal("0.2"))),
-        told(f"{UNPAID}mechanism: the sampling rate 0.2 is above the registered 0.1"),
+        f"{UNPAID}mechanism: the sampling rate 0.2 is above the registered 0.1",
     ),
-    "a place with another kind": Case(
+    "a place with another kind": case(
         (CENSUS, FREE),
         at(1, mechanism=dataclasses.replace(CHOSEN, selection_rate=None)),
-        told(f"{UNPAID}mechanism: another kind of mechanism"),
+        f"{UNPAID}mechanism: another kind of mechanism",
     ),
-    "a place in each part": Case(
+    "a place in each part": case(
         (CENSUS, YEAR, of_year(4, ANSWER, "two"), of_year(3, RARE, "three")), of_year(1, RARE)
     ),
-    "a place of another part": Case((CENSUS, YEAR), of_year(3, SAFE), told(f"{UNPAID}mechanism: k = 20 is")),
-    "a dearer answer": Case(
+    "a place of another part": case((CENSUS, YEAR), of_year(3, SAFE), f"{UNPAID}mechanism: k = 20 is"),
+    "a dearer answer": case(
         (CENSUS, YEAR),
         of_year(4, dataclasses.replace(ANSWER, epsilon=Decimal("0.06"))),
-        told(f"{UNPAID}mechanism: its epsilon 0.06 is above the registered 0.05"),
+        f"{UNPAID}mechanism: its epsilon 0.06 is above the registered 0.05",
     ),
-    "a place of a record of a later version": Case(
+    "a place of a record of a later version": case(
         (CENSUS, FREE),
         dataclasses.replace(at(1), mechanism=(("kind", "later/9"),)),
-        told(f"{UNPAID}mechanism: another mechanism"),
+        f"{UNPAID}mechanism: another mechanism",
     ),
     # Tokens.
-    "a token": Case((), token()),
-    "a token twice": Case((token(),), token(), told(f"token {'7' * 16} is added a second time")),
-    "a revocation": Case((token(),), revoked()),
-    "a revocation of nothing": Case((token(),), revoked("9" * 16), told(f"token {'9' * 16} was never added")),
-    "a revocation twice": Case((token(), revoked()), revoked(), told(f"token {'7' * 16} is revoked a second time")),
+    "a token": case((), token()),
+    "a token twice": case((token(),), token(), f"token {'7' * 16} is added a second time"),
+    "a revocation": case((token(),), revoked()),
+    "a revocation of nothing": case((token(),), revoked("9" * 16), f"token {'9' * 16} was never added"),
+    "a revocation twice": case((token(), revoked()), revoked(), f"token {'7' * 16} is revoked a second time"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_entry_breaks_these_rules_and_no_others(name: str) -> None:
-    case = CASES[name]
-    found = faults_of(case.entry, sound_state(*case.before))
-    assert len(found) == len(case.told), found
-    for fault, words in zip(found, case.told, strict=True):
+    before, entry, told = CASES[name]
+    found = faults_of(entry, sound_state(*before))
+    assert len(found) == len(told), found
+    for fault, words in zip(found, told, strict=True):
         assert fault.startswith(words)
 
 
@@ -400,7 +385,7 @@ def test_every_cause_that_a_rule_has_is_met_in_these_tests() -> None:
     made = [call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "_violation"]
     named = {first.value for first in made if isinstance(first, ast.Constant)}
     assert len(named) > 15
-    met = {found.cause for case in CASES.values() for found in violations(case.entry, sound_state(*case.before))}
+    met = {found.cause for one in CASES.values() for found in violations(one.entry, sound_state(*one.before))}
     of_filters = {"accounting-differs", "filter-terms", "filter-raised", "no-divergence", "divergence-differs"}
     elsewhere = {"stage", "rows-per-person"}
     assert named - met == of_filters | elsewhere

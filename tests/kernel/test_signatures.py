@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import shutil
 import stat
-from collections.abc import Callable
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import (
@@ -18,8 +15,7 @@ from crowdblend.accounting.kernel.keys.signing import (
     read_statement,
     signed_statement,
 )
-from crowdblend.accounting.keys.signing_upkeep import create_where_none, pem_of, read_public_keys, rotate_key
-from crowdblend.accounting.keys.store_upkeep import open_private_store
+from crowdblend.accounting.keys.signing_upkeep import create_where_none, rotate_key
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 
@@ -28,16 +24,6 @@ def keys(tmp_path) -> SigningKeys:
     made = SigningKeys(home=tmp_path / "keys")
     create_where_none(made, os.urandom)
     return made
-
-
-@pytest.fixture
-def full_disk(monkeypatch) -> Callable[[], None]:
-    """From its call on the operating system makes nothing durable."""
-
-    def fail(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    return lambda: monkeypatch.setattr(os, "fsync", fail)
 
 
 def test_the_signature_is_that_of_rfc_8032() -> None:
@@ -91,36 +77,6 @@ def test_a_key_is_made_once_and_replaced_on_purpose(keys) -> None:
     assert first.seed.hex() not in repr(first)
 
 
-def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) -> None:
-    from crowdblend.accounting.keys import signing_upkeep as signing
-
-    before = keys.current()
-
-    def crash(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(signing, "replace_secret", crash)
-        with pytest.raises(KeyboardInterrupt):
-            rotate_key(keys, os.urandom)
-    assert keys.current() == before
-    assert keys.public_keys()[0] == before.public
-    assert rotate_key(keys, os.urandom) in keys.public_keys()
-
-
-def test_public_keys_travel_in_pem(keys, tmp_path) -> None:
-    rotate_key(keys, os.urandom)
-    file = tmp_path / "keys.pem"
-    file.write_bytes(b"".join(pem_of(key) for key in keys.public_keys()))
-    assert read_public_keys(file) == keys.public_keys()
-    for content in (b"", b"x", keys.current().seed, b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"):
-        file.write_bytes(content)
-        with pytest.raises(InputRefused, match="Ed25519"):
-            read_public_keys(file)
-    with pytest.raises(InputRefused, match="can't be read"):
-        read_public_keys(tmp_path / "none.pem")
-
-
 def test_a_public_key_has_32_bytes() -> None:
     for size in (0, 31, 33):
         with pytest.raises(ValueError, match="32 bytes"):
@@ -168,37 +124,6 @@ def test_signing_keys_that_can_not_be_read_are_told(keys) -> None:
     for attempt in (keys.current, keys.public_keys, lambda: rotate_key(keys, os.urandom)):
         with pytest.raises(InputRefused, match=r"the signing keys can't be used \(Is a directory\).*CROWDBLEND_HOME"):
             attempt()
-
-
-def test_a_key_that_can_not_be_made_durable_is_not_made(tmp_path, full_disk, monkeypatch) -> None:
-    keys = SigningKeys(home=open_private_store(tmp_path / "home").home)
-    (keys.home / "signing" / "public").mkdir(parents=True)
-    full_disk()
-    with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
-        create_where_none(keys, os.urandom)
-    with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
-        rotate_key(keys, os.urandom)
-    monkeypatch.undo()
-    assert not (keys.home / "signing" / "current.key").exists()
-
-
-def test_a_first_key_may_be_made_by_a_rotation(tmp_path) -> None:
-    keys = SigningKeys(home=tmp_path / "home")
-    made = rotate_key(keys, os.urandom)
-    assert keys.public_keys() == (made,)
-    assert create_where_none(keys, os.urandom) == made
-
-
-def test_a_lost_list_of_public_keys_is_begun_anew(keys, full_disk) -> None:
-    """Such as after a copy of the key alone was brought back."""
-    public = keys.current().public
-    shutil.rmtree(keys.home / "signing" / "public")
-    assert create_where_none(keys, os.urandom) == public
-    assert [path.read_bytes() for path in (keys.home / "signing" / "public").iterdir()] == [public.raw]
-    shutil.rmtree(keys.home / "signing" / "public")
-    full_disk()
-    with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
-        create_where_none(keys, os.urandom)
 
 
 def test_a_statement_has_one_form_and_every_byte_of_it_counts() -> None:

@@ -1,7 +1,8 @@
-"""What a killed process leaves in the private store is destroyed at the next opening, and named by `doctor`."""
+"""The private store is kept in order: signing keys are replaced, and what killed processes left is destroyed."""
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import shutil
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.keys import private_files as file_access
 from crowdblend.accounting.kernel.keys.signing import SEED_BYTES, SigningKeys
-from crowdblend.accounting.keys.signing_upkeep import create_where_none, rotate_key
-from crowdblend.accounting.keys.store_upkeep import open_private_store
+from crowdblend.accounting.keys import store_upkeep as inspection
+from crowdblend.accounting.keys.signing_upkeep import create_where_none, pem_of, read_public_keys, rotate_key
+from crowdblend.accounting.keys.store_upkeep import is_held, open_private_store, require_not_held
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy.prefect import environment
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 
 
 def seed(number: int) -> Callable[[int], bytes]:
@@ -210,3 +213,95 @@ def core_limit() -> Iterator[None]:
 def test_a_command_leaves_no_core_file(desk, core_limit) -> None:
     desk.add_dataset()
     assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+
+
+@pytest.fixture
+def keys(tmp_path) -> SigningKeys:
+    made = SigningKeys(home=tmp_path / "keys")
+    create_where_none(made, os.urandom)
+    return made
+
+
+@pytest.fixture
+def full_disk(monkeypatch) -> Callable[[], None]:
+    """From its call on the operating system makes nothing durable."""
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    return lambda: monkeypatch.setattr(os, "fsync", fail)
+
+
+def test_public_keys_travel_in_pem(keys, tmp_path) -> None:
+    rotate_key(keys, os.urandom)
+    file = tmp_path / "keys.pem"
+    file.write_bytes(b"".join(pem_of(key) for key in keys.public_keys()))
+    assert read_public_keys(file) == keys.public_keys()
+    for content in (b"", b"x", keys.current().seed, b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"):
+        file.write_bytes(content)
+        with pytest.raises(InputRefused, match="Ed25519"):
+            read_public_keys(file)
+    with pytest.raises(InputRefused, match="can't be read"):
+        read_public_keys(tmp_path / "none.pem")
+
+
+def test_a_key_that_can_not_be_made_durable_is_not_made(tmp_path, full_disk, monkeypatch) -> None:
+    keys = SigningKeys(home=open_private_store(tmp_path / "home").home)
+    (keys.home / "signing" / "public").mkdir(parents=True)
+    full_disk()
+    with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
+        create_where_none(keys, os.urandom)
+    with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
+        rotate_key(keys, os.urandom)
+    monkeypatch.undo()
+    assert not (keys.home / "signing" / "current.key").exists()
+
+
+def test_a_first_key_may_be_made_by_a_rotation(tmp_path) -> None:
+    keys = SigningKeys(home=tmp_path / "home")
+    made = rotate_key(keys, os.urandom)
+    assert keys.public_keys() == (made,)
+    assert create_where_none(keys, os.urandom) == made
+
+
+def test_a_lost_list_of_public_keys_is_begun_anew(keys, full_disk) -> None:
+    """Such as after a copy of the key alone was brought back."""
+    public = keys.current().public
+    shutil.rmtree(keys.home / "signing" / "public")
+    assert create_where_none(keys, os.urandom) == public
+    assert [path.read_bytes() for path in (keys.home / "signing" / "public").iterdir()] == [public.raw]
+    shutil.rmtree(keys.home / "signing" / "public")
+    full_disk()
+    with pytest.raises(InputRefused, match=r"the signing keys can't be used \(No space left on device\)"):
+        create_where_none(keys, os.urandom)
+
+
+def test_a_crash_in_a_rotation_leaves_a_key_that_is_listed(keys, monkeypatch) -> None:
+    from crowdblend.accounting.keys import signing_upkeep as signing
+
+    before = keys.current()
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(signing, "replace_secret", crash)
+        with pytest.raises(KeyboardInterrupt):
+            rotate_key(keys, os.urandom)
+    assert keys.current() == before
+    assert keys.public_keys()[0] == before.public
+    assert rotate_key(keys, os.urandom) in keys.public_keys()
+
+
+def test_who_only_looks_sees_that_a_release_is_held_and_says_where_it_can_not_be_told(tmp_path, monkeypatch) -> None:
+    store = open_private_store(tmp_path / "home")
+    place = {"ledger_id": "a" * 64, "release_id": "one"}
+    assert is_held(store.home, **place) is False
+    with store.hold(**place):
+        assert is_held(store.home, **place) is True
+        with pytest.raises(AccountantRefused, match="release 'one': this release is held by a live process"):
+            require_not_held(store.home, **place)
+        monkeypatch.setattr(inspection, "LOCKS", store.home / "none")
+        assert is_held(store.home, **place) is None
+    require_not_held(store.home, **place)
+    require_not_held(store.home, ledger_id="a" * 64, release_id="two")
