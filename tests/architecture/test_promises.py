@@ -72,7 +72,7 @@ PROMISES = {
         "deploy/test_interruptions.py::test_a_run_whose_workers_are_all_dead_says_so_and_goes_on_with_a_new_one",
     ),
     "a cluster draws what threads draw": ("flows/test_cluster.py::test_a_cluster_draws_the_sample_that_threads_draw",),
-    "a price is a bound": ("accounting/theory/test_enumeration_parts.py", "accounting/theory/test_exact_profile.py"),
+    "a price is a bound": ("accounting/theory/test_enumeration_parts.py", "kernel/test_exact_profile.py"),
     "a browser shows the auditors' pages": ("accounting/dashboard/test_browser.py",),
     "nobody looks who may not": ("accounting/dashboard/test_access.py::test_only_a_valid_token_opens_any_page",),
 }
