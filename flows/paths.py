@@ -274,7 +274,7 @@ class Settings:
 
 
 def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None) -> Settings:
-    """All settings, each from the first that names it: an argument, the environment, `crowdblend.toml`, the default.
+    """Return all settings, each from what names it first: argument, environment, `crowdblend.toml`, default.
 
     An empty variable is as none.
 

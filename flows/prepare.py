@@ -242,7 +242,7 @@ def destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:
 def _of_its_day(
     request: Request, state: ReleaseState | None, *, reader: LedgerReader, home: Path, scheduled: Scheduled | None
 ) -> Request:
-    """The request with its day's source: of the charge, where it is charged already, of the schedule, or of today."""
+    """Return the request with the source of its day: that of the charge, else of the schedule, else today."""
     today = datetime.now(UTC).date() if scheduled is None else scheduled.day
     dated = request.on_day(today)
     if dated is request or state is None:
@@ -353,7 +353,7 @@ def layout_of_copy(request: Request, copy: Path) -> SourceLayout:
 def release_violation(
     reader: LedgerReader, request: Request, *, state: ReleaseState | None, series: str | None
 ) -> Refusal | None:
-    """What the ledger's rules say against a release now, with its source unopened; None where they say nothing."""
+    """Return what the ledger's rules have against a release now, its source unopened; None where nothing."""
     if state is not None:
         return _resume_violation(state, request, series=series)
     if series is None:
@@ -421,7 +421,7 @@ def _held_output(store: PrivateStore | None, home: Path, output: str) -> Abstrac
 def _layout_as_charged(
     request: Request, state: ReleaseState | None, folder: ReleaseFolder | None, *, reader: LedgerReader, home: Path
 ) -> SourceLayout:
-    """The source; of a release that is charged, with the version of a lake table and the copied records of then."""
+    """Return the source; of a charged release with the version of a lake table and the copied records of then."""
     if state is None:
         return layout_of_source(request)
     if folder is not None:

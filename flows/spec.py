@@ -230,7 +230,7 @@ def _unwritten(path: Path, tables: Mapping[str, Any], *around: str) -> Iterator[
 
 
 def _missing_hierarchies(path: Path, tables: Mapping[str, Any]) -> Iterator[InputRefused]:
-    """Files of hierarchies that aren't there, told with what else is wrong; alone, what reads them tells it."""
+    """Yield files of hierarchies that aren't there, told with what else is wrong; alone, what reads them tells it."""
     columns = tables.get("columns")
     for name, column in columns.items() if isinstance(columns, dict) else ():
         location = column.get("hierarchy") if isinstance(column, dict) else None
@@ -241,7 +241,7 @@ def _missing_hierarchies(path: Path, tables: Mapping[str, Any]) -> Iterator[Inpu
 
 
 def _faults(path: Path, tables: Mapping[str, Any], error: ValidationError) -> Iterator[InputRefused]:
-    """What is wrong with values and keys, in the order of the specification, each place once; wrong keys come first."""
+    """Yield what is wrong, in the order of the specification and once for each place; wrong keys come first."""
     findings: list[Any] = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
     places = {fault.where for fault in _unwritten(path, tables)}
     for finding in findings:
@@ -260,7 +260,7 @@ def _faults(path: Path, tables: Mapping[str, Any], error: ValidationError) -> It
 
 
 def _inner(value: Any, part: str | int) -> Any:  # noqa: ANN401 - whatever TOML can say
-    """What a table or a list has at a place; an empty table where it has nothing there, None of another value."""
+    """Return what a table or a list has at a place: an empty table for nothing, None of another value."""
     match value, part:
         case list(), int():
             return value[part]
@@ -422,7 +422,7 @@ def _most_similar(key: str, names: Sequence[str]) -> str | None:
 
 
 def _table_path(around: Sequence[str], tables: set[str]) -> tuple[str, str]:
-    """The path of the tables around a key as the models have it, and the column that it is of, where it is of one."""
+    """Return the path of the tables around a key as the models have it, and the column that it is of, if any."""
     path, column = "", ""
     for part in around:
         chosen = _joined(path, ANY_NAME)

@@ -10,7 +10,7 @@ from .kinds.answers import Answer, CountAnswer, MeanAnswer, noise_of, step
 
 
 def estimates(answer: Answer, published: Sequence[int]) -> list[Fraction]:
-    """What the published steps say about the whole data set: unbiased for counts and sums, also from a sample."""
+    """Return what the published steps say of the whole data set: unbiased for counts and sums, also from a sample."""
     grid = step(answer)
     if answer.sampling_rate is not None and not isinstance(answer, MeanAnswer):
         grid /= Fraction(answer.sampling_rate)
@@ -18,7 +18,7 @@ def estimates(answer: Answer, published: Sequence[int]) -> list[Fraction]:
 
 
 def half_width(answer: Answer, *, confidence: float) -> Fraction:
-    """Half the width of the interval round each published answer that holds the exact one with this confidence.
+    """Return half the width of the interval round each published answer that holds the exact one with this confidence.
 
     It is about the noise alone (a mean's rounding included); on a fresh sample the exact answer is the sample's.
 

@@ -32,12 +32,12 @@ class InclusionColumn:
 
     @property
     def counted_codes(self) -> NDArray[np.bool_]:
-        """Whether a record of a survey with each code counts: its stated rate lies within the declared bounds."""
+        """Return whether a record of a survey with each code counts: its rate lies within the declared bounds."""
         return np.equal(np.arange(self.column.size), _WITHIN)
 
     @property
     def rates_of_codes(self) -> tuple[Decimal, ...]:
-        """The rate that each code is drawn with: the greatest declared one that isn't above what the record says.
+        """Return the rate that each code is drawn with: the greatest declared one not above what the record says.
 
         A record that says less than the lowest, or nothing that is a number, has the lowest.
 
@@ -59,7 +59,7 @@ class InclusionColumn:
 
     @property
     def layout(self) -> str:
-        """Return names the rule of the second coins, in ledger and certificate."""
+        """Return the names the rule of the second coins, in ledger and certificate."""
         return INCLUSION_LAYOUT
 
 

@@ -42,7 +42,7 @@ class MappedColumn:
 
     @property
     def size(self) -> int:
-        """Return number of codes that the column can take."""
+        """Return the number of codes that the column can take."""
         return self.hierarchy.size(self.level)
 
 
@@ -71,7 +71,7 @@ class GeneralizationMap(KeyLayout):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return names of the columns, in order."""
+        """Return the names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -91,7 +91,7 @@ class GeneralizationMap(KeyLayout):
         )
 
     def digest(self) -> str:
-        """Return SHA-256 of the names, hierarchies and levels in canonical form, 64 hexadecimal digits."""
+        """Return the SHA-256 of the names, hierarchies and levels in canonical form, 64 hexadecimal digits."""
         columns = [[column.name, column.hierarchy.digest(), column.level] for column in self.columns]
         text = json.dumps({"kind": "map/1", "columns": columns}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

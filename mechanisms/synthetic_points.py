@@ -146,7 +146,7 @@ def error_bound(
 
 
 def stated_moved_share(grid: SyntheticPoints, published: NDArray[np.int64], *, confidence: float) -> float:
-    """A bound on the share of the points that is moved or lost, from the published counts alone, so that it may leave.
+    """Return a bound on the share of points moved or lost, from the published counts alone, so that it may leave.
 
     With it |mean of f over the counted points − mean of f over the synthetic ones| ≤ ω(√d/(2r)) + osc(f)·share, for
     every smooth f at once (docs/proofs/points.md). Where counts are only dropped it holds for certain: each cell that

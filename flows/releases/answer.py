@@ -255,7 +255,7 @@ def _read_columns(given: GivenSpec, mechanism: Answer, groups: GeneralizationMap
 
 
 def _missing(given: GivenSpec, mechanism: Answer) -> int:
-    """What a value that is no whole number counts as: as declared, or the number in the bounds that is nearest to 0."""
+    """Return what a value that is no whole number counts as: as declared, or the number in the bounds nearest to 0."""
     where, declared = f"{given.path}: [answer].missing", given.own.missing
     match mechanism:
         case CountAnswer():
@@ -284,7 +284,7 @@ def _protection(request: AnswerRequest, levels: Levels | None) -> AnswerProtecti
 
 
 def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[str, Any]]:
-    """The share of each column's values that become `*`, by the noisy counts, with the ends of an interval of 95 %.
+    """Return the share of each column's values that become `*`, by the noisy counts, with an interval of 95 %.
 
     The interval has the noise of both counts and the choice of the records that were counted for the column, by the
     normal approximation; no share is told where the noise drowns the counts.

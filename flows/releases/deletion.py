@@ -130,7 +130,7 @@ class DeletionRequest(Request):
 
     @property
     def series_digest(self) -> str:
-        """Return SHA-256 (hex) of all that the releases of a series have in common."""
+        """Return the SHA-256 (hex) of all that the releases of a series have in common."""
         return self.digest_of_series(b"crowdblend deletion series 1\n")
 
 
@@ -385,7 +385,7 @@ def _levels(generalization: GeneralizationMap) -> dict[str, int]:
 
 
 def _explained(request: DeletionRequest) -> dict[str, Any]:
-    """What is deleted, and the levels of each stage or their candidates; nothing of it depends on the records."""
+    """Return what is deleted, and the levels of each stage or their candidates, whatever the records are."""
     mechanism, choice = request.mechanism, request.recoding
     noise = mechanism.noise
     margins: dict[str, Any] = {}

@@ -89,7 +89,7 @@ _THREE_DIGITS = Context(prec=3, rounding=ROUND_FLOOR)
 
 
 def rehearsal_epsilon(request: Request) -> Decimal | None:
-    """The ε of a rehearsal, a twentieth of the release's; None where a release of this kind can't be rehearsed."""
+    """Return the ε of a rehearsal, a twentieth of the release's; None where such a release can't be rehearsed."""
     if request.rehearsal or request.kind not in REHEARSED or request.price.releases > 1:
         return None
     return _THREE_DIGITS.multiply(request.price.epsilon, _REHEARSAL_SHARE)
@@ -490,7 +490,7 @@ def explained_choice(
 
 
 def chosen_map(request: Request, work: ReleaseWork, observer: Observer) -> GeneralizationMap:
-    """The map that records are counted by, of several stages the first one's: the fixed one, or one drawn and stored.
+    """Return the map that records are counted by, of several stages the first: the fixed one, or one drawn and stored.
 
     Raises:
         ReleaseFailed: the choice has not been paid for, or as of `tasks.stages.count.drawn_chain`.

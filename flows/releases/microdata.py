@@ -70,7 +70,7 @@ class MicrodataRequest(Request):
 
     @property
     def series_digest(self) -> str:
-        """Return SHA-256 (hex) of all that the releases of a series have in common."""
+        """Return the SHA-256 (hex) of all that the releases of a series have in common."""
         return self.digest_of_series(b"crowdblend series 1\n")
 
 

@@ -103,7 +103,7 @@ def _check_columns(given: GivenSpec, recoding: GeneralizationMap) -> None:
 
 
 def _layout(request: SyntheticRequest) -> SourceLayout:
-    """The files of records, where what makes synthetic rows is installed, and there is memory for their groups."""
+    """Return the files of records, once the synthesizer is found installed and there is memory for their groups."""
     from ...tasks.counting.memory import require_room
     from ...tasks.stages.synthesize import require_synthesizer
 

@@ -175,7 +175,7 @@ class DateHierarchy(ValueHierarchy):
         return DateHierarchy.of(first=first, last=last, merged=merged)
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Code of each text at a level; None and what is no day within the bounds have the bucket's; shape (n,)."""
+        """Return the code of each text at a level, the bucket's for None and what is no such day; shape (n,)."""
         days = [text if text is None or text in self.leaf_of_text else _day_of_timestamp(text) for text in texts]
         return ValueHierarchy.codes_of_texts(self, days, level)
 

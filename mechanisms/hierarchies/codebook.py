@@ -68,7 +68,7 @@ def codebook(certificate: Mapping[str, Any], *, names: Sequence[str]) -> tuple[C
 
 
 def published_levels(certificate: Mapping[str, Any], column: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    """The levels of a column, finest first, each with the stages that publish it; none where there is a single one."""
+    """Return the levels of a column, finest first, each with the stages that publish it; none where there is one."""
     stages = certificate.get("published", {}).get("stages", ())
     if len(stages) < 2:
         return {column["level"]: ()}
@@ -147,7 +147,7 @@ def _is_identity(hierarchy: ValueHierarchy, level: int) -> bool:
 
 
 def _labels(hierarchy: ValueHierarchy, level: int) -> list[CodebookLabel]:
-    """Each label with its values, both in the order of their UTF-8 bytes; `*` first where declared values become it."""
+    """Return each label with its values, both in the order of their UTF-8 bytes; `*` first if values become it."""
     values: dict[str, list[str]] = {label: [] for label in hierarchy.level_labels[level]}
     for row in hierarchy.rows():
         values[row[level]].append(row[0])

@@ -71,23 +71,23 @@ class DecimalIntervals:
 
     @property
     def levels(self) -> int:
-        """Return number of levels: the unit, the widths, `*`."""
+        """Return the number of levels: the unit, the widths, `*`."""
         return self.units.levels
 
     def size(self, level: int) -> int:
-        """Return number of codes at a level, the bucket included."""
+        """Return the number of codes at a level, the bucket included."""
         return self.units.size(level)
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Return code of each text at a level; None and texts that write no number have the bucket's."""
+        """Return the code of each text at a level; None and texts that write no number have the bucket's."""
         return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Return code of each integer at a level; shape (n,)."""
+        """Return the code of each integer at a level; shape (n,)."""
         return self.codes_of_numbers(values.astype(np.float64), level)
 
     def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
-        """Code of each number at a level; infinities are outside of the domain, what is no number is `*`; shape (n,).
+        """Return the code of each number at a level; infinities are outside, what is no number is `*`; shape (n,).
 
         A bound of u units is the double u / 10**places, the nearest to it since both are exact. The product that
         guesses the number of units is at most one beside the greatest whose bound isn't above the number.
@@ -116,7 +116,7 @@ class DecimalIntervals:
         return self.units.values_covered(codes, level)
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Return published label of each code of a level, for example `[0.5, 1.0)`, `< 0.0` or `>= 2.5`."""
+        """Return the published label of each code of a level, for example `[0.5, 1.0)`, `< 0.0` or `>= 2.5`."""
         width = None if level == self.levels - 1 else 1 if level == 0 else self.units.widths[level - 1]
         return [self._label(code, level, width) for code in codes.tolist()]
 
@@ -148,7 +148,7 @@ class DecimalIntervals:
         return DecimalIntervals.of(lower=lower, upper=upper, widths=others)
 
     def digest(self) -> str:
-        """Return SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
+        """Return the SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def shown(self, units: int) -> str:
@@ -190,23 +190,23 @@ class NumberSteps:
 
     @property
     def levels(self) -> int:
-        """Return number of levels: the step and `*`."""
+        """Return the number of levels: the step and `*`."""
         return 2
 
     def size(self, level: int) -> int:
-        """Return number of codes at a level, the bucket included."""
+        """Return the number of codes at a level, the bucket included."""
         return 1 if self._merged(level) else len(self.cuts) + 2
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Return code of each text at a level; None and texts that write no number have the bucket's."""
+        """Return the code of each text at a level; None and texts that write no number have the bucket's."""
         return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Return code of each integer at a level; shape (n,)."""
+        """Return the code of each integer at a level; shape (n,)."""
         return self.codes_of_numbers(values.astype(np.float64), level)
 
     def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
-        """Return code of each number at a level; infinities are beyond every cut; shape (n,)."""
+        """Return the code of each number at a level; infinities are beyond every cut; shape (n,)."""
         if self._merged(level):
             return np.zeros(values.shape, dtype=np.int64)
         codes = np.searchsorted(np.array(self.cuts, dtype=np.float64), values, side="right").astype(np.int64) + 1
@@ -230,7 +230,7 @@ class NumberSteps:
         return covered.astype(np.int64)
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Return published label of each code of a level, for example `[0.25, 0.5)`, `< 0.25` or `>= 0.75`."""
+        """Return the published label of each code of a level, for example `[0.25, 0.5)`, `< 0.25` or `>= 0.75`."""
         return [self._label(code, level) for code in codes.tolist()]
 
     def description(self) -> dict[str, object]:
@@ -238,7 +238,7 @@ class NumberSteps:
         return {"kind": "number-steps/1", "cuts": [cut.hex() for cut in self.cuts]}
 
     def digest(self) -> str:
-        """Return SHA-256 of the cuts in canonical form, 64 hexadecimal digits."""
+        """Return the SHA-256 of the cuts in canonical form, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def _merged(self, level: int) -> bool:

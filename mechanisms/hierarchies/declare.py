@@ -44,7 +44,7 @@ def canonical_integer(text: bytes) -> int | None:
 
 
 def number_of_text(text: bytes | None) -> float:
-    """The double nearest to the decimal number that a text writes; not a number for any other text, and for None."""
+    """Return the double nearest to the decimal number that a text writes; not a number for other texts and None."""
     return nan if text is None or _NUMBER.fullmatch(text) is None else float(text)
 
 
@@ -105,19 +105,19 @@ class Hierarchy(Protocol):
 
     @property
     def levels(self) -> int:
-        """Return number of levels."""
+        """Return the number of levels."""
         ...
 
     def size(self, level: int) -> int:
-        """Return number of codes at a level, the bucket included."""
+        """Return the number of codes at a level, the bucket included."""
         ...
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Return code of each UTF-8 text at a level; None (null) and unseen texts have the bucket's; shape (n,)."""
+        """Return the code of each UTF-8 text at a level; None (null) and unseen texts have the bucket's; shape (n,)."""
         ...
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Return code of each integer at a level; shape (n,)."""
+        """Return the code of each integer at a level; shape (n,)."""
         ...
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
@@ -136,7 +136,7 @@ class Hierarchy(Protocol):
         ...
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Return published label of each code of a level."""
+        """Return the published label of each code of a level."""
         ...
 
     def description(self) -> dict[str, object]:
@@ -144,7 +144,7 @@ class Hierarchy(Protocol):
         ...
 
     def digest(self) -> str:
-        """Return SHA-256 of the description in canonical form, 64 hexadecimal digits."""
+        """Return the SHA-256 of the description in canonical form, 64 hexadecimal digits."""
         ...
 
     def __hash__(self) -> int:
@@ -153,7 +153,7 @@ class Hierarchy(Protocol):
 
 
 def description_digest(description: Mapping[str, object]) -> str:
-    """Return SHA-256 (hex) of a description as JSON with sorted names, without spaces, in ASCII."""
+    """Return the SHA-256 (hex) of a description as JSON with sorted names, without spaces, in ASCII."""
     text = json.dumps(description, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -251,22 +251,22 @@ class ValueHierarchy:
 
     @property
     def levels(self) -> int:
-        """Return number of levels, level 0 (the value itself) included."""
+        """Return the number of levels, level 0 (the value itself) included."""
         return len(self.level_labels)
 
     def size(self, level: int) -> int:
-        """Return number of codes at a level, the bucket included."""
+        """Return the number of codes at a level, the bucket included."""
         return len(self.level_labels[level])
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Return code of each text at a level; None and unseen texts have the bucket's; shape (n,)."""
+        """Return the code of each text at a level; None and unseen texts have the bucket's; shape (n,)."""
         leaf_of = self.leaf_of_text
         compared = [text and _folded(text) for text in texts] if self.fold_case else texts
         leaves = [0 if text is None else leaf_of.get(text, 0) for text in compared]
         return self.level_codes[level][np.array(leaves, dtype=np.int64)]
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Return code of each integer at a level, by its canonical decimal text; shape (n,)."""
+        """Return the code of each integer at a level, by its canonical decimal text; shape (n,)."""
         return self.level_codes[level][self.leaf_of_integer.lookup(values)]
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
@@ -291,7 +291,7 @@ class ValueHierarchy:
         return counts
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Return published label of each code of a level."""
+        """Return the published label of each code of a level."""
         names = self.level_labels[level]
         return [names[code] for code in codes.tolist()]
 
@@ -308,7 +308,7 @@ class ValueHierarchy:
         return description | {"fold_case": True} if self.fold_case else description
 
     def digest(self) -> str:
-        """Return SHA-256 of the declared rows in canonical order, 64 hexadecimal digits."""
+        """Return the SHA-256 of the declared rows in canonical order, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def __repr__(self) -> str:
@@ -453,16 +453,16 @@ class IntervalHierarchy:
 
     @property
     def levels(self) -> int:
-        """Return number of levels: the value, the widths, `*`."""
+        """Return the number of levels: the value, the widths, `*`."""
         return len(self.widths) + 2
 
     def size(self, level: int) -> int:
-        """Return number of codes at a level, the bucket included."""
+        """Return the number of codes at a level, the bucket included."""
         width = self._width(level)
         return 1 if width is None else _FIRST_CODE + -(-(self.upper - self.lower) // width) + 1
 
     def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Return code of each text at a level; None and texts that are no canonical integer have the bucket's."""
+        """Return the code of each text at a level; None and texts that are no canonical integer have the bucket's."""
         numbers = [None if text is None else canonical_integer(text) for text in texts]
         clipped = [self.lower if n is None else min(max(n, INT64_MIN), INT64_MAX) for n in numbers]
         codes = self.codes_of_integers(np.array(clipped, dtype=np.int64), level)
@@ -470,7 +470,7 @@ class IntervalHierarchy:
         return codes
 
     def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Return code of each integer at a level; shape (n,)."""
+        """Return the code of each integer at a level; shape (n,)."""
         width = self._width(level)
         if width is None:
             return np.zeros(values.shape, dtype=np.int64)
@@ -499,7 +499,7 @@ class IntervalHierarchy:
         return {width: whole} | ({rest: 1} if rest else {})
 
     def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """How many declared numbers each code of a level may stand for; bucket, bottom and top: all; shape (n,)."""
+        """Return how many declared numbers each code may stand for; bucket, bottom and top: all; shape (n,)."""
         width, domain = self._width(level), self.upper - self.lower
         covered = np.full(codes.shape, domain, dtype=np.int64)
         if width is None:
@@ -510,7 +510,7 @@ class IntervalHierarchy:
         return covered
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
-        """Return published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
+        """Return the published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
         return [self._label(code, level) for code in codes.tolist()]
 
     def description(self) -> dict[str, object]:
@@ -518,7 +518,7 @@ class IntervalHierarchy:
         return {"kind": "interval/1", "lower": self.lower, "upper": self.upper, "widths": list(self.widths)}
 
     def digest(self) -> str:
-        """Return SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
+        """Return the SHA-256 of the bounds and widths in canonical form, 64 hexadecimal digits."""
         return description_digest(self.description())
 
     def _width(self, level: int) -> int | None:

@@ -16,7 +16,7 @@ Reals = NDArray[np.float64]
 
 
 def estimated_distribution(mechanism: KRandomization, outcomes: Counts) -> Reals:
-    """Unbiased estimates of how many people have each of the 2^L vectors; shape (2^L,), may be negative.
+    """Return unbiased estimates of how many people have each of the 2^L vectors; shape (2^L,), may be negative.
 
     The inverse of the flip matrix, which is a tensor product of 2 × 2 matrices: O(L·2^L). It goes
     through sums and differences of each bit (Walsh and Hadamard), whose eigenvalues are 1 and 1 − 2q.
@@ -26,7 +26,7 @@ def estimated_distribution(mechanism: KRandomization, outcomes: Counts) -> Reals
 
 
 def standard_errors(mechanism: KRandomization, outcomes: Counts) -> Reals:
-    """Standard errors of the estimates, from the published outcome counts; shape (2^L,).
+    """Return standard errors of the estimates, from the published outcome counts; shape (2^L,).
 
     Their squares are unbiased for the estimates' variances wherever they are positive: for x_r people of vector r,
     Σ_r x_r·(Π over bits of (p³+q³)/(1−2q)² where r and s agree, pq/(1−2q)² where not) − x_s, p = 1 − q.
@@ -37,7 +37,7 @@ def standard_errors(mechanism: KRandomization, outcomes: Counts) -> Reals:
 
 
 def estimated_ones(mechanism: KRandomization, outcomes: Counts) -> Reals:
-    """Unbiased estimates of how many people have each bit set: (ones reported − n·q)/(1 − 2q); shape (L,).
+    """Return unbiased estimates of how many people have each bit set: (ones reported − n·q)/(1 − 2q); shape (L,).
 
     With one bit for each value they are the values' counts, with a smaller error than the vectors' estimates, which
     answer more.

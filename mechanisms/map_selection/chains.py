@@ -21,7 +21,7 @@ Counts = NDArray[np.int64]
 def chain_quality(
     counts: Counts, *, parents: Sequence[Counts], thresholds: Sequence[int], weights: Sequence[int]
 ) -> int:
-    """The quality of a chain of maps for a private choice: Σ_s w_s·Σ_g max(0, R_g − m_s), in units of 1/WEIGHT_UNIT.
+    """Return the quality of a chain of maps, Σ_s w_s·Σ_g max(0, R_g − m_s), in units of 1/WEIGHT_UNIT.
 
     R of the first stage are the counts; what exceeds m_s is taken off, the rest goes on to the next stage. It is what
     would be published if every group lost m_s records. Adding a record raises it by 0 … WEIGHT_UNIT and lowers nothing
@@ -57,7 +57,7 @@ def chain_scores(
     threshold: int,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Counts:
-    """The quality of each candidate chain, in units of 1/WEIGHT_UNIT: `chain_quality` with m = k′ − 1 at each stage.
+    """Return the quality of each candidate chain: `chain_quality` with m = k′ − 1 at each stage.
 
     A stage's weight is that of its map (`MapWeights`); a chain of one map has the quality that `rollup.scores` gives.
 

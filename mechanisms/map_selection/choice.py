@@ -63,7 +63,7 @@ class LatticeColumn:
 
     @property
     def span(self) -> int:
-        """Return number of levels that the column may take."""
+        """Return the number of levels that the column may take."""
         return self.max_level - self.min_level + 1
 
 
@@ -103,12 +103,12 @@ class Lattice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return names of the columns, in order."""
+        """Return the names of the columns, in order."""
         return tuple(column.name for column in self.columns)
 
     @property
     def size(self) -> int:
-        """Return number of candidate maps (may exceed 64 bits)."""
+        """Return the number of candidate maps (may exceed 64 bits)."""
         if self.candidates is not None:
             return len(self.candidates)
         return prod(column.span for column in self.columns)
@@ -134,7 +134,7 @@ class Lattice:
         return tuple(max(levels) for levels in zip(*self.candidates, strict=True))[-len(self.columns) :]
 
     def levels_of(self, index: int) -> Levels:
-        """Return levels of a candidate.
+        """Return the levels of a candidate.
 
         Raises:
             IndexError: there is no candidate of that number.
@@ -150,7 +150,7 @@ class Lattice:
         return tuple(reversed(levels))
 
     def index_of(self, levels: Sequence[int]) -> int:
-        """Return number of the candidate with these levels.
+        """Return the number of the candidate with these levels.
 
         Raises:
             ValueError: no candidate has them.
@@ -227,7 +227,7 @@ class Lattice:
         }
 
     def digest(self) -> str:
-        """Return SHA-256 of the description in canonical form, 64 hexadecimal digits."""
+        """Return the SHA-256 of the description in canonical form, 64 hexadecimal digits."""
         text = json.dumps(self.description(), ensure_ascii=True, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -512,7 +512,7 @@ class MapChoice:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return names of the columns, in order."""
+        """Return the names of the columns, in order."""
         return self.lattice.names
 
     @property
@@ -521,5 +521,5 @@ class MapChoice:
         return self.lattice.columns
 
     def digest(self) -> str:
-        """Return SHA-256 of the lattice in canonical form, 64 hexadecimal digits."""
+        """Return the SHA-256 of the lattice in canonical form, 64 hexadecimal digits."""
         return self.lattice.digest()

@@ -49,7 +49,7 @@ class PrefixLayout:
         return tuple(bits)
 
     def leading(self, levels: Levels, columns: int) -> tuple[int, ...]:
-        """Per word, the bits of the first columns of the order at some levels, and of the next at its coarsest."""
+        """Return per word the bits of the first columns of the order at some levels, and of the next at its last."""
         bits = [0] * self.key_words
         for place, column in enumerate(self.order[: columns + 1]):
             level = levels[column] - self.finest[column] if place < columns else -1
@@ -92,7 +92,7 @@ class PrefixKeys:
         return PrefixKeys(layout=self.layout, levels=levels, keys=keys, counts=counts)
 
     def reaching(self, threshold: int, *, columns: int) -> PrefixKeys:
-        """The groups that may reach a size at some coarser level of the columns after the first few of the order.
+        """Return the groups that may reach a size at some coarser level of the columns after the first few in order.
 
         Left out are those whose first columns agree in fewer records than that, whatever the other columns do.
 
@@ -294,7 +294,7 @@ def _distinct(codes: NDArray[np.int64], hierarchy: Hierarchy, level: int) -> NDA
 
 
 def _worth_a_table(cells: int, values: int) -> bool:
-    """Whether some values are found faster by a table with a cell for each that there may be, than by sorting."""
+    """Return whether some values are found faster by a table with a cell for each possible one than by sorting."""
     return cells <= max(_DENSE_CODES, 4 * values)
 
 

@@ -32,7 +32,7 @@ class LogisticModel:
     weights: NDArray[np.float64]
 
     def log_probabilities(self, codes: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
-        """Return logarithms of each row's class probabilities; shape (rows, classes).
+        """Return the logarithms of each row's class probabilities; shape (rows, classes).
 
         Args:
             codes: per column the label of every row, from 0 and below the column's size; each of shape (rows,).
@@ -130,7 +130,7 @@ class Classification:
 
 
 def default_target(released: CountedRecords) -> str | None:
-    """The column with the fewest labels in the release, but at least two; the last of several; None without one."""
+    """Return the column with the fewest labels in the release, at least two; the last of several; None without one."""
     found: tuple[int, str] | None = None
     for place, name in enumerate(released.map.names):
         labels = released.marginal(place)[0].size

@@ -30,12 +30,12 @@ class CountedRecords:
 
     @property
     def records(self) -> int:
-        """Return number of records."""
+        """Return the number of records."""
         return int(self.groups.counts.sum())
 
     @property
     def class_sizes(self) -> NDArray[np.int64]:
-        """Return sizes of the equivalence classes: records that agree in all columns; shape (classes,)."""
+        """Return the sizes of the equivalence classes: records that agree in all columns; shape (classes,)."""
         return self.groups.counts
 
     def codes(self) -> list[NDArray[np.int64]]:

@@ -127,7 +127,7 @@ class EntropyLoss:
 
     @property
     def share(self) -> float:
-        """Return share lost, 0 … 1; 0 where the column told nothing before."""
+        """Return the share lost, 0 … 1; 0 where the column told nothing before."""
         return self.lost / self.had if self.had else 0.0
 
 
@@ -174,7 +174,7 @@ def ambiguity_log10(records: CountedRecords) -> float:
 
 
 def _domain(hierarchy: Hierarchy) -> int:
-    """Return number of declared values."""
+    """Return the number of declared values."""
     return sum(size * labels for size, labels in hierarchy.label_sizes(0).items())
 
 
