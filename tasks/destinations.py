@@ -21,11 +21,7 @@ READ_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectPrefix:
-    """A place for a release in an object store: all its objects begin with it.
-
-    Args:
-        url: fsspec URL without a slash at its end, for example s3://bucket/releases/census.
-    """
+    """A place for a release in an object store: all its objects begin with it."""
 
     url: str
 
@@ -52,7 +48,7 @@ def output_named(name: str) -> Output:
 
 
 def output_at(location: str, *, base: Path) -> Output:
-    """The place that a text names.
+    """Return the place that a text names.
 
     Raises:
         InputRefused: no file can have the name.
@@ -103,7 +99,7 @@ def require_free(prefix: ObjectPrefix) -> None:
 
 
 def _seen(files: Any, path: str) -> bool:  # noqa: ANN401 - fsspec's own
-    """Whether there is such an object; one outside of what the credentials may look at is not seen."""
+    """Tell whether there is such an object; one outside of what the credentials may look at is not seen."""
     try:
         return bool(files.exists(path))
     except PermissionError:
@@ -111,7 +107,7 @@ def _seen(files: Any, path: str) -> bool:  # noqa: ANN401 - fsspec's own
 
 
 def in_view(prefix: ObjectPrefix, hashes: Hashes) -> bool:
-    """Whether a release's objects are all there, its certificate among them, and hold exactly these bytes."""
+    """Tell whether a release's objects are all there, its certificate among them, and hold exactly these bytes."""
     with _store(prefix) as (files, path):
         return all(_digest(files, f"{path}/{name}") == digest for name, digest in hashes)
 
@@ -161,7 +157,7 @@ def _put(files: Any, source: Path, target: str, *, digest: str) -> None:  # noqa
 
 
 def _digest(files: Any, path: str) -> str | None:  # noqa: ANN401
-    """SHA-256 (hex) of an object; None where there is none."""
+    """Return the SHA-256 (hex) of an object; None where there is none."""
     files.invalidate_cache()
     try:
         with files.open(path, "rb") as content:

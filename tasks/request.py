@@ -44,10 +44,6 @@ class MetadataTexts:
 
     Args:
         title: of the data set; without it the release's label.
-        description: one paragraph.
-        publisher: person or organization.
-        license: its name or URL.
-        url: where the release is published.
     """
 
     title: str | None = None
@@ -122,7 +118,7 @@ class Request(ABC):
 
     @property
     def paper_price(self) -> Price | None:
-        """The price by the paper's bound, None where the bound gives no guarantee.
+        """Return the price by the paper's bound, None where the bound gives no guarantee.
 
         It is computed when it is asked for: SciPy, which it needs, loads slowly.
         """
@@ -146,7 +142,7 @@ class Request(ABC):
 
     @property
     def names_sample(self) -> bool:
-        """Whether the result of a run names the commitment to its sample."""
+        """Tell whether the result of a run names the commitment to its sample."""
         return True
 
     @property
@@ -156,13 +152,13 @@ class Request(ABC):
 
     @property
     def source_columns(self) -> Sequence[MappedColumn | LatticeColumn]:
-        """The columns that the source's records must have."""
+        """Return the columns that the source's records must have."""
         columns = self.recoding.columns
         return columns if self.thinning is None else (*columns, self.thinning.column)
 
     @property
     def map_digest(self) -> str:
-        """SHA-256 (hex) of the columns and how they are read, or of the lattice that a map is drawn from."""
+        """Return the SHA-256 (hex) of the columns and how they are read, or of the lattice that a map is drawn from."""
         return self.recoding.digest()
 
     def rehearse(self) -> None:
@@ -176,16 +172,16 @@ class Request(ABC):
     @property
     @abstractmethod
     def own_terms(self) -> Mapping[str, object]:
-        """What beside mechanism and map decides what a release of this kind publishes; in JSON's types."""
+        """Return what beside mechanism and map decides what a release of this kind publishes; in JSON's types."""
 
     @property
     def free_terms(self) -> Mapping[str, object]:
-        """What of `own_terms` the releases of a series with free columns have in common; in JSON's types."""
+        """Return what of `own_terms` the releases of a series with free columns have in common; in JSON's types."""
         return self.own_terms
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
+        """Return the SHA-256 (hex) of all that decides what is released; the output's place is not part of it."""
         return _digest(
             self.domain,
             self._charged
@@ -205,7 +201,7 @@ class Request(ABC):
 
     @property
     def source_of_any_day(self) -> str:
-        """The source with a wildcard for each part that is of a day."""
+        """Return the source with a wildcard for each part that is of a day."""
         return _DATED.sub("*", self.source if self.written_source is None else self.written_source)
 
     def on_day(self, day: date) -> Self:
@@ -224,7 +220,7 @@ class Request(ABC):
 
     @property
     def _charged(self) -> dict[str, object]:
-        """What decides the mechanism or how a record is read, whatever the source and the file are called."""
+        """Return what decides the mechanism or how a record is read, whatever the source and the file are called."""
         records = self.price.rows_per_person
         return {
             "dataset": self.dataset,
@@ -240,13 +236,13 @@ class Request(ABC):
 
     @property
     def _thinned(self) -> dict[str, object]:
-        """The column of rates with the rates that are drawn with, in JSON's types; empty where there is none."""
+        """Return the column of rates with the rates that are drawn with, in JSON's types; empty where there is none."""
         if self.thinning is None:
             return {}
         return {"inclusion": [self.thinning.column.name, *map(str, self.thinning.declared)]}
 
     def digest_of_series(self, domain: bytes) -> str:
-        """The digest of a series, for kinds that have series.
+        """Return the digest of a series, for kinds that have series.
 
         PRIVACY: everything that decides the mechanism or how a record is read is in it, since a series' price is
         proved for parameters fixed beforehand. Not in it are the source, which is another with each delivery, and
@@ -260,7 +256,7 @@ class Request(ABC):
 
     @property
     def _bound(self) -> dict[str, object]:
-        """What the releases of a series with free columns have in common, beside what `not_covered` compares.
+        """Return what the releases of a series with free columns have in common, beside what `not_covered` compares.
 
         Not in it: the columns, their hierarchies and levels, or the candidates of a choice; k, the sampling rate, and
         lower rates that records name themselves.
@@ -276,7 +272,7 @@ FREE_DOMAIN = b"crowdblend free series 1\n"
 
 
 def digest_of_mixed(series: Mechanism, *, dataset: str, delta: Decimal, unit: DatasetUnit | None) -> str:
-    """SHA-256 (hex) of what the releases of a series of different mechanisms have in common.
+    """Return the SHA-256 (hex) of what the releases of a series of different mechanisms have in common.
 
     PRIVACY: data set, parts, δ and unit. Releases of different units, each at its own price, cost every unit more than
     the series' price.

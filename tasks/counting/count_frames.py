@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
-    """Partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
+    """Return partial counts as a partition of a Dask dataframe: columns key0 … and count, all int64."""
     import pandas as pd  # its import takes longer than counting a few million records
 
     columns = {f"key{word}": values for word, values in enumerate(groups.keys)}
@@ -24,7 +24,7 @@ def frame_of_counts(groups: GroupCounts) -> pd.DataFrame:
 
 
 def counts_of_frame(frame: pd.DataFrame) -> GroupCounts:
-    """The inverse of `frame_of_counts`; where frames were put together, groups may repeat."""
+    """Return the inverse of `frame_of_counts`; where frames were put together, groups may repeat."""
     key_words = [frame[name].to_numpy(dtype=np.int64) for name in frame.columns if name != "count"]
     return GroupCounts(np.array(key_words, dtype=np.int64), frame["count"].to_numpy(dtype=np.int64))
 

@@ -69,7 +69,7 @@ class DaskCluster:
 
     @property
     def shown(self) -> str:
-        """The scheduler's address."""
+        """Return the scheduler's address."""
         return str(self.client.scheduler.address)
 
 
@@ -77,7 +77,7 @@ Executor = LocalThreads | LocalProcesses | DaskCluster
 
 
 def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
-    """How many tasks run at once, at least 1; of a cluster, as many as its present workers have threads."""
+    """Return how many tasks run at once, at least 1; of a cluster, as many as its present workers have threads."""
     match executor:
         case LocalProcesses(workers=workers):
             return workers or os.cpu_count() or 1
@@ -248,12 +248,7 @@ def _follow(future: Any, executor: DaskCluster, names: list[str], on_progress: O
 
 
 class _WorkersAbsence:
-    """Tells that a computation has no worker left, how long it has waited, and that one is back.
-
-    Args:
-        where: the scheduler's address.
-        tell: says it; None where nobody is there.
-    """
+    """Tells that a computation has no worker left, how long it has waited, and that one is back."""
 
     def __init__(self, *, where: str, tell: Callable[[str], None] | None) -> None:
         self._where, self._tell = where, tell

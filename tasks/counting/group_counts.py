@@ -114,7 +114,7 @@ def counting_of(
 
 
 def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:
-    """A lazy Dask dataframe with one partition per group of chunks: columns key0 … and count."""
+    """Return a lazy Dask dataframe with one partition per group of chunks: columns key0 … and count."""
     meta = frame_of_counts(empty_counts(job.layout.key_words))
     return frame_of_tasks(count_chunks, groups, job=job, meta=meta, label=f"count-{job.release_id}")
 
@@ -168,7 +168,7 @@ def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tupl
 def counting_graph(
     groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, total: Total, together: int = SPLIT_EVERY
 ) -> tuple[dict[Any, Any], Any]:
-    """What `partial_counts` adds to a sum in blocks, as a Dask graph without dataframes.
+    """Return what `partial_counts` adds to a sum in blocks, as a Dask graph without dataframes.
 
     Importing `dask.dataframe` takes longer than counting ten million records; threads can share arrays.
 
@@ -204,11 +204,11 @@ def _after(counted: Callable[[], BlockCounts], _earlier: None) -> BlockCounts:
 
 
 def _done(_sum: Total) -> None:
-    """An earlier step is done; what waits for this does not keep its sum in memory."""
+    """Tell that an earlier step is done: what waits for this does not keep its sum in memory."""
 
 
 def _joined(total: list[GroupCounts]) -> GroupCounts:
-    """The blocks of the sum as one, and what they and their parts needed given back to the system."""
+    """Return the blocks of the sum as one, and what they and their parts needed given back to the system."""
     many = len(total) > 1
     counts = joined_counts(total)
     if many:

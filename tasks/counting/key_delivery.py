@@ -66,7 +66,7 @@ class HeldKey(WorkerPlugin):  # type: ignore[misc]
             secret[:] = bytes(len(secret))
 
     def secret(self) -> bytes | None:
-        """The key, None once it was dropped."""
+        """Return the key, None once it was dropped."""
         held = self._secret
         return None if held is None else bytes(held)
 
@@ -82,7 +82,7 @@ class WorkerKey:
     name: str
 
     def load(self) -> bytes:
-        """The key that this worker was given; one that has just joined the cluster waits for it.
+        """Return the key that this worker was given; one that has just joined the cluster waits for it.
 
         Raises:
             ReleaseFailed: none came.

@@ -53,7 +53,7 @@ def _rounded(n_bytes: int) -> int:
 
 
 def room_bytes() -> float:
-    """Bytes that groups may take: what the steward says, or half of what the machine or container has.
+    """Return bytes that groups may take: what the steward says, or half of what the machine or container has.
 
     Raises:
         InputRefused: what the steward says is no number of GiB.

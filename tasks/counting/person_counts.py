@@ -134,7 +134,7 @@ class PersonBuckets:
                 self._write()
 
     def take(self, bucket: int) -> Iterator[GroupCounts]:
-        """What is in a bucket, part by part, for once.
+        """Yield what is in a bucket, part by part, for once.
 
         Raises:
             ReleaseFailed: the file can't be read.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def finest_map(generalization: GeneralizationMap) -> GeneralizationMap:
-    """The same columns at level 0."""
+    """Return the same columns at level 0."""
     return GeneralizationMap(
         columns=tuple(
             MappedColumn(name=column.name, hierarchy=column.hierarchy, level=0) for column in generalization.columns
@@ -74,7 +74,7 @@ def records_left_out(
     randomness: Callable[[int], bytes],
     on_progress: OnProgress | None,
 ) -> int:
-    """How many records don't count where so many of a person do; whichever are chosen, it is the same number.
+    """Return how many records don't count where so many of a person do; whichever are chosen, it is the same number.
 
     PRIVACY: as `private_counts`. Ids are hashed under a key of this look's own, which is nowhere kept.
 
@@ -108,5 +108,5 @@ class _OwnKey:
     secret: bytes = field(repr=False)
 
     def load(self) -> bytes:
-        """The key."""
+        """Return the key."""
         return self.secret

@@ -36,14 +36,7 @@ SomeChunk = TypeVar("SomeChunk")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ByteRange:
-    """Bytes of a file from one place where the state of the quotes is wanted to the next.
-
-    Args:
-        file: as it was listed.
-        start: first byte.
-        stop: first byte after it.
-        separator: one byte.
-    """
+    """Bytes of a file from one place where the state of the quotes is wanted to the next."""
 
     file: SourceFile
     start: int
@@ -88,7 +81,7 @@ def with_quote_states(
 
 @naming_kinds_only
 def range_transition(scanned: ByteRange) -> QuoteTransition:
-    """What the bytes of a range do to each state of the quotes.
+    """Return what the bytes of a range do to each state of the quotes.
 
     Raises:
         ReleaseFailed: the file can't be read, or is not the one that was listed.

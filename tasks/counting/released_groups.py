@@ -21,7 +21,7 @@ NUMBERS = {COUNT: pa.int64(), "stage": pa.int64(), "weight": pa.float64()}
 
 
 def read_released_table(folder: Path, *, figures: Collection[str] = (COUNT,)) -> pa.Table:
-    """One row a published group, with the number of its records in the column `count`.
+    """Return one row a published group, with the number of its records in the column `count`.
 
     Args:
         figures: names that, of those in `NUMBERS`, have numbers here; every other column has labels. A group is what
@@ -48,7 +48,7 @@ def read_released_table(folder: Path, *, figures: Collection[str] = (COUNT,)) ->
 
 
 def released_groups(table: pa.Table, coarsened: CountedRecords) -> CountedRecords:
-    """The groups of a release, as keys of its map.
+    """Return the groups of a release, as keys of its map.
 
     Raises:
         InputRefused: the release has other columns, or labels that no record has.

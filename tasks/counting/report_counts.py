@@ -61,7 +61,7 @@ def outcome_totals(
 
 
 def added_up(group: ReportTask, *, collection: Collection) -> pd.DataFrame:
-    """What a worker does: the partial sums of one group of reports, as one column of whole numbers."""
+    """Return the partial sums of one group of reports, as one column of whole numbers; this runs on workers."""
     match collection:
         case CountMeanSketch():
             sums = empty_sums(collection)

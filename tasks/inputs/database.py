@@ -131,7 +131,7 @@ def _cursor(query: DatabaseQuery) -> Iterator[Any]:
 
 
 def _prepared(cursor: Any, select: str, query: DatabaseQuery) -> pa.Schema:  # noqa: ANN401
-    """The columns of a query, which the server prepares and doesn't run."""
+    """Return the columns of a query, which the server prepares and doesn't run."""
     try:
         return cursor.adbc_execute_schema(select)
     except Exception as error:  # noqa: BLE001 - as in `_cursor`
@@ -164,7 +164,7 @@ def _batches(cursor: Any, select: str) -> Iterator[pa.RecordBatch]:  # noqa: ANN
 
 
 def _column_types(query: DatabaseQuery, schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:
-    """The fields of some columns, each there once and of a type that is read."""
+    """Return the fields of some columns, each there once and of a type that is read."""
     found = []
     for name in names:
         places = schema.get_all_field_indices(name)

@@ -108,7 +108,7 @@ def _quoted(name: str) -> str:
 
 
 def _plain_select(query: str, *, where: str) -> str:
-    """The query as it is run: written anew from what was parsed and checked, without its comments.
+    """Return the query as it is run: written anew from what was parsed and checked, without its comments.
 
     PRIVACY: what is published of a record may depend on this record alone, and a query must neither change anything
     nor fail at a value. So it takes columns of one table and conditions on them, and nothing that looks at several
@@ -158,7 +158,7 @@ def _allowed_nodes() -> set[type]:
 
 
 def _total(node: Any) -> bool:  # noqa: ANN401 - a node of sqlglot's
-    """Whether a part of a query looks at one record alone, and has a result whatever this is.
+    """Tell whether a part of a query looks at one record alone, and has a result whatever this is.
 
     A column named with its table may be a function of PostgreSQL's: `visits.count` counts the records.
     """

@@ -94,7 +94,7 @@ def _table_at(folder: TableFolder, version: int | None) -> LakeTable:
 
 
 def _log_files(names: list[str]) -> tuple[dict[int, str], dict[int, list[str]]]:
-    """The commits by version, and the checkpoints of which every part is there."""
+    """Return the commits by version, and the checkpoints of which every part is there."""
     commits: dict[int, str] = {}
     parts: dict[tuple[int, int], dict[int, str]] = {}
     for name in names:
@@ -177,7 +177,7 @@ class _Replay:
         self._live.update(added)
 
     def table(self, version: int, *, where: str) -> LakeTable:
-        """The table.
+        """Return the table.
 
         Raises:
             InputRefused: its protocol, its metadata or one of its files isn't understood.
@@ -237,7 +237,7 @@ def _columns_of(metadata: Mapping[str, Any], *, where: str) -> tuple[dict[str, s
 
 
 def _key(content: Mapping[str, Any], *, where: str) -> _FileKey:
-    """What tells one logical file from another: its path, and the vector of its deleted records."""
+    """Return what tells one logical file from another: its path, and the vector of its deleted records."""
     written = _of(str, content.get("path"), where=where)
     if _SCHEME.match(written):
         raise misread("it names a file by a URL, which may lie outside of the table's folder", where=where)
@@ -263,7 +263,7 @@ def _live_file(folder: TableFolder, content: Mapping[str, Any], *, where: str) -
 
 
 def _of(type_: Callable[..., Any], value: object, *, where: str) -> Any:  # noqa: ANN401
-    """A value of the log that must be of a type."""
+    """Return a value of the log that must be of a type."""
     if not isinstance(value, type_):  # type: ignore[arg-type]
         raise misread("the log has an entry that isn't understood", where=where)
     return value

@@ -107,7 +107,7 @@ class PeerRows:
     separator: str
 
     def where(self, path: Path, row: int | None) -> str:
-        """The place of a row, from 0, for a message."""
+        """Return the place of a row, from 0, for a message."""
         return str(path) if row is None else f"{path}, line {self.lines[row]}"
 
 
@@ -145,7 +145,7 @@ def _lines(content: bytes, location: str, encoding: str) -> list[str]:
 
 
 def is_utf8(path: Path) -> bool:
-    """Whether a file that can be read is UTF-8, as specifications take it."""
+    """Tell whether a file that can be read is UTF-8, as specifications take it."""
     try:
         read_given(path, most=_SIZE_LIMIT).decode("utf-8")
     except UnicodeDecodeError:
@@ -180,7 +180,7 @@ def read_peer_rows(
 
 
 def hierarchy_text(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as the file that a specification names: `;`, quotes where needed, a line feed after each."""
+    """Return rows as the file that a specification names: `;`, quotes where needed, a line feed after each."""
     text = io.StringIO()
     writer = csv.writer(text, delimiter=";", lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
     writer.writerows(rows)
@@ -188,7 +188,7 @@ def hierarchy_text(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _likeliest(lines: Sequence[str], path: Path) -> str:
-    """The separator by which most lines have one and the same number of columns, and then end in `*`."""
+    """Return the separator by which most lines have one and the same number of columns, and then end in `*`."""
     best, chosen = (0, 0), ""
     for mark in _SEPARATORS:
         split = [_split(line, mark) for line in lines]

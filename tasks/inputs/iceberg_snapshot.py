@@ -66,7 +66,7 @@ ICEBERG = IcebergFormat()
 
 
 def _table_metadata(folder: TableFolder, *, metadata: str | None, version: int | None) -> TableMetadata:
-    """The metadata that decide: those that are named, or hinted at, or the last that have the snapshot."""
+    """Return the metadata that decide: those that are named, or hinted at, or the last that have the snapshot."""
     if metadata is not None:
         return _parsed(folder, metadata)
     names = folder.names(METADATA)
@@ -104,10 +104,6 @@ def _parsed(folder: TableFolder, name: str) -> TableMetadata:
 class _FilesBelow:
     """The files that a table names, each below its folder.
 
-    Args:
-        folder: the table's.
-        location: where the table says that it lies.
-
     Raises:
         InputRefused: that is elsewhere.
     """
@@ -125,11 +121,11 @@ class _FilesBelow:
 
     @property
     def root(self) -> str:
-        """The table's folder."""
+        """Return the table's folder."""
         return self._folder.root
 
     def path(self, location: str) -> str:
-        """A file's path below the table's folder.
+        """Return a file's path below the table's folder.
 
         Raises:
             InputRefused: it lies elsewhere.
@@ -141,12 +137,12 @@ class _FilesBelow:
         return self._folder.below(plain.removeprefix(f"{self._location}/"), where=where)
 
     def opened(self, location: str) -> BinaryIO:
-        """A file of the table, for reading."""
+        """Return a file of the table, for reading."""
         return open_input(self._folder.location(self.path(location)))
 
 
 def _plain(location: str) -> str:
-    """A location without what is written in more than one way: a path of this machine, or a URL."""
+    """Return a location without what is written in more than one way: a path of this machine, or a URL."""
     if not is_url(location):
         return location.removeprefix("file:")
     protocol, _, rest = location.partition("://")

@@ -29,7 +29,6 @@ class LiveFile:
 
     Args:
         path: below the table's folder, as the file is called there.
-        size: bytes, as the log has it.
         partition: values of the columns that the table is partitioned by.
     """
 
@@ -138,11 +137,11 @@ class TableFolder:
     root: str
 
     def location(self, path: str) -> str:
-        """Where a file below the folder lies."""
+        """Return where a file below the folder lies."""
         return f"{self.root}/{path}"
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder below, in no order; none where there is no such folder.
+        """Return names in a folder below, in no order; none where there is no such folder.
 
         Raises:
             InputRefused: it cannot be listed.
@@ -161,7 +160,7 @@ class TableFolder:
             raise misread(f"it cannot be listed ({type(error).__name__})", where=place) from None
 
     def read(self, path: str) -> bytes:
-        """A file below the folder.
+        """Return a file below the folder.
 
         Raises:
             InputRefused: it cannot be read.
@@ -174,7 +173,7 @@ class TableFolder:
             raise misread(f"it cannot be read ({type(error).__name__})", where=place) from None
 
     def below(self, path: str, *, where: str) -> str:
-        """A path that a log has, refused where it leads out of the table's folder.
+        """Return a path that a log has, refused where it leads out of the table's folder.
 
         Args:
             path: as the file is called, with nothing escaped any more.
@@ -193,7 +192,7 @@ class TableFolder:
 
 
 def misread(what: str, *, where: str, remedy: str = REWRITE) -> InputRefused:
-    """The refusal of a table that cannot be read as its records are.
+    """Return the refusal of a table that cannot be read as its records are.
 
     Args:
         what: that is not understood, without a full stop.
@@ -202,7 +201,7 @@ def misread(what: str, *, where: str, remedy: str = REWRITE) -> InputRefused:
 
 
 def unescaped(text: str, *, where: str) -> str:
-    """A text whose bytes may be written as %XX.
+    """Return a text whose bytes may be written as %XX.
 
     Raises:
         InputRefused: what follows a % is no byte, or the bytes are not UTF-8.

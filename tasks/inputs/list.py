@@ -160,7 +160,7 @@ def _read_table(folder: TableFolder, marks: Sequence[Mark], *, named: str | None
 
 
 def _listed(files: Sequence[SourceFile], source: str) -> Source:
-    """Files that were named, of one format."""
+    """Return files that were named, of one format."""
     formats = {file_format_of(file.path) for file in files} or {PARQUET}
     if len(formats) > 1:
         raise InputRefused(
@@ -206,14 +206,14 @@ def _local_files(path: Path, source: str, tables: LocalFolders) -> list[SourceFi
 
 
 def _fixed(parts: Iterable[str]) -> list[str]:
-    """What comes before the first folder or name with a wildcard."""
+    """Return what comes before the first folder or name with a wildcard."""
     return list(takewhile(lambda part: not glob.has_magic(part), parts))
 
 
 def _local_file(
     name: Path, *, found: dict[tuple[int, int], Path], partition: Partition, size: int | None = None
 ) -> SourceFile:
-    """One file of this machine."""
+    """Return one file of this machine."""
     try:
         state = name.stat()
     except OSError as error:
@@ -253,7 +253,7 @@ def _lost_file(name: str) -> InputRefused:
 
 
 def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
-    """The files below a folder, through linked folders too, each folder once."""
+    """Yield the files below a folder, through linked folders too, each folder once."""
     tables.refuse_table_around(folder)
     entered: set[tuple[int, int]] = set()
     for place, folders, names in os.walk(folder, followlinks=True):
@@ -322,7 +322,7 @@ def _remote_table(
     named: str | None,
     version: int | None,
 ) -> Source:
-    """The live files of a table in a store, compared with one listing of its folder."""
+    """Return the live files of a table in a store, compared with one listing of its folder."""
     url = str(store.unstrip_protocol(root)).rstrip("/")
     table = _read_table(TableFolder(root=url), marks, named=named, version=version)
     try:
@@ -366,7 +366,7 @@ def _listed_twice(name: str, other: str) -> InputRefused:
 
 
 def _hive_partitions(paths: Iterable[Sequence[str]], *, source: str) -> list[Partition]:
-    """The values that folders called `column=value` bear, for each file.
+    """Return the values that folders called `column=value` bear, for each file.
 
     Raises:
         InputRefused: not all files have the same columns in the same order, one is there twice, or an escape is wrong.

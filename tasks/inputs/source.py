@@ -90,9 +90,7 @@ class DatabaseQuery:
 
     Args:
         address: the server's URL; it holds no password.
-        select: one SELECT, as it is run.
         named: what it reads, for messages: "table visits", or "query".
-        read_by: the database.
     """
 
     address: str
@@ -130,12 +128,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SourceLayout:
-    """A source with what its headers or footers say.
-
-    Args:
-        source: the files.
-        layouts: one for each file, in the same order.
-    """
+    """A source with what its headers or footers say."""
 
     source: Source
     layouts: tuple[FileLayout, ...]
@@ -158,7 +151,7 @@ class SourceLayout:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all files; 0 where some are compressed, so that how many they have is not known."""
+        """Return bytes of all files; 0 where some are compressed, so that how many they have is not known."""
         compressed = any(unpacked_name(file.path)[1] for file in self.source.files)
         return 0 if compressed else sum(file.size for file in self.source.files)
 
@@ -214,7 +207,7 @@ def layout_for_other_machines(layout: SourceLayout) -> SourceLayout:
 
 
 def manifest_bytes(source: Source) -> bytes:
-    """Canonical bytes of (path, size, version) of every file: equal only for an unchanged input.
+    """Return canonical bytes of (path, size, version) of every file: equal only for an unchanged input.
 
     PRIVACY: to be stored as a keyed hash, in the private store only; a bare hash would tell whether a data
     set of known contents is the input. Of a database it is what was asked for; the private copy has a hash of its own.
@@ -229,7 +222,7 @@ def manifest_bytes(source: Source) -> bytes:
 
 
 def delivery_bytes(source: Source) -> bytes | None:
-    """Canonical bytes of what was delivered when: equal only where no file was written since.
+    """Return canonical bytes of what was delivered when: equal only where no file was written since.
 
     PRIVACY: names, times and a table's version alone, no size and no digest: what is decided by them shows in public
     and must not follow from a record (docs/decisions/0025-deliveries.md). It is kept as `manifest_bytes` is.
@@ -277,7 +270,7 @@ def plan_chunks(layout: SourceLayout) -> tuple[Chunk, ...]:
 
 
 def id_class(type_: pa.DataType) -> str | None:
-    """What ids of a type are, "text" or "integer"; None where it can't name a person.
+    """Return what ids of a type are, "text" or "integer"; None where it can't name a person.
 
     A floating-point number can't: NaN is unlike itself, and large whole numbers are equal that were not.
     """
@@ -291,7 +284,7 @@ def id_class(type_: pa.DataType) -> str | None:
 def with_person_column(
     source: Source, *, columns: Sequence[str], reading: RecordReading, limit: ContributionLimit
 ) -> SourceLayout:
-    """The files of a source with the released columns and, as the last, the one that names persons.
+    """Return the files of a source with the released columns and, as the last, the one that names persons.
 
     Raises:
         InputRefused: a file lacks the column, or has it in a type that names nobody or in another one than the first;

@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ...mechanisms.kernel.errors import InputRefused
 from .lake_tables import TableFormat
 from .source_formats import table_formats
+
+Found = TypeVar("Found")
 
 
 class Mark(NamedTuple):
@@ -50,11 +52,7 @@ def named_metadata(path: str) -> str | None:
 
 
 class LocalFolders:
-    """Folders of this machine, each looked at once for what tells that it is a lake table.
-
-    Args:
-        source: the source as the specification has it, for refusals.
-    """
+    """Folders of this machine, each looked at once for what tells that it is a lake table."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -81,8 +79,8 @@ class LocalFolders:
         try:
             return list(
                 _marks_of(
-                    there=lambda name: _exists(os.path.join(folder, name)),
-                    names=lambda name: _names(os.path.join(folder, name)),
+                    there=lambda name: _found(lambda: bool(os.lstat(os.path.join(folder, name))), False),
+                    names=lambda name: _found(lambda: os.listdir(os.path.join(folder, name)), []),
                     partitions=True,
                 )
             )
@@ -153,8 +151,8 @@ def stored_marks(store: Any, folder: str, *, source: str) -> list[Mark]:  # noqa
     try:
         return list(
             _marks_of(
-                there=lambda name: _is_stored(store, f"{folder}/{name}"),
-                names=lambda name: _stored_names(store, f"{folder}/{name}"),
+                there=lambda name: _found(lambda: bool(store.info(f"{folder}/{name}")), False),
+                names=lambda name: map(_last_part, _found(lambda: store.ls(f"{folder}/{name}", detail=False), [])),
                 partitions=False,
             )
         )
@@ -163,7 +161,7 @@ def stored_marks(store: Any, folder: str, *, source: str) -> list[Mark]:  # noqa
 
 
 def _common_folder(folders: Collection[str]) -> str:
-    """The deepest folder that all of them are or lie in; `os.path.commonpath` would spoil https://."""
+    """Return the deepest folder that all of them are or lie in; `os.path.commonpath` would spoil https://."""
     first, last = min(parts := [folder.split("/") for folder in folders]), max(parts)
     same = [one for one, other in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))]
     return "/".join(same)
@@ -183,7 +181,7 @@ def _marks(name: str, *, below: str) -> Iterator[tuple[str, Mark]]:
 
 
 def _folders_around(name: str) -> Iterator[str]:
-    """The folders that an object lies in, the nearest first; the root only where names begin with it."""
+    """Yield the folders that an object lies in, the nearest first; the root only where names begin with it."""
     folder = name.rstrip("/")
     while "/" in folder:
         folder = folder.rpartition("/")[0]
@@ -192,36 +190,16 @@ def _folders_around(name: str) -> Iterator[str]:
         yield folder
 
 
-def _is_stored(store: Any, path: str) -> bool:  # noqa: ANN401
-    """Whether there is an object or a folder; unlike fsspec's `exists`, what can't be asked is no answer."""
+def _last_part(path: str) -> str:
+    return PurePosixPath(path).name
+
+
+def _found(look: Callable[[], Found], otherwise: Found) -> Found:
+    """Return what a look finds, or something else where nothing is there; what can't be asked is no answer."""
     try:
-        store.info(path)
+        return look()
     except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
-
-
-def _stored_names(store: Any, path: str) -> list[str]:  # noqa: ANN401
-    try:
-        return [PurePosixPath(name).name for name in store.ls(path, detail=False)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _exists(path: str) -> bool:
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
-
-
-def _names(folder: str) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from (entry.name for entry in entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return
+        return otherwise
 
 
 def _refusal(source: str, folder: str, mark: Mark) -> InputRefused:

@@ -48,12 +48,7 @@ _OTHER = "A figure that the mechanism publishes."
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableOutline:
-    """A published table without its values.
-
-    Args:
-        columns: name and type of each.
-        rows: how many are published.
-    """
+    """A published table without its values."""
 
     columns: tuple[tuple[str, Datatype], ...]
     rows: int
@@ -61,13 +56,7 @@ class TableOutline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DescribedFile:
-    """A published file.
-
-    Args:
-        name: in the release's folder.
-        sha256: of its bytes, 64 hexadecimal digits.
-        n_bytes: its size.
-    """
+    """A published file."""
 
     name: str
     sha256: str
@@ -79,9 +68,7 @@ class DescribedColumn:
     """A published column.
 
     Args:
-        name: its name.
         datatype: of its values in the file.
-        meaning: what a value is, in sentences.
         labels: every label that was declared for it, whoever has it; empty for figures, and where they are too many.
         is_weight: whether its values are weights of the rows.
     """
@@ -95,14 +82,7 @@ class DescribedColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DescribedTable:
-    """A published table.
-
-    Args:
-        stem: of its files' names.
-        columns: in their order.
-        rows: how many it has.
-        files: that hold it, the one in the release's own format first.
-    """
+    """A published table."""
 
     stem: str
     columns: tuple[DescribedColumn, ...]
@@ -115,18 +95,7 @@ class DescribedRelease:
     """A release as its metadata describe it.
 
     Args:
-        texts: what the publisher says.
-        label: the release's name for people.
-        release_id: its id.
-        dataset: the data set's name in the ledger.
         day: of the charge, ISO 8601.
-        software: that made it, with its version.
-        mechanism: its record's kind.
-        epsilon: ε, exact.
-        delta: δ, exact.
-        guarantee: the guarantee in words.
-        limits: what it doesn't cover.
-        tables: the main one first.
         book: which declared values the labels stand for.
     """
 
@@ -146,12 +115,12 @@ class DescribedRelease:
 
     @property
     def title(self) -> str:
-        """The title, or the release's label."""
+        """Return the title, or the release's label."""
         return self.texts.title or self.label
 
     @property
     def description(self) -> str:
-        """The publisher's description, and how the data were made."""
+        """Return the publisher's description, and how the data were made."""
         made = (
             f"Published with differential privacy, (ε, δ) = ({self.epsilon}, {self.delta}), by the mechanism "
             f"{self.mechanism}. {self.guarantee}"
@@ -160,7 +129,7 @@ class DescribedRelease:
 
     @property
     def citation(self) -> str:
-        """One sentence that names the release so that it can be told from any other."""
+        """Return one sentence that names the release so that it can be told from any other."""
         who = f"{self.texts.publisher.rstrip('.')}. " if self.texts.publisher else ""
         where = f" {self.texts.url}" if self.texts.url else ""
         return f"{who}{self.title} [data set]. Release {self.release_id}, {self.day}, {self.software}.{where}"
@@ -180,7 +149,7 @@ def _datatype(type_: pa.DataType) -> Datatype:
 def described_release(
     folder: Path, *, certificate: Mapping[str, Any], tables: Mapping[str, TableOutline], texts: MetadataTexts
 ) -> DescribedRelease:
-    """What is said of a release.
+    """Return what is said of a release.
 
     PRIVACY: the certificate's fields, what was declared before the records were read, the tables' form, and digests
     and sizes of the published files. No record, private store, source or clock is within reach.
@@ -250,7 +219,7 @@ def _figure(name: str, *, stem: str, certificate: Mapping[str, Any]) -> str:
 
 
 def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> DeletedRecords | None:
-    """What was deleted, by which the weights of a column are made; None where the column has none."""
+    """Return what was deleted, by which the weights of a column are made; None where the column has none."""
     if name != "weight" or stem != "data":
         return None
     mechanism = certified_mechanism(certificate)
@@ -259,7 +228,7 @@ def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> Delete
 
 
 def _weight(deleted: DeletedRecords) -> str:
-    """What weights add up to; only where no part is left to luck is it the number of people on average."""
+    """Return what weights add up to; only where no part is left to luck is it the number of people on average."""
     expected, certain = float(deleted.expected), deleted.largest + deleted.k
     first, left = ("1 before the last stage, and there ", "left for it ") if deleted.stages > 1 else ("", "")
     raked = " Then all weights were raked to the margins." if deleted.margins else ""

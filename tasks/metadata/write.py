@@ -79,7 +79,7 @@ _BUCKET = "Any value that was not declared, and missing values"
 
 
 def croissant_text(described: DescribedRelease) -> str:
-    """The description of a release: every file with its digest, every column of each table as a field."""
+    """Return the description of a release: every file with its digest, every column of each table as a field."""
     texts = described.texts
     stated: dict[str, Any] = {
         "@context": _CONTEXT,
@@ -134,7 +134,7 @@ def _record_set(table: DescribedTable) -> dict[str, Any]:
 
 
 def csvw_text(described: DescribedRelease) -> str | None:
-    """The description of a release's tables in CSV; None where it has none."""
+    """Return the description of a release's tables in CSV; None where it has none."""
     tables = [_csvw_table(table) for table in described.tables if table.files[0].name.endswith(".csv")]
     if not tables:
         return None
@@ -176,7 +176,7 @@ def _csvw_column(column: DescribedColumn) -> dict[str, Any]:
 
 
 def ddi_text(described: DescribedRelease) -> str:
-    """The codebook: the study's citation and guarantee, each file, and each column as a variable."""
+    """Return the codebook: the study's citation and guarantee, each file, and each column as a variable."""
     book = ET.Element("codeBook", {"version": "2.5", "xmlns": "ddi:codebook:2_5", "xml:lang": "en"})
     _study(_under(book, "stdyDscr"), described)
     for table in described.tables:
@@ -244,7 +244,7 @@ def _variable(data: ET.Element, column: DescribedColumn, *, table: DescribedTabl
 
 
 def _under(parent: ET.Element, tag: str, text: str | None = None, /, **attributes: str) -> ET.Element:
-    """An element below another; what XML has no form for becomes U+FFFD."""
+    """Return an element below another; what XML has no form for becomes U+FFFD."""
     element = ET.SubElement(parent, tag, {key: _NO_XML.sub("\ufffd", value) for key, value in attributes.items()})
     element.text = None if text is None else _NO_XML.sub("\ufffd", text)
     return element
@@ -278,7 +278,7 @@ def write_metadata(place: Path, described: DescribedRelease) -> None:
 
 
 def dictionary_text(described: DescribedRelease) -> str:
-    """The data dictionary: each column with its type and meaning, the codebook, and the guarantee."""
+    """Return the data dictionary: each column with its type and meaning, the codebook, and the guarantee."""
     return "\n".join(_lines(described)) + "\n"
 
 
@@ -327,7 +327,7 @@ def _table(table: DescribedTable) -> Iterator[str]:
 
 
 def _codebook(book: tuple[ColumnCodebook, ...]) -> Iterator[str]:
-    """Which declared values each label stands for."""
+    """Yield which declared values each label stands for."""
     yield from ("", "## Codebook", "")
     yield "The labels as they were declared before the records were read, with values that perhaps nobody has."
     yield from (
@@ -348,5 +348,5 @@ def _label(label: CodebookLabel) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text as Markdown shows it, in one line."""
+    """Return a text as Markdown shows it, in one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()) if not text.isprintable() else text)

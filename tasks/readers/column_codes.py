@@ -38,13 +38,13 @@ _NUMPY: Mapping[pa.DataType, np.dtype[Any]] = {type_: kind for kind, type_ in _A
 
 
 def arrow_of(numbers: NDArray[Any]) -> pa.Array:
-    """An Arrow array of some numbers of shape (n,), none of them null."""
+    """Return an Arrow array of some numbers of shape (n,), none of them null."""
     raw_bytes = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(_ARROW[numbers.dtype], numbers.size, [None, raw_bytes])
 
 
 def numbers_of(values: pa.Array) -> NDArray[Any]:
-    """The values of an Arrow array of numbers; null slots hold anything; shape (n,)."""
+    """Return the values of an Arrow array of numbers; null slots hold anything; shape (n,)."""
     kind = _NUMPY[values.type]
     if len(values) == 0:
         return np.empty(0, dtype=kind)
@@ -52,7 +52,7 @@ def numbers_of(values: pa.Array) -> NDArray[Any]:
 
 
 def texts_of(texts: Sequence[str]) -> pa.Array:
-    """An Arrow array of type string of some texts, none of them null; shape (n,).
+    """Return an Arrow array of type string of some texts, none of them null; shape (n,).
 
     Raises:
         OverflowError: together they have 2 GiB or more.
@@ -66,13 +66,13 @@ def texts_of(texts: Sequence[str]) -> pa.Array:
 
 
 def bytes_of(values: Sequence[bytes]) -> pa.Array:
-    """An Arrow array of type large_binary of some values, none of them null; shape (n,)."""
+    """Return an Arrow array of type large_binary of some values, none of them null; shape (n,)."""
     buffers = [None, pa.py_buffer(_offsets(values)), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.large_binary(), len(values), buffers)
 
 
 def filled(values: pa.Array, number: float) -> pa.Array:
-    """An array of numbers or truth values with a number (0 is false) in place of each null."""
+    """Return an array of numbers or truth values with a number (0 is false) in place of each null."""
     if pa.types.is_boolean(values.type):
         scalar = pa.Array.from_buffers(pa.bool_(), 1, [None, pa.py_buffer(bytes([number != 0]))])[0]
     else:
@@ -81,7 +81,7 @@ def filled(values: pa.Array, number: float) -> pa.Array:
 
 
 def _offsets(values: Sequence[bytes]) -> NDArray[np.int64]:
-    """Where each value begins, and the end of the last; shape (n + 1,)."""
+    """Return where each value begins, and the end of the last; shape (n + 1,)."""
     offsets = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum([len(value) for value in values], out=offsets[1:])
     return offsets
@@ -114,7 +114,7 @@ class RecordCoder(Protocol):
     rows: int | slice
 
     def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """What is added to those rows of the keys for the values at some positions; None is every position."""
+        """Return what is added to those rows of the keys for the values at some positions; None is every position."""
         ...
 
 
@@ -151,7 +151,7 @@ class ColumnCoder:
         self._table: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """The code times the stride of the values at some positions, in their order; None is every position."""
+        """Return the code times the stride of the values at some positions, in their order; None is every position."""
         type_ = values.type
         if pa.types.is_dictionary(type_):
             return self._by_table(values, positions)
@@ -171,14 +171,14 @@ class ColumnCoder:
         return int(coder.scaled_codes(bytes_of([text.encode("utf-8", "surrogatepass")]), None)[0])
 
     def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
-        """The code times the stride of each entry of a dictionary, and at the end that of null."""
+        """Return the code times the stride of each entry of a dictionary, and at the end that of null."""
         if self._dictionary is None or not dictionary.equals(self._dictionary):
             self._table = self.placement.scaled(np.append(self._codes(dictionary), BUCKET_CODE))
             self._dictionary = dictionary
         return self._table
 
     def known_entries(self, type_name: str) -> KnownEntries:
-        """What is known of the entries of a type."""
+        """Return what is known of the entries of a type."""
         return self._known_entries[type_name]
 
     def learn_entries(self, type_name: str, entries: Sequence[bytes], table: NDArray[np.int64]) -> None:
@@ -200,7 +200,7 @@ class ColumnCoder:
         return table.take(wanted)
 
     def _codes(self, values: pa.Array) -> NDArray[np.int64]:
-        """Codes of an array without a dictionary of its own."""
+        """Return codes of an array without a dictionary of its own."""
         type_ = values.type
         if pa.types.is_dictionary(type_):
             return self._codes(values.dictionary_decode())
@@ -229,7 +229,7 @@ class ColumnCoder:
         return codes
 
     def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
-        """Codes of floating-point numbers; where a hierarchy is of whole ones, others have the bucket's code."""
+        """Return codes of floating-point numbers; where a hierarchy is of whole ones, others have the bucket's code."""
         numbers = numbers_of(filled(values.cast(pa.float64()), float("nan")))
         if isinstance(self.column.hierarchy, NumberSteps | DecimalIntervals):
             steps = self.column.hierarchy.codes_of_numbers(numbers, self.column.level)
@@ -285,8 +285,6 @@ class UndeclaredValues(ColumnCoder):
 
     Args:
         column: name, hierarchy and level, at which a value that isn't declared has the bucket's code.
-        placement: as of `ColumnCoder`.
-        reading: as of `ColumnCoder`.
         most: how many values are remembered.
     """
 
@@ -297,12 +295,12 @@ class UndeclaredValues(ColumnCoder):
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The values that were met first."""
+        """Return the values that were met first."""
         return tuple(self._first)
 
     @property
     def complete(self) -> bool:
-        """Whether as many are remembered as are wanted."""
+        """Tell whether as many are remembered as are wanted."""
         return len(self._first) >= self._most
 
     def _codes(self, values: pa.Array) -> NDArray[np.int64]:
@@ -324,7 +322,7 @@ class UndeclaredValues(ColumnCoder):
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Whether values of a type are texts, or bytes."""
+    """Tell whether values of a type are texts, or bytes."""
     tests = (
         pa.types.is_string,
         pa.types.is_large_string,
@@ -344,11 +342,6 @@ class PersonCoder:
 
     INVARIANT: total, and each record affects itself alone. Ids are equal as texts, or as whole numbers of any width; a
     null value, a text that means null, and that of a record that can't be split are none.
-
-    Args:
-        name: the column.
-        keys: the release's keyed functions.
-        reading: how the records are read.
     """
 
     def __init__(self, *, name: str, keys: ContributionKeys, reading: RecordReading) -> None:
@@ -364,7 +357,7 @@ class PersonCoder:
         self._table: NDArray[np.int64] = np.empty((PERSON_WORDS, 0), dtype=np.int64)
 
     def scaled_codes(self, values: pa.Array, positions: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """The hashes of the ids at some positions, in their order; None is every position; shape (2, n)."""
+        """Return the hashes of the ids at some positions, in their order; None is every position; shape (2, n)."""
         if positions is not None:
             values = values.take(arrow_of(positions))
         if not pa.types.is_dictionary(values.type):

@@ -61,7 +61,7 @@ class CsvLayout(FileLayout):
 
     @property
     def records(self) -> None:
-        """How many records there are isn't known before they are read."""
+        """Return None: how many records there are isn't known before they are read."""
         return
 
     @property
@@ -118,7 +118,6 @@ class CsvHeader:
 
     Args:
         line: its bytes without byte order mark and line break.
-        names: its fields.
         end: byte offset of what follows it.
     """
 
@@ -128,7 +127,7 @@ class CsvHeader:
 
 
 def separator_byte(separator: str) -> bytes:
-    """The separator as one byte.
+    """Return the separator as one byte.
 
     Raises:
         InputRefused: it is not one ASCII character, or one that records need for quotes or line breaks.
@@ -177,7 +176,7 @@ def read_csv_layout(location: Location, asked: AskedColumns) -> CsvLayout:
 
 
 def read_head(location: Location) -> bytes:
-    """The beginning of a file, one byte more of it than a header may have.
+    """Return the beginning of a file, one byte more of it than a header may have.
 
     Raises:
         InputRefused: the file can't be read.
@@ -191,7 +190,7 @@ def read_head(location: Location) -> bytes:
 
 
 def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
-    """The header with which a file begins; whatever is refused follows from the header alone.
+    """Return the header with which a file begins; whatever is refused follows from the header alone.
 
     Raises:
         InputRefused: the header is missing, too long, not UTF-8, or its lines end with CR alone.
@@ -239,7 +238,7 @@ def header_of(head: bytes, *, path: str, reading: RecordReading) -> CsvHeader:
 
 
 def _bounds(head: bytes, mark: bytes, *, quoted: bool, whole: bool, where: str) -> tuple[int, int]:
-    """Where the header's content ends, and what follows it begins."""
+    """Return where the header's content ends, and what follows it begins."""
     raw_bytes = np.frombuffer(head, dtype=np.uint8)
     breaks = np.flatnonzero((raw_bytes == _LINE_FEED) | (raw_bytes == _CARRIAGE_RETURN))
     if quoted:
@@ -262,7 +261,7 @@ def _bounds(head: bytes, mark: bytes, *, quoted: bool, whole: bool, where: str) 
 
 
 def likeness(name: str) -> str | None:
-    """What value a name looks like, in words; None where it looks like a name."""
+    """Return what value a name looks like, in words; None where it looks like a name."""
     if not name.strip():
         return "nothing"
     return next((what for pattern, what in _VALUE_LIKE if pattern.fullmatch(name.strip())), None)

@@ -48,11 +48,11 @@ class QuoteTransition:
     ends: tuple[QuoteState, QuoteState, QuoteState]
 
     def after(self, state: QuoteState) -> QuoteState:
-        """The state after the bytes."""
+        """Return the state after the bytes."""
         return self.ends[state]
 
     def then(self, following: QuoteTransition) -> QuoteTransition:
-        """The transition of these bytes and of those that follow them."""
+        """Return the transition of these bytes and of those that follow them."""
         fresh, plain, quoted = (following.after(state) for state in self.ends)
         return QuoteTransition(ends=(fresh, plain, quoted))
 
@@ -67,10 +67,6 @@ class Quotes:
     Where every quote that is met outside of quotes begins a field or doubles the one before it, a place lies within
     quotes if an odd number of quotes stands before it: that is counted for 64 bytes at a time. Where one does not, as
     in an improperly quoted file, the runs of quotes are followed (`_QuoteRuns`).
-
-    Args:
-        raw_bytes: the block; uint8, shape (n,).
-        separator: one byte.
     """
 
     def __init__(self, raw_bytes: NDArray[np.uint8], *, separator: bytes) -> None:
@@ -90,7 +86,7 @@ class Quotes:
         return _odd_until(self._quotes)
 
     def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
-        """Which places, ascending and none of them a quote, lie within quotes; shape (n,)."""
+        """Tell which places, ascending and none of them a quote, lie within quotes; shape (n,)."""
         inside = self._inside(state)
         if inside is None:
             return _QuoteRuns(self._raw_bytes, separator=self._separator).within(places, state)
@@ -145,14 +141,14 @@ class Quotes:
 
 
 def _bits(marks: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """One bit for each mark, the first in the lowest; shape (⌈n / 64⌉,)."""
+    """Return one bit for each mark, the first in the lowest; shape (⌈n / 64⌉,)."""
     packed = np.zeros(-(-marks.size // 64) * 8, dtype=np.uint8)
     packed[: -(-marks.size // 8)] = np.packbits(marks, bitorder="little")
     return packed.view("<u8").astype(np.uint64, copy=False)
 
 
 def _odd_until(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Whether an odd number of bits is set up to each place, itself included."""
+    """Tell whether an odd number of bits is set up to each place, itself included."""
     odd = bits.copy()
     for distance in (1, 2, 4, 8, 16, 32):
         odd ^= odd << np.uint64(distance)
@@ -177,10 +173,6 @@ class _QuoteRuns:
     Quotes side by side are a run. An even run changes nothing that lies behind it. An odd one behind a separator, a
     line feed or a FRESH beginning toggles between outside and within quotes; any other odd one is outside
     afterwards: it closes, or its quotes are ordinary.
-
-    Args:
-        raw_bytes: the block; uint8, shape (n,).
-        separator: one byte.
     """
 
     __slots__ = ("_entry_run", "_opens", "_raw_bytes", "_run_opens", "_run_start", "_separator", "_starts")
@@ -200,13 +192,13 @@ class _QuoteRuns:
         self._run_opens = bool(opens[-1]) if starts.size else False
 
     def within(self, places: NDArray[np.int64], state: QuoteState) -> NDArray[np.bool_]:
-        """Which places, ascending and none of them a quote, lie within quotes; shape (n,)."""
+        """Tell which places, ascending and none of them a quote, lie within quotes; shape (n,)."""
         inside = np.append(self._inside(state), state is QuoteState.QUOTED)  # the last is before all runs
         found: NDArray[np.bool_] = inside[np.searchsorted(self._starts, places) - 1]
         return found
 
     def after(self, state: QuoteState) -> QuoteState:
-        """The state behind the block."""
+        """Return the state behind the block."""
         inside = self._inside(state)
         if inside[-1] if inside.size else state is QuoteState.QUOTED:
             return QuoteState.QUOTED
@@ -224,7 +216,7 @@ class _QuoteRuns:
         return found
 
     def _inside(self, state: QuoteState) -> NDArray[np.bool_]:
-        """Whether what lies behind each odd run is within quotes; shape (runs,)."""
+        """Tell whether what lies behind each odd run is within quotes; shape (runs,)."""
         opens = self._opens
         if self._entry_run:
             opens = opens.copy()
@@ -237,7 +229,7 @@ class _QuoteRuns:
 
 
 def transition_over(block: bytes, *, separator: bytes) -> QuoteTransition:
-    """What a block does to each state; a block without a quote costs one search for one."""
+    """Return what a block does to each state; a block without a quote costs one search for one."""
     if not block:
         return UNCHANGED
     if b'"' not in block:
@@ -247,7 +239,7 @@ def transition_over(block: bytes, *, separator: bytes) -> QuoteTransition:
 
 
 def split_line(line: bytes, separator: bytes) -> list[bytes] | None:
-    """The fields of one line without its line break; None where a quoted field is not closed properly.
+    """Return the fields of one line without its line break; None where a quoted field is not closed properly.
 
     A field that begins with `"` runs to the next single `"`, which the separator or the end must follow; `""`
     inside stands for one. A `"` elsewhere is an ordinary character. An empty line has one empty field.

@@ -45,7 +45,7 @@ class RecordBlock:
     ends: NDArray[np.int64]
 
     def content_ends(self, chosen: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.int64]:
-        """Where some records, or all, end without their line break: LF with an optional CR before it."""
+        """Return where some records, or all, end without their line break: LF with an optional CR before it."""
         starts, ends = self.starts[chosen], self.ends[chosen]
         last = self.raw_bytes[np.maximum(ends - 1, 0)]
         content: NDArray[np.int64] = ends - ((ends > starts) & (last == _CARRIAGE_RETURN))
@@ -103,14 +103,14 @@ def blocks_of_range(file: BinaryIO, chunk: CsvChunk, *, record_limit: int, windo
 def _record_ends(
     block: bytes, raw_bytes: NDArray[np.uint8], *, state: QuoteState, separator: bytes, quoted: bool
 ) -> NDArray[np.int64]:
-    """Offsets of the line feeds that end a record, for a block that begins in a state."""
+    """Return the offsets of the line feeds that end a record, for a block that begins in a state."""
     if quoted and (csv_decoder is not None or state is QuoteState.QUOTED or b'"' in block):
         return Quotes(raw_bytes, separator=separator).record_ends(state)
     return np.flatnonzero(raw_bytes == _LINE_FEED)
 
 
 def _first_end(block: bytes, *, state: QuoteState, separator: bytes, quoted: bool) -> int:
-    """Offset of the first line feed that ends a record, or -1."""
+    """Return the offset of the first line feed that ends a record, or -1."""
     if not quoted or (state is not QuoteState.QUOTED and b'"' not in block):
         return block.find(b"\n")
     ends = _record_ends(block, np.frombuffer(block, dtype=np.uint8), state=state, separator=separator, quoted=quoted)
@@ -158,7 +158,7 @@ class RegularRecords:
     ends: NDArray[np.int64]
 
     def column(self, position: int) -> pa.LargeBinaryArray:
-        """The bytes of one field of every record."""
+        """Return the bytes of one field of every record."""
         count = self.starts.shape[0]
         bounds = np.empty(2 * count + 1, dtype=np.int64)
         bounds[0:-1:2] = self.starts[:, position]
@@ -219,7 +219,7 @@ def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecor
 def _separators(
     marks: NDArray[np.int64], records: TakenRecords, *, separators: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Which records have so many separators, shape (n,), and where theirs are, shape (those, separators)."""
+    """Tell which records have so many separators, shape (n,), and where theirs are, shape (those, separators)."""
     count = records.starts.size
     if marks.size == count * separators:
         between = marks.reshape(count, separators)
@@ -302,7 +302,7 @@ def keys_of_range(
 
 
 def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
-    """Which of a block's records count, shape (n,): an empty line does where the header has one field alone.
+    """Tell which of a block's records count, shape (n,): an empty line does where the header has one field alone.
 
     PRIVACY: the number of records must not follow from values. With several fields, a record of nothing but empty ones
     has separators; with one, it is an empty line.
@@ -313,13 +313,7 @@ def is_record(block: RecordBlock, layout: CsvLayout) -> NDArray[np.bool_]:
 
 
 class _RangeKeys:
-    """Makes keys of a range's records, and remembers the codes of fields that it has met.
-
-    Args:
-        coders: one per released column, of which the layout may have more.
-        layout: of the file.
-        key_words: 64-bit words of a key.
-    """
+    """Makes keys of a range's records, and remembers the codes of fields that it has met."""
 
     def __init__(self, coders: Sequence[RecordCoder], layout: CsvLayout, *, key_words: int) -> None:
         self._coders, self._layout, self._key_words = coders, layout, key_words
@@ -344,7 +338,7 @@ class _RangeKeys:
 
     @property
     def _complete(self) -> bool:
-        """Whether a record can have all its fields known."""
+        """Tell whether a record can have all its fields known."""
         return all(coder.known_entries(_FIELD).codes for coder in self._learning)
 
     def _known(self, block: RecordBlock, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -387,7 +381,7 @@ class _RangeKeys:
 
 
 def _parsed_alone(records: TakenRecords, chosen: NDArray[np.int64], layout: CsvLayout) -> list[list[bytes]]:
-    """Fields of the records that have to be split one by one; ill-formed ones are left out."""
+    """Return the fields of the records that have to be split one by one; ill-formed ones are left out."""
     raw_bytes = records.raw_bytes
     parsed = (
         split_line(raw_bytes[records.starts[number] : records.ends[number]].tobytes(), layout.separator)

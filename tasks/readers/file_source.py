@@ -26,7 +26,6 @@ class FileSource:
 
     Args:
         columns: the columns with the levels of their codes, in the order of the keys' layout.
-        reading: how the records are read.
         person: the column that names the person; None where none does.
     """
 

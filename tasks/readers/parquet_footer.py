@@ -142,7 +142,7 @@ def unread_footer(path: str, error: Exception) -> InputRefused:
 
 
 def dictionary_columns(metadata: pq.FileMetaData, columns: Sequence[str], *, row_groups: Iterable[int]) -> list[str]:
-    """Those of the columns that the reader can give as dictionaries in all of some row groups."""
+    """Return those of the columns that the reader can give as dictionaries in all of some row groups."""
     chosen = list(row_groups)
     return [
         column
@@ -152,12 +152,12 @@ def dictionary_columns(metadata: pq.FileMetaData, columns: Sequence[str], *, row
 
 
 def _field_id(field: pa.Field) -> bytes | None:
-    """The id that Iceberg knows a column by, as the file has it."""
+    """Return the id that Iceberg knows a column by, as the file has it."""
     return (field.metadata or {}).get(b"PARQUET:field_id")
 
 
 def _parts(metadata: pq.FileMetaData, column: str, *, row_groups: Iterable[int]) -> Iterator[pq.ColumnChunkMetaData]:
-    """The column's part in each of some row groups; none for a nested column."""
+    """Yield the column's part in each of some row groups; none for a nested column."""
     schema = metadata.schema
     for place in range(metadata.num_columns):
         if schema.column(place).path == column:

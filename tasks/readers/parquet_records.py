@@ -79,14 +79,7 @@ PARQUET = ParquetFormat()
 
 
 class _OpenFile:
-    """One file as it is read.
-
-    Args:
-        file: as it was listed.
-        blocks: the row groups that will be read.
-        coders: of the released columns.
-        key_words: 64-bit words of a key.
-    """
+    """One file as it is read."""
 
     def __init__(
         self, file: SourceFile, blocks: Sequence[int], *, coders: Sequence[RecordCoder], key_words: int
@@ -99,7 +92,7 @@ class _OpenFile:
 
     @cached_property
     def _dictionaries(self) -> pq.ParquetFile:
-        """The file with its texts as dictionaries."""
+        """Return the file with its texts as dictionaries."""
         footer, names = self._parquet.metadata, [coder.name for coder in self._coders]
         known = [block for block in self._blocks if block < footer.num_row_groups]
         readable = dictionary_columns(footer, names, row_groups=known)

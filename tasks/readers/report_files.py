@@ -25,13 +25,7 @@ Collection = CountMeanSketch | KRandomization
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportGroup:
-    """Neighbouring row groups of one file, enough for a task.
-
-    Args:
-        file: as it was listed.
-        blocks: numbers of the row groups.
-        reports: reports in them, by the footer.
-    """
+    """Neighbouring row groups of one file, enough for a task."""
 
     file: SourceFile
     blocks: tuple[int, ...]
@@ -58,7 +52,7 @@ def vector_table(vectors: NDArray[np.unsignedinteger]) -> pa.Table:
 
 
 def report_columns(collection: Collection) -> tuple[str, ...]:
-    """The columns that a file of such reports has."""
+    """Return the columns that a file of such reports has."""
     return SKETCH_COLUMNS if isinstance(collection, CountMeanSketch) else VECTOR_COLUMNS
 
 
@@ -67,7 +61,7 @@ _LARGEST_HASH = (1 << 16) - 1
 
 
 def sketch_batches(task: ReportTask, sketch: CountMeanSketch) -> Iterator[SketchReports]:
-    """The reports of a task; one with a missing or malformed field is passed over, alone.
+    """Yield the reports of a task; one with a missing or malformed field is passed over, alone.
 
     Raises:
         ReleaseFailed: the file can't be read.
@@ -91,7 +85,7 @@ def sketch_batches(task: ReportTask, sketch: CountMeanSketch) -> Iterator[Sketch
 
 
 def vector_batches(task: ReportTask, mechanism: KRandomization) -> Iterator[NDArray[np.unsignedinteger]]:
-    """The vectors of a task, arrays of shape (n,); a missing or malformed one is passed over, alone.
+    """Yield the vectors of a task, arrays of shape (n,); a missing or malformed one is passed over, alone.
 
     Raises:
         ReleaseFailed: the file can't be read.
@@ -134,7 +128,7 @@ def _decimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:
 
 
 def _hexadecimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray:
-    """Which fields are so many hexadecimal digits; a pattern can't count beyond a thousand."""
+    """Tell which fields are so many hexadecimal digits; a pattern can't count beyond a thousand."""
     return pc.and_(_matches(fields, "[0-9a-fA-F]*"), pc.equal(pc.binary_length(fields), digits))
 
 

@@ -49,9 +49,7 @@ class StoredColumn:
     """Where a column stands in the file, and how its values are stored.
 
     Args:
-        place: number of the column.
         physical: Parquet's type of its values.
-        type_: their type for Arrow.
         type_name: its name; types themselves are slow to look up by.
         optional: whether they may be null.
     """
@@ -64,12 +62,12 @@ class StoredColumn:
 
     @property
     def width(self) -> int:
-        """Bytes of a value; 0 where each begins with its length."""
+        """Return bytes of a value; 0 where each begins with its length."""
         return 0 if self.physical == "BYTE_ARRAY" else _WIDTHS[self.physical].itemsize
 
 
 def stored_columns(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, StoredColumn]:
-    """The flat columns of types that are known here."""
+    """Return the flat columns of types that are known here."""
     known: dict[str, StoredColumn] = {}
     for place in range(footer.num_columns):
         stored = footer.schema.column(place)
@@ -91,7 +89,7 @@ def stored_columns(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, Stor
 
 
 def dictionary_values(raw_bytes: memoryview, count: int, column: StoredColumn) -> pa.Array:
-    """The values of a dictionary page.
+    """Return the values of a dictionary page.
 
     Raises:
         ValueError: there are not `count` of them, or something else besides.
@@ -128,7 +126,6 @@ class _Part:
     """A column's bytes of one row group.
 
     Args:
-        coder: of the column.
         column: how it is stored.
         codec: its compression, as Parquet numbers them.
         start: place of the first byte in the file.
@@ -144,12 +141,7 @@ class _Part:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Pages:
-    """A part's pages that hold chosen records, the dictionary before them.
-
-    Args:
-        raw_bytes: the part.
-        headers: of the dictionary and of the pages.
-    """
+    """A part's pages that hold chosen records, the dictionary before them."""
 
     raw_bytes: memoryview
     headers: list[_PageHeader]
@@ -160,10 +152,6 @@ class SampledPages:
 
     INVARIANT: what it gives is what pyarrow's values would give, or it gives nothing and says so. Pages are read
     into memory of their own: a file that shrinks meanwhile is an error, never a fault of the process.
-
-    Args:
-        file: on this machine.
-        parquet: the same file for pyarrow, whose footer decides.
     """
 
     def __init__(self, file: pa.OSFile, parquet: pq.ParquetFile) -> None:
@@ -330,7 +318,7 @@ def _all_unpacked(pages: Sequence[_Pages], parts: Sequence[_Part], frames: bytea
 
 
 def _unpacked(raw_bytes: memoryview, header: _PageHeader, unpacker: pa.Codec | None) -> memoryview:
-    """A page's bytes without its compression; levels of the second version stand before the packed part."""
+    """Return a page's bytes without its compression; levels of the second version stand before the packed part."""
     _, start, packed_size, raw_size, _, levels, already, *_ = header
     page = raw_bytes[start : start + packed_size]
     if already or unpacker is None:

@@ -71,7 +71,7 @@ def refuse_twofold(names: Collection[str], *, borne: Collection[str], where: str
 
 
 def is_url(location: str) -> bool:
-    """Whether a location names a protocol rather than a path on this machine."""
+    """Tell whether a location names a protocol rather than a path on this machine."""
     return "://" in location
 
 
@@ -182,7 +182,7 @@ def stored_time(entry: Mapping[str, Any]) -> str:
 
 
 def _first_text(entry: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """The first of some entries that there is, as a text."""
+    """Return the first of some entries that there is, as a text."""
     value = next((entry[key] for key in keys if entry.get(key)), "")
     if isinstance(value, datetime) and value.tzinfo is not None:  # listings may have the same time as a number
         value = value.timestamp()
@@ -238,7 +238,7 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 def unpacked_name(location: str) -> tuple[str, str | None]:
-    """A file's name without the ending of its compression, and what that is; None where it isn't compressed."""
+    """Return a file's name without the ending of its compression, and what that is; None where it isn't compressed."""
     suffix = PurePosixPath(location).suffix
     compression = COMPRESSIONS.get(suffix.lower())
     return (location, None) if compression is None else (location[: -len(suffix)], compression)
@@ -289,7 +289,7 @@ class _Unpacked(io.RawIOBase):
         return len(block)
 
     def tell(self) -> int:
-        """How many bytes came before."""
+        """Return how many bytes came before."""
         return self._position
 
     def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:

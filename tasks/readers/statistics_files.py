@@ -126,7 +126,7 @@ def _head_refused(path: str) -> Iterator[None]:
 
 
 def statistics_head(location: Location) -> StatisticsHead:
-    """What a file says before its records.
+    """Return what a file says before its records.
 
     Raises:
         OSError, ValueError, ImportError: it can't be read, or says something that isn't understood.
@@ -155,7 +155,7 @@ def statistics_head(location: Location) -> StatisticsHead:
 
 
 def number_of_records(location: Location, head: StatisticsHead) -> int:
-    """How many records a file has; where its head doesn't say, they are counted by reading one column.
+    """Return how many records a file has; where its head doesn't say, they are counted by reading one column.
 
     PRIVACY: this runs before the charge, so no record's text may make it fail: every byte is a character of Latin-1.
 
@@ -175,7 +175,7 @@ def number_of_records(location: Location, head: StatisticsHead) -> int:
 
 
 def read_block(location: Location, *, columns: Sequence[str], start: int, records: int) -> dict[str, list[Any]]:
-    """Some columns of some records: numbers and texts in lists, None where nothing is stored.
+    """Return some columns of some records: numbers and texts in lists, None where nothing is stored.
 
     Raises:
         OSError, ValueError, ImportError: they can't be read, or there are others than were asked for.
@@ -231,7 +231,7 @@ def _any_declared(hierarchy: Hierarchy, texts: Sequence[bytes]) -> bool:
 
 
 def code_text(value: float | str) -> str:
-    """A stored value as text; whole numbers without a decimal point."""
+    """Return a stored value as text; whole numbers without a decimal point."""
     if isinstance(value, str):
         return value
     return str(int(value)) if math.isfinite(value) and value == int(value) else repr(float(value))
@@ -248,7 +248,7 @@ def _type(stored: str, shown: str, suffix: str) -> pa.DataType:
 
 
 def _read(location: Location, **options: Any) -> tuple[Mapping[str, list[Any]], Any]:  # noqa: ANN401 - pyreadstat's options
-    """What pyreadstat reads; numbers stay as they are stored, and user-missing values of SPSS are values."""
+    """Return what pyreadstat reads; numbers stay as they are stored, and user-missing values of SPSS are values."""
     import pyreadstat
 
     suffix = _suffix(path_of(location))
@@ -354,7 +354,7 @@ STATISTICS = StatisticsFormat()
 
 
 def _stored(values: list[Any], coder: RecordCoder, head: StatisticsHead) -> pa.Array:
-    """A column as an Arrow array of the type that the head gives it, or of the texts of its value labels."""
+    """Return a column as an Arrow array of the type that the head gives it, or of the texts of its value labels."""
     type_ = head.types[coder.name]
     labels = head.labels.get(coder.name, {})
     text = pa.types.is_large_string(type_)
@@ -390,7 +390,7 @@ def _whole(numbers: NDArray[np.float64], type_: pa.DataType, kind: type[np.signe
 
 
 def _labelled(values: Iterable[Any], labels: StoredLabels, kept: frozenset[bytes]) -> pa.Array:
-    """The value label of each value, or its code where it bears none or its code means null; in a dictionary."""
+    """Return the value label of each value, or its code where it bears none or its code means null; in a dictionary."""
     places: dict[Any, int] = {}
     indices = [places.setdefault(value, len(places)) for value in values]
     texts = [_text(value, labels, kept) for value in places]

@@ -58,16 +58,16 @@ class RecordReading:
 
     @property
     def of_unicode(self) -> RecordReading:
-        """The same for texts that are UTF-8 whatever the specification says of CSV files, as Parquet's are."""
+        """Return the same for texts that are UTF-8 whatever the specification says of CSV files, as Parquet's are."""
         return replace(self, encoding="utf-8")
 
     @property
     def rewrites(self) -> bool:
-        """Whether any text means another than it is stored as."""
+        """Tell whether any text means another than it is stored as."""
         return self.encoding != "utf-8" or self.trim or self.decimal != "." or self.whole_floats
 
     def meant(self, text: bytes) -> bytes | None:
-        """What a stored text means, in UTF-8; None where it means nothing that is declared.
+        """Return what a stored text means, in UTF-8; None where it means nothing that is declared.
 
         Total: each text has one meaning, whatever other records have.
         """

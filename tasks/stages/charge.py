@@ -69,7 +69,7 @@ def reserve(
 
 
 def _sampler_layout(request: Request) -> str:
-    """The rules by which its records are read and drawn, as ledger and certificate name them."""
+    """Return the rules by which its records are read and drawn, as ledger and certificate name them."""
     layout = SAMPLER_LAYOUT if request.limit is None else f"{request.limit.layout} {CSV_RECORDS}"
     return layout if request.thinning is None else f"{layout} {request.thinning.layout}"
 

@@ -175,7 +175,7 @@ def _drawn(counts: GroupCounts, *, choice: MapChoice, selection: Selection, work
 
 
 def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> StoredDraw:
-    """Where the levels of a drawn map stand, one a column.
+    """Return where the levels of a drawn map stand, one a column.
 
     Args:
         step: number of a walk's step, from 0; None for the map itself.
@@ -199,7 +199,7 @@ def map_draw(choice: MapChoice, *, sample_id: str, step: int | None = None) -> S
 
 
 def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> GeneralizationMap | None:
-    """The map of a release: the fixed one, or the one that was drawn; None where it is still to be drawn.
+    """Return the map of a release: the fixed one, or the one that was drawn; None where it is still to be drawn.
 
     Of a chain that was drawn it is the first, the finest.
 
@@ -214,7 +214,7 @@ def load_map(request: Request, *, folder: ReleaseFolder, sample_id: str) -> Gene
 
 @stage("copy")
 def copied_records(*, request: Request, receipt: Receipt, folder: ReleaseFolder) -> Path:
-    """The copy's file in the release's private folder, made where no attempt has completed it.
+    """Return the copy's file in the release's private folder, made where no attempt has completed it.
 
     INVARIANT: nothing is counted before the keyed hash of the copy is durable, and later attempts read what has this
     hash, or nothing. A copy that was cut off has decided nothing and is made anew.

@@ -83,7 +83,7 @@ def write_output(
 def _metadata_writer(
     place: Path, *, publication: Publication, texts: MetadataTexts | None
 ) -> Callable[[Mapping[str, Any]], None] | None:
-    """What writes the folder of metadata from the certificate's fields; None where there is to be none.
+    """Return what writes the folder of metadata from the certificate's fields; None where there is to be none.
 
     PRIVACY: of the publication it gets names, types and numbers of rows, no value.
     """

@@ -115,7 +115,7 @@ def rehearse(*, layout: KeyLayout, mechanism: SyntheticTable) -> None:
 
 
 def numbers_of_version(text: str) -> tuple[int, ...]:
-    """The three numbers of a version.
+    """Return the three numbers of a version.
 
     Raises:
         ValueError: it has another form.
@@ -127,7 +127,7 @@ def numbers_of_version(text: str) -> tuple[int, ...]:
 
 
 def _whole_numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """A column's numbers.
+    """Return a column's numbers.
 
     Raises:
         ValueError: it has others than whole ones, or lacks some.
@@ -138,7 +138,7 @@ def _whole_numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def _rows(codes: Sequence[NDArray[np.int64]], numbers: NDArray[np.int64], *, layout: KeyLayout) -> GroupCounts:
-    """Rows by their keys, ascending.
+    """Return rows by their keys, ascending.
 
     Raises:
         ValueError: a code is none of its column, a row is there twice, or fewer than once.
@@ -157,7 +157,7 @@ def _rows(codes: Sequence[NDArray[np.int64]], numbers: NDArray[np.int64], *, lay
 
 
 def _question(counts: GroupCounts, *, layout: KeyLayout, mechanism: SyntheticTable) -> bytes:
-    """The records as a stream of Arrow; columns bear numbers for names."""
+    """Return the records as a stream of Arrow; columns bear numbers for names."""
     codes = layout.decode(counts.keys)
     columns = {f"c{number}": arrow_of(own.astype(np.int32)) for number, own in enumerate(codes)}
     asked = {
@@ -174,7 +174,7 @@ def _question(counts: GroupCounts, *, layout: KeyLayout, mechanism: SyntheticTab
 
 
 def _answer(question: bytes) -> pa.Table:
-    """What the process answers.
+    """Return what the process answers.
 
     Raises:
         ReleaseFailed: it failed.
@@ -218,11 +218,11 @@ def _failed(kind: str) -> ReleaseFailed:
 
 
 def _python() -> str:
-    """The interpreter that is named, or this one."""
+    """Return the interpreter that is named, or this one."""
     return os.environ.get(SYNTHESIZER) or sys.executable
 
 
 def _environment() -> dict[str, str]:
-    """What the process gets of this one's variables: nothing of ledgers, stores and passwords."""
+    """Return what the process gets of this one's variables: nothing of ledgers, stores and passwords."""
     own = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return {**own, "JAX_PLATFORMS": "cpu"}

@@ -92,7 +92,7 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
 
 
 def _a_hair_less(share: float) -> float:
-    """A share of ρ that the library is about to give to one of its queries, less a part in 2⁴⁰.
+    """Return a share of ρ that the library is about to give to one of its queries, less a part in 2⁴⁰.
 
     It takes the double before by itself. That is too little: where it adds up the shares of many columns, each sum is
     rounded up, and the last query is refused. Less is always private.
@@ -101,7 +101,7 @@ def _a_hair_less(share: float) -> float:
 
 
 def cause(fault: BaseException) -> str:
-    """The type of an error, and what is known of its cause by `CAUSES`."""
+    """Return the type of an error, and what is known of its cause by `CAUSES`."""
     known = next((told for words, told in CAUSES.items() if words in str(fault)), "")
     known = "memory" if isinstance(fault, MemoryError) else known
     return f"{type(fault).__name__} {known}".strip()

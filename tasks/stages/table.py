@@ -46,7 +46,6 @@ class TableColumn:
     """One published column.
 
     Args:
-        name: its name.
         values: one for each distinct row; shape (rows,). Parquet has their type.
         shown: how CSV shows one of them.
     """
@@ -57,7 +56,7 @@ class TableColumn:
 
     @property
     def texts(self) -> list[str]:
-        """The values as CSV shows them."""
+        """Return the values as CSV shows them."""
         if not pa.types.is_dictionary(self.values.type):
             return [self.shown(value) for value in self.values.to_pylist()]
         entries = [self.shown(entry) for entry in self.values.dictionary.to_pylist()]
@@ -80,7 +79,7 @@ class PublishedTable:
 
     @property
     def distinct(self) -> int:
-        """How many rows there are before they are repeated."""
+        """Return how many rows there are before they are repeated."""
         return len(self.columns[0].values)
 
     @property
@@ -90,7 +89,7 @@ class PublishedTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns."""
+        """Return names and types of the columns."""
         return pa.schema([pa.field(column.name, column.values.type) for column in self.columns])
 
     def blocks(self, rows_at_once: int) -> Iterator[pa.Table]:
@@ -117,9 +116,7 @@ class Publication:
     PRIVACY: all of it is public before the records are read, or a function of the published table.
 
     Args:
-        table: the table.
         beside: other tables of the release, each in a file of its name.
-        file_format: in which they are written.
         groups: how many groups, cells or answers it has.
         records: how many records it shows; None where it counts none.
         form: what it is, for example "microdata".
@@ -136,7 +133,7 @@ class Publication:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The certificate's part about what is published; of rows of labels also how much they tell."""
+        """Return the certificate's part about what is published; of rows of labels also how much they tell."""
         return {"form": self.form, "groups": self.groups, "records": self.records, **self.details, **self._told}
 
     @property
@@ -166,7 +163,7 @@ def labels_told(labels: Mapping[str, pa.Array], times: NDArray[Any]) -> ColumnsT
 
 
 def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap) -> tuple[TableColumn, ...]:
-    """The labels of some groups; a column's dictionary holds those that some group has and nothing else.
+    """Return the labels of some groups; a column's dictionary holds those that some group has and nothing else.
 
     Args:
         keys: the groups, shape (words, n).
@@ -202,7 +199,7 @@ def _number_labels(
 
 
 def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:
-    """Columns of labels below one another; a dictionary holds the labels that some row has and nothing else."""
+    """Return columns of labels below one another; a dictionary holds the labels that some row has and nothing else."""
     return tuple(
         TableColumn(
             name=columns[0].name,
@@ -213,12 +210,12 @@ def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColu
 
 
 def figure_column(name: str, values: NDArray[np.int64] | NDArray[np.float64]) -> TableColumn:
-    """One column of numbers, shape (rows,)."""
+    """Return one column of numbers, shape (rows,)."""
     return TableColumn(name=name, values=arrow_of(values))
 
 
 def text_column(name: str, values: Sequence[str]) -> TableColumn:
-    """One column of texts, in a dictionary of those that are there."""
+    """Return one column of texts, in a dictionary of those that are there."""
     return TableColumn(name=name, values=pa.array(values, type=pa.string()).dictionary_encode())
 
 
@@ -229,7 +226,7 @@ def count_table(
     generalization: GeneralizationMap,
     form: Literal["microdata", "counts"],
 ) -> PublishedTable:
-    """The labels of some groups, with their counts or repeated as often.
+    """Return the labels of some groups, with their counts or repeated as often.
 
     Args:
         counts: what is published of each group's size; int64, shape (n,). Only as "counts" it may be 0 or negative.
@@ -249,7 +246,7 @@ def figure_columns(
     *,
     shown: Callable[[float], str],
 ) -> tuple[TableColumn, ...]:
-    """An estimate, the ends of its interval, and its standard error, as four columns of one row for each."""
+    """Return an estimate, the ends of its interval, and its standard error, as four columns of one row for each."""
     value, width = np.array(values, dtype=np.float64), np.array(widths, dtype=np.float64)
     columns = (value, value - width, value + width, np.array(errors, dtype=np.float64))
     return tuple(
@@ -286,7 +283,7 @@ def write_table(table: PublishedTable, *, folder: Path, file_format: FileFormat,
 
 
 def _csv_lines(table: PublishedTable) -> Iterator[pa.Array]:
-    """The lines of the distinct rows, TEXT_ROWS_AT_ONCE at a time."""
+    """Yield the lines of the distinct rows, TEXT_ROWS_AT_ONCE at a time."""
     known = [_shown_entries(column, table) for column in table.columns]
     comma, nothing, line_feed = texts_of([",", "", "\n"]).cast(pa.large_string())
     for block in PublishedTable(columns=table.columns, times=None).blocks(TEXT_ROWS_AT_ONCE):
@@ -298,14 +295,14 @@ def _csv_lines(table: PublishedTable) -> Iterator[pa.Array]:
 
 
 def _shown_entries(column: TableColumn, table: PublishedTable) -> pa.Array | None:
-    """What CSV has for each entry of a column's dictionary; None where it has no dictionary."""
+    """Return what CSV has for each entry of a column's dictionary; None where it has no dictionary."""
     if not pa.types.is_dictionary(column.values.type):
         return None
     return _quoted([column.shown(entry) for entry in column.values.dictionary.to_pylist()], table)
 
 
 def _csv_fields(values: pa.Array, column: TableColumn, entries: pa.Array | None, table: PublishedTable) -> pa.Array:
-    """What CSV has for some values of a column, each distinct one shown once."""
+    """Return what CSV has for some values of a column, each distinct one shown once."""
     if entries is not None:
         return entries.take(values.indices)
     encoded = values.dictionary_encode()
@@ -321,14 +318,14 @@ def _quoted(texts: Sequence[str], table: PublishedTable) -> pa.Array:
 
 
 def _bytes(lines: pa.Array) -> memoryview:
-    """The bytes of some texts, one after the other."""
+    """Return the bytes of some texts, one after the other."""
     _, ends, content = lines.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[lines.offset : lines.offset + len(lines) + 1]
     return memoryview(content)[offsets[0] : offsets[-1]]
 
 
 def _csv_line(fields: tuple[str, ...] | list[str]) -> bytes:
-    """One row with minimal quotes and a line feed."""
+    """Return one row with minimal quotes and a line feed."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_MINIMAL).writerow(fields)
     return text.getvalue().encode("utf-8")
@@ -380,7 +377,7 @@ def _frame(pandas: Any, columns: dict[str, Any]) -> pd.DataFrame:  # noqa: ANN40
 def _values(
     column: TableColumn, labels: dict[str, dict[int | float, str]], declared: Mapping[str, int]
 ) -> NDArray[Any]:
-    """A column's distinct values; the value labels of its codes, where it has some, are added to others'."""
+    """Return a column's distinct values; the value labels of its codes, where it has some, are added to others'."""
     values = column.values
     if pa.types.is_dictionary(values.type):
         entries = [column.shown(entry) for entry in values.dictionary.to_pylist()]
