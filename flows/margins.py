@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.kernel.prices.mechanism_kind import Price
-from ..accounting.theory.planning.margin_prices import price_parts
+from ..accounting.theory.planning.deletion import price_parts
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
 from ..mechanisms.kinds.deletion import CalibratedDeletion
@@ -128,13 +128,15 @@ def margin_facts(
 
     The two prices are at the δ of the whole; composed, the parts cost less than their sum.
     """
-    parts = price_parts(mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person)
+    rows, beside = price_parts(
+        mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person
+    )
     return {
         "columns": margin_names(finest, margins),
         "cells": sum(margin_sizes(finest, margins)),
         "standard_error": float(deletion_variance(mechanism.margin_noise)) ** 0.5,
-        "epsilon_alone": _amount(parts.margins),
-        "rows_epsilon_alone": _amount(parts.rows),
+        "epsilon_alone": _amount(beside),
+        "rows_epsilon_alone": _amount(rows),
     }
 
 

@@ -10,11 +10,6 @@ from numpy.typing import NDArray
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 
-__all__ = [
-    "record_survival",
-    "survival_share",
-]
-
 
 def survival_share(mechanism: StronglySafeRelease, *, group_sizes: Mapping[int, int]) -> float:
     """The expected share of sampled records whose group reaches k in the sample.

@@ -170,8 +170,9 @@ def test_a_block_of_unknown_length_that_is_never_begun_is_missed() -> None:
 
 
 def test_files_beyond_those_that_can_be_numbered_are_refused() -> None:
-    with pytest.raises(ReleaseFailed, match="fewer than 2,147,483,648 files"):
-        require_every_block(np.zeros(1), [Block(ChunkIdentity(file=1 << 31, block=0), 1)])
+    for file in (1 << 31, (1 << 31) + 1):
+        with pytest.raises(ReleaseFailed, match="fewer than 2,147,483,648 files"):
+            require_every_block(np.zeros(1), [Block(ChunkIdentity(file=file, block=0), 1)])
 
 
 def test_a_fault_on_a_worker_names_its_kind_and_no_value() -> None:

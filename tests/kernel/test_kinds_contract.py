@@ -490,30 +490,3 @@ def test_what_leans_on_the_data_sets_own_sampling_says_so() -> None:
 
 def done(mechanism: Mechanism) -> str:
     return description_of(mechanism).done(mechanism)
-
-
-def test_what_was_done_names_groups_where_there_are_some_and_noise_where_it_is_drawn() -> None:
-    """What a certificate says differs by what the mechanism differs by, and by nothing else."""
-    of_groups = " in each of 3 declared groups, empty ones too"
-    for answer in (CountAnswer(**ANSWER), SumAnswer(**ANSWER, lower=-3, upper=9)):
-        assert done(answer).count(of_groups) == 1
-        assert done(answer).replace(of_groups, "") == done(replace(answer, groups=1))
-    plain, noisy = (done(one) for one in EXAMPLES["points"])
-    assert plain.replace("left out", "given two-sided geometric noise, 0 too") == noisy != plain
-
-
-def test_what_is_proved_of_small_groups_follows_their_noise() -> None:
-    """CBP, Definition 3: with ε = 0 a person outside a crowd changes nothing, else a factor of e^ε."""
-    [suppressed] = EXAMPLES["suppressed_histogram"]
-    for mechanism, outside in (
-        (suppressed, "or the release is exactly as if they were not in the data."),
-        (NOISY, "or the release is almost as if they were not in the data (a factor of at most e^1)."),
-    ):
-        assert outside in description_of(mechanism).proved(mechanism, charged(mechanism).rule)
-
-
-def test_one_margin_is_and_several_are() -> None:
-    several = EXAMPLES["deletion"][-1]
-    one = replace(several, margins=1)
-    assert "rows 4 margins of the same records are published" in done(several)
-    assert "rows 1 margin of the same records is published" in done(one)

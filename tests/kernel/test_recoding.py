@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel import recoding
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.recoding import KeyLayout, coarsened
 from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
@@ -154,3 +155,15 @@ def test_keys_of_no_group_are_known(sizes):
 def test_columns_without_a_code_are_refused(sizes):
     with pytest.raises(ValueError):  # noqa: PT011 - of no column by another text
         KeyLayout(sizes=sizes)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [np.zeros((2, 3), dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros((1, 3)), np.array([[0, 28]])],
+    ids=["more words", "no words", "no whole numbers", "no group"],
+)
+def test_keys_of_another_form_are_refused(keys):
+    layout = KeyLayout(sizes=(4, 7))
+    layout.require_keys(np.array([[0, 27]]))
+    with pytest.raises(ReleaseFailed):
+        layout.require_keys(keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -25,19 +26,7 @@ from ....mechanisms.kinds.deletion_noise import (
 )
 from ...kernel.prices.arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
-from ...kinds.deletion_prices import price_deletion
-
-__all__ = [
-    "MARGIN_SHARE",
-    "DeletionPlan",
-    "DeletionShape",
-    "ProposedDeletion",
-    "calibrated",
-    "plan_deletion",
-    "plan_margins",
-    "propose_deletion",
-    "stage_levels",
-]
+from ...kinds.deletion_prices import price_deletion, price_of_draws
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
 
@@ -197,6 +186,30 @@ def calibrated(release: DeletionRelease, *, margins: int, noise: GaussianDeletio
         margin_scale=noise.scale,
         margin_width=noise.width,
     )
+
+
+def price_parts(
+    mechanism: CalibratedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1
+) -> tuple[Price | None, Price | None]:
+    """Return the price of a calibrated release's rows alone, and of its margins alone; together they cost less.
+
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together, of either part alone; a part that no ε has at this δ has None.
+        releases: T ≥ 1.
+        records: M ≥ 1.
+
+    Raises:
+        InputRefused: δ or T is out of range.
+    """
+    check_request(delta, releases)
+    prices: list[Price | None] = []
+    for noise, times in ((mechanism.noise, mechanism.stages), (mechanism.margin_noise, mechanism.margins)):
+        try:
+            prices.append(price_of_draws(Counter({noise: times}), delta, releases, records))
+        except InputRefused:
+            prices.append(None)
+    return prices[0], prices[1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

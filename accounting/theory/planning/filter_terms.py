@@ -23,8 +23,6 @@ from ...kernel.prices.arithmetic import (
 )
 from ...kinds.composition.renyi_filter import FREE, FilterTerms, conversion_loss, filter_cost, tail_of
 
-__all__ = ["EXPECTED", "least_terms", "propose_terms"]
-
 EXPECTED: tuple[tuple[Mechanism, int], ...] = ((StronglySafeRelease(k=20, sampling_rate=Decimal("0.1")), 12),)
 """What is expected where nothing is said: twelve releases at k = 20 and a rate of 0.1."""
 

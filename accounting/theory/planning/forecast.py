@@ -22,23 +22,6 @@ from .searches import first_whole
 if TYPE_CHECKING:
     from ...kinds.composition.renyi_filter import FilterTerms
 
-__all__ = [
-    "CALENDARS",
-    "RATE",
-    "BudgetLeft",
-    "Calendar",
-    "Change",
-    "FilterLeft",
-    "Forecast",
-    "K",
-    "Lasting",
-    "Way",
-    "forecast",
-    "forecast_facts",
-    "read_calendar",
-    "require_forecast",
-    "span_shown",
-]
 
 CALENDARS = ("12/year", "52/year", "1/day")
 """What is compared where no calendar is given."""

@@ -8,12 +8,6 @@ from collections.abc import Callable
 from ...kernel.prices.arithmetic import ULP
 from ...kernel.prices.privacy_profile import epsilon_of_log_delta
 
-__all__ = [
-    "epsilon_exact",
-    "first_whole",
-    "last_real",
-]
-
 
 def first_whole(cost: Callable[[int], float], target: float, *, largest: int, guess: int = 1) -> int | None:
     """The first whole number from 1 at which a falling cost is at most a target; None where none is up to `largest`.

@@ -12,10 +12,6 @@ from ...kernel.prices.arithmetic import decimal_down
 from ...kernel.prices.mechanism_kind import check_request
 from ...kinds.synthetic_table_prices import concentrated_epsilon, rho_of_all
 
-__all__ = [
-    "largest_rho",
-]
-
 _LEAST_RHO, _WIDTH = 1e-12, 1e-11
 
 

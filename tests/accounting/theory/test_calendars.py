@@ -83,13 +83,6 @@ def test_what_is_no_calendar_is_refused_with_its_text(text, told):
     assert refused.value.not_done == ""
 
 
-@pytest.mark.parametrize("text", ["7" * 61, "1/year of k=5,rate=1" + "." * 29 + " " * 40])
-def test_of_a_long_text_that_is_no_calendar_its_beginning_is_told(text):
-    with pytest.raises(InputRefused) as refused:
-        read_calendar(text)
-    assert refused.value.where == f"calendar '{text[:60]}'"
-
-
 def facts(left, *calendars):
     return forecast_facts(forecast(left, [read_calendar(text) for text in calendars]))
 
@@ -134,26 +127,6 @@ def test_a_forecast_tells_what_fits_and_what_it_is_charged():
             {"k": 50, "sampling_rate": Decimal("0.025"), "releases": {"one by one": 2, "series": 15}},
         ],
     }
-
-
-def test_releases_one_by_one_share_delta_evenly_and_one_more_does_not_fit():
-    left = BudgetLeft(epsilon=Decimal("0.2"), delta=Decimal("1.0000000000009e-6"))
-    found = planned._one_by_one(left, RARE)
-    assert found.releases == 4
-    assert found.delta_each == Decimal("2.5e-7"), "rounded down to the digits of a price"
-    assert found.epsilon_each == price(RARE, delta=found.delta_each).epsilon
-    assert (found.epsilon, found.delta) == (4 * found.epsilon_each, 4 * found.delta_each)
-    assert found.epsilon <= left.epsilon < 5 * price(RARE, delta=left.delta / 5).epsilon
-    exactly = replace(left, epsilon=found.epsilon)
-    assert planned._one_by_one(exactly, RARE) == found
-    assert planned._one_by_one(replace(left, epsilon=found.epsilon.next_minus()), RARE).releases == 3
-
-
-def test_a_series_takes_all_of_delta_rounded_down_and_one_more_does_not_fit():
-    left = BudgetLeft(epsilon=Decimal("0.05"), delta=Decimal("1.0000000000009e-6"))
-    found = planned._as_series(left, RARE)
-    assert (found.releases, found.delta) == (2, Decimal("1.00000000000e-6"))
-    assert found.epsilon == price(RARE, delta=found.delta, releases=2).epsilon
 
 
 def test_a_large_delta_is_used_whole():
@@ -260,13 +233,6 @@ def test_times_are_told_rounded_down(years, text):
     assert span_shown(years) == text
 
 
-@pytest.mark.parametrize(("releases", "years"), [(0, 0.0), (1, 0.0027), (2, 0.0054), (99_999, 273.9698)])
-def test_years_are_rounded_down_to_four_places(releases, years):
-    """1/365 = 0.00273…; 99,999/365 = 273.96986…"""
-    one = planned.Lasting(way="series", releases=releases, epsilon=Decimal(0), delta=Decimal(0))
-    assert planned._lasting_facts(read_calendar("1/day"), one)["years"] == years
-
-
 USUAL = {"relation": "add/remove", "survey": False, "rows_per_person": 1}
 
 
@@ -283,9 +249,3 @@ def test_only_budgets_of_sampled_releases_are_forecast(change, why):
     with pytest.raises(InputRefused, match=f"nothing is forecast for this data set: .*{why}") as refused:
         require_forecast(**USUAL | change)
     assert refused.value.not_done == ""
-
-
-def test_a_forecast_is_told_of_all_its_calendars_or_not_at_all():
-    found = forecast(BudgetLeft(epsilon=Decimal("0.01"), delta=MILLIONTH), [read_calendar("1/day")])
-    with pytest.raises(ValueError, match="shorter"):
-        forecast_facts(replace(found, lasting=()))

@@ -272,15 +272,6 @@ def test_a_noise_whose_search_is_too_long_has_no_place_and_its_tail_is_told_all_
         filter_cost(mechanism, order=TERMS.order, tail=tail)
 
 
-def test_curves_that_are_no_numbers_are_not_covered():
-    grid = np.array([0.0, 0.1, 0.2])
-    sound, without = np.array([[0.3, 0.1, 0.0]]), np.array([[0.3, math.nan, 0.0]])
-    assert renyi_divergence._of_curves(grid, sound, grid, sound).masses.sum() >= 1.0
-    for ahead, behind in ((sound, without), (without, sound)):
-        with pytest.raises(ValueError, match="too small for double precision"):
-            renyi_divergence._of_curves(grid, ahead, grid, behind)
-
-
 def test_tails_are_that_of_each_release_and_its_halves_beside_what_is_sure():
     tails = tails_of(TERMS, USUAL, releases=3)
     sure = tail_of(USUAL, Decimal(0))
