@@ -42,8 +42,8 @@ from ..mechanisms.measures.risk import (
 from ..mechanisms.measures.utility import UtilityMeasures, utility_of
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .documents.preview.render_preview import Preview, preview
+from .documents.private_report import MadeReport
 from .documents.sheet.render_sheet import write_sheet
-from .documents.utility_report.private_report import MadeReport
 from .python.hierarchies import HierarchyCheck, check_hierarchy, import_hierarchy, read_hierarchy, write_hierarchy
 from .python.ledger import LedgerView, abandon, add_dataset, add_series, ledger, raise_budget, record_look, series
 from .python.releases import (

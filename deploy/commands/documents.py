@@ -134,7 +134,7 @@ def private(
     This is a private look: it is recorded in the ledger before a record is read, and certificates of all later releases
     of the data set say that parameters may have been chosen after it.
     """
-    from ..documents.utility_report.private_report import run_private_report
+    from ..documents.private_report import run_private_report
     from ..terminal.stages import Stages
 
     stages = Stages()

@@ -27,7 +27,7 @@ DOCUMENTS = {
     "sheet": "crowdblend.deploy.documents.sheet.render_sheet:SHEET",
     "registry": "crowdblend.deploy.documents.registry_entry:REGISTRY_ENTRY",
     "preview": "crowdblend.deploy.documents.preview.render_preview:PREVIEW_PAGE",
-    "private-report": "crowdblend.deploy.documents.utility_report.private_report:REPORT_PAGE",
+    "private-report": "crowdblend.deploy.documents.private_report:REPORT_PAGE",
 }
 """Name of a document → its `module:object`, as an entry point has it."""
 

@@ -19,15 +19,16 @@ from ...mechanisms.kernel.errors import visible
 HERE = Path(__file__).parent
 
 
-def page(template: str, **context: object) -> str:
-    """A page as HTML that asks for nothing from elsewhere and runs no script.
+def page(template: str, *, style: str = "style.css", **context: object) -> str:
+    """Return a page as HTML that asks for nothing from elsewhere and runs no script.
 
     Args:
         template: its file.
+        style: file of the style sheet that the page carries.
         context: what the template names; every text is escaped.
     """
-    style = Markup((HERE / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - the package's own file
-    return visible(_environment(html=True).get_template(template).render(style=style, **context))
+    sheet = Markup((HERE / style).read_text(encoding="utf-8"))  # noqa: S704 - the package's own file
+    return visible(_environment(html=True).get_template(template).render(style=sheet, **context))
 
 
 def plain_text(template: str, **context: object) -> str:
@@ -89,6 +90,11 @@ def percent(share: float) -> str:
     return f"{shown}\u202f%"
 
 
+def fine_percent(share: float) -> str:
+    """A share in percent with as many digits as a small one needs."""
+    return f"{share:.1%}" if share == 0 or share >= 0.001 else f"{100 * share:.2g}%"
+
+
 def digits(number: float) -> str:
     """Four significant digits."""
     return f"{number:.4g}"
@@ -139,4 +145,4 @@ def sql_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-FILTERS = (percent, digits, digits_up, cell, exact, yaml, literal, literals, sql_name, sql_text)
+FILTERS = (percent, fine_percent, digits, digits_up, cell, exact, yaml, literal, literals, sql_name, sql_text)

@@ -33,7 +33,7 @@ from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...tasks.counting.released_groups import read_released_table
 from ...tasks.destinations import output_at
 from ...tasks.readers.source_files import is_url
-from ..documents.utility_report.private_report import MadeReport, run_private_report
+from ..documents.private_report import MadeReport, run_private_report
 from ..release_check import verify_release
 from ..release_paths import CERTIFICATE, release_certificate
 from ..terminal.explanation import explanation

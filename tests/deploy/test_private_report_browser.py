@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.deploy.documents.utility_report.private_report import MARK, PrivateReport, report_page
+from crowdblend.deploy.documents.private_report import MARK, PrivateReport, report_page
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.kinds.microdata import suppress

@@ -7,7 +7,7 @@ import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..document_registry import Document, VerifiedRelease, verified_release, write_document
 from ..rendering import macro_text, page, plain_text
@@ -124,7 +124,7 @@ def sheet_texts(release: VerifiedRelease) -> dict[str, str]:
         ReleaseFailed: the table can't be read.
     """
     facts, publisher = sheet_facts(release), release.statements.get("publisher")
-    context = {
+    context: dict[str, Any] = {
         "facts": facts,
         "certificate": facts.certificate,
         "snippets": snippets(facts),

@@ -7,19 +7,10 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from ....accounting.charts import BarRow, Legend, bar_chart, dot, line, line_chart, log_axis, triangle_chart
-from ....mechanisms.measures.classification import Classification
-from ....mechanisms.measures.counting import QueryErrors
-from ....mechanisms.measures.utility import CLASS_EDGES, ColumnUtility, UtilityMeasures
-
-__all__ = [
-    "class_size_picture",
-    "classifier_picture",
-    "column_picture",
-    "label_picture",
-    "pair_picture",
-    "query_picture",
-]
+from ...accounting.charts import BarRow, Legend, bar_chart, dot, line, line_chart, log_axis, triangle_chart
+from ...mechanisms.measures.classification import Classification
+from ...mechanisms.measures.counting import QueryErrors
+from ...mechanisms.measures.utility import CLASS_EDGES, ColumnUtility, UtilityMeasures
 
 MOST_LABELS = 24
 MOST_PAIR_COLUMNS = 16

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,40 +17,36 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jinja2 import Environment
-from markupsafe import Markup
 
-from ....accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
-from ....accounting.certificate.write import has_own_rates
-from ....accounting.descriptions.description_registry import description_of
-from ....accounting.kernel.ledger.ledger_state import enforced_unit
-from ....accounting.keys.store_upkeep import open_private_store, remembered_facts
-from ....accounting.ledger.ledger_writer import open_writer
-from ....accounting.ledger.reader import open_reader
-from ....accounting.templating import environment
-from ....flows.paths import StatePaths
-from ....flows.spec import read_spec
-from ....mechanisms.kernel.contributions import ContributionLimit
-from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ....mechanisms.kernel.group_counts import sum_counts
-from ....mechanisms.measures.counting import CountedRecords
-from ....mechanisms.measures.risk import CERTAINTIES, Attacks, ToldLosses, attacks_of
-from ....mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
-from ....mechanisms.recoding import GeneralizationMap, MappedColumn
-from ....tasks.counting.executors import LocalThreads, OnProgress
-from ....tasks.counting.private_counts import private_counts, records_left_out
-from ....tasks.counting.released_groups import read_released_table, released_groups
-from ....tasks.inputs.list import list_source
-from ....tasks.inputs.source import check_metadata
-from ....tasks.request import Request
-from ...release_paths import CERTIFICATE
-from ..document_registry import Document
-from . import pictures
-
-__all__ = ["MARK", "MadeReport", "PrivateReport", "report_page", "run_private_report"]
+from ...accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
+from ...accounting.certificate.write import has_own_rates
+from ...accounting.descriptions.description_registry import description_of
+from ...accounting.kernel.keys.private_files import private_folder, replace_private
+from ...accounting.kernel.ledger.ledger_state import enforced_unit
+from ...accounting.keys.store_upkeep import open_private_store, remembered_facts
+from ...accounting.ledger.ledger_writer import open_writer
+from ...accounting.ledger.reader import open_reader
+from ...flows.paths import StatePaths
+from ...flows.spec import read_spec
+from ...mechanisms.kernel.contributions import ContributionLimit
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.kernel.group_counts import sum_counts
+from ...mechanisms.measures.counting import CountedRecords
+from ...mechanisms.measures.risk import CERTAINTIES, Attacks, ToldLosses, attacks_of
+from ...mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
+from ...mechanisms.recoding import GeneralizationMap, MappedColumn
+from ...tasks.counting.executors import LocalThreads, OnProgress
+from ...tasks.counting.private_counts import private_counts, records_left_out
+from ...tasks.counting.released_groups import read_released_table, released_groups
+from ...tasks.inputs.list import list_source
+from ...tasks.inputs.source import check_metadata
+from ...tasks.request import Request
+from ..release_paths import CERTIFICATE, require_elsewhere
+from . import report_pictures
+from .document_registry import Document
+from .rendering import page
 
 MARK = "NOT FOR PUBLICATION"
-HERE = Path(__file__).parent
 NOT_REPORTED = "a private report is about a microdata or a deletion release, and about none with a column of rates."
 NOT_WRITTEN = "No report was written; the look stays recorded."
 NOT_WRITTEN_AT_ALL = "No report was written, and no look recorded."
@@ -123,7 +118,7 @@ def run_private_report(
     if target is not None and target not in generalization.names:
         raise InputRefused(f"the release has no column '{target}'.", where="--target")
     release_id = str(certificate["release_id"])
-    path = _place(output, release_id=release_id, release=release, state_paths=state_paths)
+    path = _place(output, release_id=release_id, request=request, state_paths=state_paths)
     request = _as_charged(request, release_id, state_paths)
     source = list_source(request.source, base=request.base, version=request.version)
     layout = check_metadata(source, columns=generalization.names, reading=request.reading)
@@ -137,7 +132,7 @@ def run_private_report(
         )
     with_ids = None
     if limit is not None:
-        from ....tasks.inputs.source import with_person_column  # of releases with such a column alone
+        from ...tasks.inputs.source import with_person_column  # of releases with such a column alone
 
         with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
     deleted = description_of(mechanism).deletion is not None
@@ -395,37 +390,21 @@ def _limit_of(certificate: Mapping[str, Any], request: Request) -> ContributionL
     return limit
 
 
-def _place(output: Path | None, *, release_id: str, release: Path, state_paths: StatePaths) -> Path:
-    """Where the report goes: never where a release lies or would be looked for."""
+def _place(output: Path | None, *, release_id: str, request: Request, state_paths: StatePaths) -> Path:
+    """Return where the report goes: never where a release lies or would be looked for."""
     if output is None:
         open_private_store(state_paths.home)
         return state_paths.home / "reports" / f"{release_id}.html"
-    path = output.absolute()
-    if path.suffix != ".html":
+    if output.suffix != ".html":
         raise InputRefused("a report is a file that ends in .html.", where="--output")
-    folders = [path.resolve().parent, *path.resolve().parent.parents]
-    if release.resolve() in folders or any((folder / CERTIFICATE).exists() for folder in folders):
-        raise InputRefused(
-            "this lies in a release's folder, and a private report must never be where a release is picked up.",
-            where="--output",
-            remedy="Leave --output out: the private store keeps it. Or name a file elsewhere.",
-        )
-    if path.exists() or path.is_symlink():
-        raise InputRefused("this exists already.", where="--output", remedy="Name a file that doesn't exist.")
-    if not path.parent.is_dir():
-        raise InputRefused("its folder doesn't exist.", where="--output")
-    return path
+    require_elsewhere(output, request=request)
+    return output.absolute()
 
 
 def _write(path: Path, page: str) -> None:
-    draft = path.with_name(f".{path.name}.draft")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft.unlink(missing_ok=True)
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        draft.replace(path)
+        private_folder(path.parent)
+        replace_private(path, page.encode("utf-8"))
     except OSError as error:
         raise ReleaseFailed(
             f"the report can't be written ({error.strerror}).", where=str(path), not_done=NOT_WRITTEN
@@ -469,30 +448,16 @@ class PrivateReport:
 
 
 def report_page(report: PrivateReport) -> str:
-    """The page; nothing in it is asked from elsewhere, and no script runs."""
-    style = Markup((HERE / "style.css").read_text(encoding="utf-8"))  # noqa: S704 - our own file
-    return (
-        _environment()
-        .get_template("private.html")
-        .render(
-            report=report,
-            measures=report.measures,
-            mark=MARK,
-            style=style,
-            pictures=pictures,
-            certainties=CERTAINTIES,
-        )
+    """Return the page; nothing in it is asked from elsewhere, and no script runs."""
+    return page(
+        "private_report.html",
+        style="private_report.css",
+        report=report,
+        measures=report.measures,
+        mark=MARK,
+        pictures=report_pictures,
+        certainties=CERTAINTIES,
     )
 
 
 REPORT_PAGE = Document(about=PrivateReport, texts=lambda report: {".html": report_page(report)})
-
-
-@cache
-def _environment() -> Environment:
-    return environment(HERE, percent=_percent)
-
-
-def _percent(share: float) -> str:
-    """As many digits as a small share needs."""
-    return f"{share:.1%}" if share == 0 or share >= 0.001 else f"{100 * share:.2g}%"
