@@ -13,22 +13,6 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-__all__ = [
-    "Axis",
-    "BarRow",
-    "Legend",
-    "area",
-    "bar_chart",
-    "dot",
-    "line",
-    "line_chart",
-    "linear_axis",
-    "log_axis",
-    "share_bar",
-    "steps",
-    "triangle_chart",
-]
-
 WIDTH, HEIGHT = 680, 320
 LEFT, RIGHT, TOP, BOTTOM = 66, 16, 40, 46
 SHARE_WIDTH, SHARE_HEIGHT, HATCH = 200, 14, 5

@@ -14,8 +14,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..mechanisms.kernel.errors import InputRefused
 
-__all__ = ["listening", "serve_on", "url_of"]
-
 REQUEST_SECONDS = 10.0  # in which a whole request must have arrived; a keyboard isn't faster, every browser is
 MOST_OF_ONE_CLIENT = 32  # connections of one address; a browser opens six, a reverse proxy is one client
 

@@ -10,8 +10,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..mechanisms.kernel.amounts import amount_shown, grouped
 
-__all__ = ["environment"]
-
 
 def environment(folder: Path, *, escaped: bool = True, **filters: Callable[..., str]) -> Environment:
     """An environment in which a name that nobody gave is an error, and every text is escaped unless it is no HTML.

@@ -38,15 +38,6 @@ from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered
 from . import write as written
 from .write import ACCOUNTING_AMOUNTS, FORMAT
 
-__all__ = [
-    "CertificateCheck",
-    "certified_mechanism",
-    "check_certificate",
-    "map_findings",
-    "read_certificate",
-    "verify_certificate",
-]
-
 FIELDS = frozenset({"code_sources", "code_version", "dataset", "day", "files", "format", "guarantee", "ledger", "map"})
 FIELDS |= {"mechanism", "name", "private_looks", "published", "release_id", "sample_id", "sampler_layout", "series"}
 FIELDS |= {"signature"}

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from ...mechanisms.inclusion import InclusionColumn
     from ..ledger.lookup import DatasetContext  # with the database's library, which a verification does without
 
-__all__ = ["DOMAIN", "FORMAT", "MOST_CARRIED", "VERIFY_PAGE", "certificate_bytes", "filter_statement"]
-__all__ += ["guarantee_statement", "has_own_rates", "limit_statements", "map_fields", "pays_for"]
-__all__ += ["priced_choice", "registered_fields", "sha256_of_file", "signed_bytes", "theorem_of", "unit_statement"]
-__all__ += ["write_certificate"]
-
 FORMAT = "crowdblend-certificate/5"
 DOMAIN = b"crowdblend certificate 5\n"
 VERIFY_PAGE = Path(__file__).with_name("verify.html")

@@ -26,8 +26,6 @@ from ..ledger.reader import open_reader
 from ..theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
 from ..theory.planning.planner import plan
 
-__all__ = ["compute"]
-
 POINTS = 121
 LEAST_DELTA = 1e-30
 

@@ -19,8 +19,6 @@ from datetime import UTC, datetime
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal
 
-__all__ = ["Answer", "ChainWatch", "JobQueue", "Worker"]
-
 MOST_WAITING = 64
 MOST_REMEMBERED = 2_000
 SECONDS_A_JOB = 6.0

@@ -18,8 +18,6 @@ from ...tasks.readers.file_formats import ColumnKind, NamedColumn, SourceNames
 from ...tasks.readers.source_files import is_url
 from ...tasks.readers.values import Encoding
 
-__all__ = ["DeclaredDomain", "SchemaFile", "is_schema_file", "read_schema_file"]
-
 ENDINGS = (".json", ".jsonld", ".json-ld")
 LARGEST = 1 << 24
 WHOLE = {

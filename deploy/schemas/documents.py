@@ -6,19 +6,6 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from ...accounting.kernel.ledger.entries import Entry
 
-__all__ = [
-    "Certificate",
-    "Day",
-    "ExportedEntry",
-    "Inclusion",
-    "Mechanism",
-    "PlannedMargins",
-    "PublishedMargins",
-    "PublishedStage",
-    "RehearsedColumn",
-    "Sha256",
-]
-
 Sha256 = Annotated[str, ("pattern", "^[0-9a-f]{64}$")]
 Hexadecimal = Annotated[str, ("pattern", "^([0-9a-f]{2})+$")]
 Amount = Annotated[str, ("pattern", r"^(0|[1-9][0-9]*)(\.[0-9]*[1-9])?$")]
@@ -31,212 +18,221 @@ Mechanism = Annotated[dict[str, str | int], ("required", ("kind",))]
 class CertifiedSeries(TypedDict):
     """The release's place in the series that paid for it."""
 
-    name: Annotated[str, "of the series."]
-    number: Annotated[int, "from 1."]
-    releases: Annotated[int, "how many the series has."]
-    registered: NotRequired[Annotated[Mechanism, "the mechanism that a series with free columns was registered with."]]
-    part: NotRequired[Annotated[int, "the release's part, where the series' mechanisms differ."]]
+    name: Annotated[str, "Name of the series."]
+    number: Annotated[int, "Number of the release in the series, counted from 1."]
+    releases: Annotated[int, "Number of releases of the series."]
+    registered: NotRequired[Annotated[Mechanism, "The mechanism that a series with free columns was registered with."]]
+    part: NotRequired[Annotated[int, "Number of the release's part, where the mechanisms of the series differ."]]
 
 
 class Guarantee(TypedDict):
     """What the release guarantees, and to whom."""
 
-    epsilon: Annotated[Amount, "ε as charged; of a series for all its releases together."]
-    delta: Annotated[Amount, "δ, the same."]
-    rule: Annotated[str, "versioned name of the theorem that gave the price."]
-    theorem: Annotated[str, "the theorem in words."]
-    epsilon_paper: Annotated[Amount | None, "the price by the published bound; null where it gives no guarantee."]
-    unit: Annotated[str, "whose records are hidden, in words."]
-    rows_per_person: Annotated[int, "how many of them."]
-    neighbours: Annotated[Literal["add/remove", "replacement"], "the neighbouring relation."]
-    in_words: Annotated[str, "the guarantee."]
-    limits: Annotated[str, "what it doesn't cover."]
+    epsilon: Annotated[Amount, "ε as charged; for a release of a series it covers all releases of the series together."]
+    delta: Annotated[Amount, "δ as charged; for a release of a series it covers all releases of the series together."]
+    rule: Annotated[str, "Versioned name of the theorem that gave the price."]
+    theorem: Annotated[str, "The theorem in words."]
+    epsilon_paper: Annotated[Amount | None, "ε by the published bound; null where that bound gives no guarantee."]
+    unit: Annotated[str, "Whose records the guarantee hides, in words."]
+    rows_per_person: Annotated[int, "Largest number of records of one such unit."]
+    neighbours: Annotated[Literal["add/remove", "replacement"], "The neighbouring relation of the guarantee."]
+    in_words: Annotated[str, "The guarantee in words."]
+    limits: Annotated[str, "What the guarantee doesn't cover."]
     enforced_by: NotRequired[
-        Annotated[str, "the column by which no more records of a unit count; where it isn't there, it is believed."]
+        Annotated[
+            str, "Column that limits the records of a unit; without this key the limit is the steward's statement."
+        ]
     ]
 
 
 class PrivateLooks(TypedDict):
     """Looks at the records outside of releases, before the charge."""
 
-    count: Annotated[int, "how many were recorded."]
-    last_day: Annotated[Day | None, "of the last one; null where there was none."]
+    count: Annotated[int, "Number of looks that the ledger records before the charge."]
+    last_day: Annotated[Day | None, "Day of the last look; null where there was none."]
 
 
 class CertifiedColumn(TypedDict):
     """A released column."""
 
-    column: Annotated[str, "its name."]
-    level: Annotated[int, "at which it is published; the finest stage's where there are several."]
-    hierarchy_sha256: Annotated[Sha256, "of the declared hierarchy in canonical form."]
-    hierarchy: Annotated[dict[str, Any] | None, "as it was declared; null where it is too large to be carried."]
+    column: Annotated[str, "Name of the column."]
+    level: Annotated[int, "Level at which the column is published; the finest one where there are several stages."]
+    hierarchy_sha256: Annotated[Sha256, "SHA-256 of the declared hierarchy in canonical form."]
+    hierarchy: Annotated[
+        dict[str, Any] | None, "The hierarchy as it was declared; null where it is too large for the certificate."
+    ]
 
 
 class CertifiedChoice(TypedDict):
     """How the map was drawn."""
 
-    draw: Annotated[Literal["permute-and-flip", "exponential", "walk"], "the mechanism."]
-    epsilon: Annotated[str, "of the draw."]
-    in_words: Annotated[str, "what was done."]
-    lattice: Annotated[dict[str, Any], "the candidates and their weights."]
-    lattice_sha256: Annotated[Sha256, "of these in canonical form."]
-    maps: Annotated[int, "how many candidates there were."]
-    quality: Annotated[str, "versioned name of what they were scored by."]
-    rate: Annotated[str | None, "of the fresh sample that it was made on; null for all records."]
-    sample_id: Annotated[Sha256 | None, "of that sample."]
-    steps: Annotated[int | None, "of a walk."]
-    threshold: Annotated[int, "groups of fewer records counted nothing for a map."]
+    draw: Annotated[Literal["permute-and-flip", "exponential", "walk"], "The mechanism that drew the map."]
+    epsilon: Annotated[str, "ε of the draw."]
+    in_words: Annotated[str, "How the map was drawn, in words."]
+    lattice: Annotated[dict[str, Any], "The candidates and the weights of their columns."]
+    lattice_sha256: Annotated[Sha256, "SHA-256 of the candidates and weights in canonical form."]
+    maps: Annotated[int, "Number of candidates."]
+    quality: Annotated[str, "Versioned name of the quality function of the draw."]
+    rate: Annotated[str | None, "Rate of the fresh sample that the map was drawn on; null where all records were used."]
+    sample_id: Annotated[Sha256 | None, "Commitment to the sampling key of that sample."]
+    steps: Annotated[int | None, "Number of steps of a walk."]
+    threshold: Annotated[int, "Groups of fewer records counted nothing for a map."]
 
 
 class CertifiedMap(TypedDict):
     """The generalization map."""
 
-    sha256: Annotated[Sha256, "of levels and hierarchies in canonical form."]
-    columns: Annotated[list[CertifiedColumn], "in the order of the table."]
-    selection: NotRequired[Annotated[CertifiedChoice, "how it was drawn, where it was."]]
+    sha256: Annotated[Sha256, "SHA-256 of the levels and hierarchies in canonical form."]
+    columns: Annotated[list[CertifiedColumn], "The released columns, in the order of the table."]
+    selection: NotRequired[Annotated[CertifiedChoice, "How the map was drawn, where it was drawn privately."]]
 
 
 class PublishedStage(TypedDict):
     """A stage of a deletion release, the finest first."""
 
-    levels: Annotated[dict[str, int], "of the columns."]
-    published_groups: Annotated[int, "of the stage."]
-    published_records: Annotated[int, "of the stage."]
-    largest_deletion: Annotated[int, "the most records that a group can have lost there."]
+    levels: Annotated[dict[str, int], "Level of each column at this stage."]
+    published_groups: Annotated[int, "Number of groups that this stage published."]
+    published_records: Annotated[int, "Number of records that this stage published."]
+    largest_deletion: Annotated[int, "Largest number of records that a group can have lost at this stage."]
 
 
 class PlannedMargins(TypedDict):
     """Noisy margins beside a deletion release."""
 
-    columns: Annotated[list[list[str]], "the columns of each margin."]
-    cells: Annotated[int, "counts of all margins together."]
-    standard_error: Annotated[float, "of each count, in records."]
-    epsilon_alone: Annotated[float | None, "what they would cost alone; null where that has no price."]
-    rows_epsilon_alone: Annotated[float | None, "what the rows would cost alone."]
+    columns: Annotated[list[list[str]], "The columns of each margin."]
+    cells: Annotated[int, "Number of counts of all margins together."]
+    standard_error: Annotated[float, "Standard error of each count, in records."]
+    epsilon_alone: Annotated[float | None, "ε that the margins would cost alone; null where that has no price."]
+    rows_epsilon_alone: Annotated[float | None, "ε that the rows would cost alone; null where that has no price."]
 
 
 class PublishedMargins(PlannedMargins):
     """The same after the release."""
 
-    records: Annotated[float, "how many there are by the margins."]
-    largest_difference: Annotated[float, "between a margin and the weighted rows."]
+    records: Annotated[float, "Number of records by the margins."]
+    largest_difference: Annotated[float, "Largest difference between a margin's count and that of the weighted rows."]
 
 
 class RehearsedColumn(TypedDict):
     """What a rehearsal tells of a column, by noisy counts of some of the records."""
 
-    column: Annotated[str, "its name."]
-    share: Annotated[float | None, "of the values that become `*`; null where the noise drowns the counts."]
-    low: Annotated[float | None, "lower end of its interval of 95 %."]
-    high: Annotated[float | None, "upper end."]
+    column: Annotated[str, "Name of the column."]
+    share: Annotated[float | None, "Share of the values that become `*`; null where the noise drowns the counts."]
+    low: Annotated[float | None, "Lower end of the share's 95 % interval."]
+    high: Annotated[float | None, "Upper end of the share's 95 % interval."]
 
 
 class Published(TypedDict):
     """What was published; what is there beside form, groups and records depends on the kind of release."""
 
     form: Annotated[
-        Literal["microdata", "counts", "histogram", "points", "answer", "estimates", "synthetic"], "of the table."
+        Literal["microdata", "counts", "histogram", "points", "answer", "estimates", "synthetic"],
+        "What the rows of the table are.",
     ]
-    groups: Annotated[int, "rows of the table without repetitions."]
-    records: Annotated[int | None, "their records; null where what is published counts none."]
-    informative_records: NotRequired[Annotated[int, "published with at least one label that isn't `*`."]]
+    groups: Annotated[int, "Number of rows of the table, repetitions not counted."]
+    records: Annotated[int | None, "Number of published records; null where what is published counts none."]
+    informative_records: NotRequired[
+        Annotated[int, "Number of published records with at least one label that isn't `*`."]
+    ]
     median_columns_told: NotRequired[
-        Annotated[int, "at least half of the published records have so many labels that aren't `*`, or more."]
+        Annotated[int, "At least half of the published records have this many labels that aren't `*`, or more."]
     ]
-    columns_at_star: NotRequired[Annotated[list[str], "of which every published label is `*`."]]
-    rehearsal: NotRequired[Annotated[list[RehearsedColumn], "of a rehearsal alone."]]
-    confidence: NotRequired[Annotated[str, "of the intervals."]]
-    missing: NotRequired[Annotated[int | None, "what a missing value counted as in an answer."]]
-    stages: NotRequired[Annotated[list[PublishedStage], "of a deletion release."]]
-    margins: NotRequired[Annotated[PublishedMargins, "of a deletion release."]]
-    cells_per_side: NotRequired[Annotated[int, "of the grid of points."]]
-    bounds: NotRequired[Annotated[str, "of that grid, in words."]]
-    radius: NotRequired[Annotated[str, "of its cells."]]
-    moved_share: NotRequired[Annotated[str, "share of the records that noise moved, at most."]]
-    error_bound: NotRequired[Annotated[str, "of the points, in words."]]
-    reports: NotRequired[Annotated[int, "local reports that were added up."]]
-    encoding: NotRequired[Annotated[str, "of local reports."]]
-    hashes: NotRequired[Annotated[int, "of their Bloom filter."]]
-    seed: NotRequired[Annotated[Hexadecimal, "of its hash functions."]]
-    synthesizer: NotRequired[Annotated[str, "what made the rows of a synthetic table, with its version."]]
+    columns_at_star: NotRequired[Annotated[list[str], "Columns of which every published label is `*`."]]
+    rehearsal: NotRequired[
+        Annotated[list[RehearsedColumn], "What a rehearsal found of each column; present for rehearsals alone."]
+    ]
+    confidence: NotRequired[Annotated[str, "Confidence of the intervals."]]
+    missing: NotRequired[Annotated[int | None, "What a missing value counted as in an answer."]]
+    stages: NotRequired[Annotated[list[PublishedStage], "The stages of a deletion release, the finest first."]]
+    margins: NotRequired[Annotated[PublishedMargins, "The noisy margins of a deletion release."]]
+    cells_per_side: NotRequired[Annotated[int, "Number of cells on each side of the grid of points."]]
+    bounds: NotRequired[Annotated[str, "Bounds of the grid of points, in words."]]
+    radius: NotRequired[Annotated[str, "Radius of the grid's cells."]]
+    moved_share: NotRequired[Annotated[str, "Largest share of the records that the noise moved."]]
+    error_bound: NotRequired[Annotated[str, "Error bound of the points, in words."]]
+    reports: NotRequired[Annotated[int, "Number of local reports that were added up."]]
+    encoding: NotRequired[Annotated[str, "Encoding of the local reports."]]
+    hashes: NotRequired[Annotated[int, "Number of hash functions of the reports' Bloom filter."]]
+    seed: NotRequired[Annotated[Hexadecimal, "Seed of these hash functions."]]
+    synthesizer: NotRequired[Annotated[str, "The program that made the rows of a synthetic table, with its version."]]
 
 
 class LedgerPlace(TypedDict):
     """The charge's place in the ledger."""
 
-    position: Annotated[int, "of the entry."]
-    hash: Annotated[Sha256, "of the chain there."]
+    position: Annotated[int, "Position of the charge's entry in the ledger."]
+    hash: Annotated[Sha256, "Hash of the ledger's chain at that entry."]
 
 
 class CertifiedFilterCharge(TypedDict):
     """What the release took of a filter budget."""
 
-    rule: Annotated[str, "versioned name of the theorem that gave the divergence."]
-    divergence: Annotated[Amount, "of all releases that the charge is for."]
-    tail: Annotated[Amount, "the mass that was cut off for it."]
-    share: Annotated[Amount, "of the budget."]
+    rule: Annotated[str, "Versioned name of the theorem that gave the divergence."]
+    divergence: Annotated[Amount, "Divergence of all releases that the charge is for."]
+    tail: Annotated[Amount, "Probability mass that was cut off to bound the divergence."]
+    share: Annotated[Amount, "Share of the budget that the charge took."]
 
 
 class CertifiedFilterBudget(TypedDict):
     """The filter budget that paid, with all that its figures are computed from."""
 
-    rule: Annotated[str, "versioned name of the theorem that makes it hold."]
-    epsilon: Annotated[Amount, "of the budget: what all its releases together guarantee."]
-    delta: Annotated[Amount, "of the budget."]
-    order: Annotated[Amount, "of the divergences."]
-    tail_delta: Annotated[Amount, "the most that all tails together may become."]
-    tail_each: Annotated[Amount, "the most that a release's tail is, beside what is infinite for sure."]
-    allowance: Annotated[Amount, "the most that all divergences together may become."]
-    charge: Annotated[CertifiedFilterCharge, "what this release took."]
-    in_words: Annotated[str, "the budget's guarantee."]
+    rule: Annotated[str, "Versioned name of the theorem that makes the budget hold."]
+    epsilon: Annotated[Amount, "ε that all releases of the data set together guarantee."]
+    delta: Annotated[Amount, "δ that all releases of the data set together guarantee."]
+    order: Annotated[Amount, "Order of the divergences."]
+    tail_delta: Annotated[Amount, "Largest sum of all tails."]
+    tail_each: Annotated[Amount, "Largest tail of one release, besides what is infinite for certain."]
+    allowance: Annotated[Amount, "Largest sum of all divergences."]
+    charge: Annotated[CertifiedFilterCharge, "What this release took of the budget."]
+    in_words: Annotated[str, "The guarantee of the budget in words."]
 
 
 class Inclusion(TypedDict):
     """The column of rates by which sampled records were kept."""
 
-    column: Annotated[str, "its name."]
-    rates: Annotated[list[str], "the rates that were drawn with, ascending."]
+    column: Annotated[str, "Name of the column of rates."]
+    rates: Annotated[list[str], "The rates that records were kept with, ascending."]
 
 
 class Signature(TypedDict):
     """The signature over everything else."""
 
-    algorithm: Annotated[str, "its name."]
-    key_id: Annotated[Hexadecimal, "of the key that signed."]
-    public_key: Annotated[Sha256, "of that key."]
-    value: Annotated[Hexadecimal, "the signature."]
+    algorithm: Annotated[str, "Name of the signature algorithm."]
+    key_id: Annotated[Hexadecimal, "Id of the key that signed."]
+    public_key: Annotated[Sha256, "The public key of that id."]
+    value: Annotated[Hexadecimal, "The signature itself."]
 
 
 class Certificate(TypedDict):
     """The certificate of a release: `certificate.json` beside its files."""
 
-    format: Annotated[Literal["crowdblend-certificate/5"], "of the certificate."]
-    release_id: Annotated[str, "unique in the ledger."]
-    name: Annotated[str, "the release's label."]
-    dataset: Annotated[str, "whose budget paid."]
-    day: Annotated[Day, "of the charge."]
-    mechanism: Annotated[Mechanism, "its versioned record."]
-    sampler_layout: Annotated[str, "version of the layout of random words."]
-    sample_id: Annotated[Sha256, "commitment to the sampling key."]
-    code_version: Annotated[str, "of the software."]
+    format: Annotated[Literal["crowdblend-certificate/5"], "Format of the certificate, with its version."]
+    release_id: Annotated[str, "Id of the release, unique in the ledger."]
+    name: Annotated[str, "Label of the release."]
+    dataset: Annotated[str, "Name of the data set whose budget paid."]
+    day: Annotated[Day, "Day of the charge."]
+    mechanism: Annotated[Mechanism, "Versioned record of the mechanism."]
+    sampler_layout: Annotated[str, "Version of the layout of random words."]
+    sample_id: Annotated[Sha256, "Commitment to the sampling key."]
+    code_version: Annotated[str, "Version of the software."]
     code_sources: Annotated[Sha256, "SHA-256 of the sources of the kernel and of the kind of mechanism that was used."]
-    series: Annotated[
-        CertifiedSeries | None, "the place in the series that paid; null where the release paid for itself."
+    series: Annotated[CertifiedSeries | None, "Place in the series that paid; null where the release paid for itself."]
+    guarantee: Annotated[Guarantee, "What the release guarantees."]
+    private_looks: Annotated[PrivateLooks, "Looks at the records before the charge."]
+    map: Annotated[CertifiedMap, "The generalization map."]
+    published: Annotated[Published, "What was published."]
+    files: Annotated[dict[str, Sha256], "SHA-256 of each published file, by the file's name."]
+    ledger: Annotated[LedgerPlace, "Place of the charge in the ledger."]
+    filter_budget: NotRequired[
+        Annotated[CertifiedFilterBudget, "The filter budget that paid; present for data sets with such a budget."]
     ]
-    guarantee: Annotated[Guarantee, "what is guaranteed."]
-    private_looks: Annotated[PrivateLooks, "looks at the records before the charge."]
-    map: Annotated[CertifiedMap, "of the generalization."]
-    published: Annotated[Published, "what was published."]
-    files: Annotated[dict[str, Sha256], "name and SHA-256 of each published file."]
-    ledger: Annotated[LedgerPlace, "the charge's place."]
-    filter_budget: NotRequired[Annotated[CertifiedFilterBudget, "of a data set with a filter budget."]]
-    inclusion: NotRequired[Annotated[Inclusion, "where records have rates of their own."]]
-    signature: Annotated[Signature, "over all of this."]
+    inclusion: NotRequired[Annotated[Inclusion, "The column of rates; present where records have rates of their own."]]
+    signature: Annotated[Signature, "Signature over all other fields."]
 
 
 class ExportedEntry(TypedDict):
     """A line of `ledger export`: an entry of the ledger with its place."""
 
-    position: Annotated[int, "from 0."]
-    hash: Annotated[Sha256, "of the chain there."]
-    entry: Annotated[Entry, "of a versioned kind."]
+    position: Annotated[int, "Position of the entry in the ledger, counted from 0."]
+    hash: Annotated[Sha256, "Hash of the ledger's chain at this entry."]
+    entry: Annotated[Entry, "The entry, of a versioned kind."]

@@ -62,8 +62,6 @@ from .outputs import (
     TokenMade,
 )
 
-__all__ = ["VERSIONS", "schema_of_type", "schemas"]
-
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 PLAIN: Mapping[object, Mapping[str, Any]] = {
     str: {"type": "string"},
@@ -90,38 +88,41 @@ LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 class PricedPlan(Plan):
     """A priced point; null where a quantity does not exist or was not asked for."""
 
-    survival_share: Annotated[float | None, "of the sampled records, for the group sizes that were given."]
+    survival_share: Annotated[
+        float | None,
+        "Expected share of the sampled records that would be published, for the group sizes that were given.",
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SuppressionPreview(Forecast):
     """What a release would suppress."""
 
-    suggestions: Annotated[list[Suggestion], "what would lose less."]
+    suggestions: Annotated[list[Suggestion], "Changes that would lose less."]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeletionPreview(DeletionForecast):
     """What a deletion release would delete."""
 
-    suggestions: Annotated[list[Suggestion], "none."]
+    suggestions: Annotated[list[Suggestion], "Always empty."]
 
 
 class PrivateReport(TypedDict):
     """A private report. Not for publication: it has exact figures of the private records."""
 
-    release_id: Annotated[str, "that it is about."]
-    report: Annotated[str, "its file."]
-    look: Annotated[int, "entry of the ledger that records it."]
-    measures: Annotated[UtilityMeasures, "the figures."]
-    attacks: Annotated[Attacks | None, "what attacks reach; null where none were asked for."]
+    release_id: Annotated[str, "Id of the release that the report is about."]
+    report: Annotated[str, "File of the report."]
+    look: Annotated[int, "Position of the ledger's entry that records the look."]
+    measures: Annotated[UtilityMeasures, "The figures of the report."]
+    attacks: Annotated[Attacks | None, "What attacks reach; null where none were asked for."]
 
 
 class Examined(TypedDict):
     """What `doctor` found."""
 
-    ok: Annotated[bool, "whether all is well."]
-    checks: Annotated[list[Check], "what was looked at."]
+    ok: Annotated[bool, "Whether all is well."]
+    checks: Annotated[list[Check], "What was examined."]
 
 
 OUTPUTS: dict[str, Any] = {

@@ -14,8 +14,6 @@ from ...kernel.ledger.ledger_state import Release
 from ..views.rows import Page, ReleaseStage, Row, described, draws_sample, stage_of
 from ..views.state import Before, OneState, PageRequest, Position
 
-__all__ = ["entry_page", "refusal_rows", "refusals_page", "samples_page", "verification_page"]
-
 ROWS_A_PAGE = 50
 Cause = Annotated[str | None, Query(min_length=1, max_length=200, description="The rule that refused.")]
 

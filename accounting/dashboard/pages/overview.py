@@ -21,8 +21,6 @@ from ..views.rows import Amount, Page, ReleaseRow, Row, mechanism_label, release
 from ..views.state import LAST, Before, OneState, PageRequest, Position
 from .chain import RefusalRow, refusal_rows
 
-__all__ = ["dataset_at", "dataset_page", "overview_page"]
-
 ROWS_A_PAGE = 50
 MOST_SERIES = 50
 MOST_LOOKS = 10

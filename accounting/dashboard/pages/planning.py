@@ -20,8 +20,6 @@ from ..views.state import OneState, Position
 from ..work import Answer
 from .overview import dataset_at
 
-__all__ = ["calculator_page", "forecast_page"]
-
 # At most twelve digits and a small exponent: enough for any price, and nothing that takes long to read.
 NUMBER = r"^ *([0-9]{1,9}(\.[0-9]{0,30})?|\.[0-9]{1,30})([eE][+-]?[0-9]{1,3})? *$"
 SECONDS_TO_WAIT = 0.7

@@ -28,8 +28,6 @@ from ..views.pictures import Curve, curve_of
 from ..views.rows import Page, ReleaseRow, Row, described, draws_sample, release_rows
 from ..views.state import Before, OneState, PageRequest
 
-__all__ = ["certificate", "release_page", "releases_page"]
-
 CERTIFICATE = "certificate.json"
 ReleaseId = Annotated[
     str, PathParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:+@-]{0,127}$", description="A release's id.")

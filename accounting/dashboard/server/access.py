@@ -22,8 +22,6 @@ from ...kernel.keys.signing import PublicKey
 from ...kernel.ledger.ledger_state import Token
 from ...ledger.tokens import recognised
 
-__all__ = ["Access", "Decision", "Network", "Options", "host_of", "is_loopback"]
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252})")
 HOST = re.compile(r"(?:\[(?P<literal>[^\]]*)\]|(?P<name>[^\[:][^:]*|))(?::[0-9]*)?")

@@ -33,8 +33,6 @@ from ..work import ChainState, ChainWatch, JobQueue
 from .access import Access, Decision, Options
 from .routes import API, STATIC, fault_page, router
 
-__all__ = ["SECURITY_HEADERS", "Gate", "Observer", "dashboard", "serve", "to_standard_error"]
-
 BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 

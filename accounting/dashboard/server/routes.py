@@ -24,8 +24,6 @@ from ..views.rows import Amount, Page
 from ..views.state import DashboardState, PageRequest
 from ..work import ChainState
 
-__all__ = ["API", "STATIC", "fault_page", "router"]
-
 HERE = Path(__file__).parents[1]
 STATIC = HERE / "static"
 

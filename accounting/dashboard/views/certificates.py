@@ -18,8 +18,6 @@ from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.recoding import told_sentences
 from ...kernel.keys.private_files import read_given
 
-__all__ = ["Certificates", "MapOfColumns", "columns_of", "stages_of", "told_of"]
-
 NAME = "certificate.json"
 LARGEST = 1 << 20
 MOST_FILES = 20_000

@@ -20,8 +20,6 @@ from ..work import Answer, JobQueue
 from .rows import Amount, Row, amount
 from .state import Followed, PageRequest
 
-__all__ = ["PICTURES", "changes_of", "curve_of", "epsilon_of", "estimate_of", "shares_of", "timeline_of"]
-
 SECONDS_TO_WAIT = 0.5
 LARGEST_K = 10_000
 FOR_SEVERAL_RECORDS = (

@@ -34,9 +34,6 @@ from ...kernel.ledger.ledger_state import Release
 from ...kernel.prices.registry import kind_of, mechanism_of_record
 from .state import PageHeader, PageRequest
 
-__all__ = ["Amount", "Page", "ReleaseStage", "Row", "amount", "described", "draws_sample", "mechanism_label"]
-__all__ += ["release_rows", "stage_of"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amount:

@@ -34,9 +34,6 @@ from ...kernel.ledger.transactions import last_place, stored_state
 from ..work import ChainState, ChainWatch, JobQueue
 from .certificates import Certificates
 
-__all__ = ["Before", "DashboardState", "Followed", "Follower", "NotSound", "OneState", "PageRequest", "Position"]
-__all__ += ["PublicationDelay"]
-
 Kind = TypeVar("Kind", bound=Entry)
 
 

@@ -15,8 +15,6 @@ from ....mechanisms.map_selection.choice import Levels, information_kept
 from ....mechanisms.recoding import columns_told
 from .reference_population import Groups, ReferencePopulation
 
-__all__ = ["Change", "Evaluate", "KeptColumn", "TellingRecords", "column_changes", "columns_kept", "telling_records"]
-
 MOST_WORK = 30_000_000
 """So many groups are looked at over all that is tried; what is left is not tried."""
 
@@ -26,10 +24,10 @@ class TellingRecords:
     """How much the published records would tell, in expectation.
 
     Args:
-        informative: those with at least one label that isn't `*`.
-        columns_told: the most columns that at least half of the published records tell.
-        information: of all that the finest values of all columns would tell of everybody, the share that is published:
-            a label counts by the share of its column's information that its level keeps, and `*` for nothing.
+        informative: Expected number of published records with at least one label that isn't `*`.
+        columns_told: Largest number of columns that at least half of the published records tell.
+        information: Share that is published of what the finest values of all columns would tell of everybody: a label
+            counts by the share of its column's information that its level keeps, and `*` counts nothing.
     """
 
     informative: float
@@ -42,9 +40,9 @@ class Change:
     """A column left out, or a level coarser at each stage, the others as they are.
 
     Args:
-        column: its name.
-        change: in words.
-        telling: what would then be told; the information in shares of that of all columns.
+        column: Name of the column.
+        change: The change in words.
+        telling: What would then be told; its information is a share of that of all columns.
     """
 
     column: str
@@ -57,9 +55,9 @@ class KeptColumn:
     """A column that is worth keeping, by what its best levels add to the columns before it.
 
     Args:
-        column: its name.
-        levels: of its stages.
-        telling: what would be told with it and those before it.
+        column: Name of the column.
+        levels: Level of the column at each stage.
+        telling: What would be told with this column and those before it.
     """
 
     column: str

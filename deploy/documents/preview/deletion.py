@@ -39,13 +39,14 @@ class StageForecast:
     """One stage, in expectation.
 
     Args:
-        stage: 1 for the finest.
-        levels: of each column.
-        groups: that have a record in the population, at these levels.
-        published_groups: that would be published.
-        left: records that the stage finds.
-        published: records that it would publish.
-        withheld: share of those it finds that it would not: they go on, or at the last stage are deleted for good.
+        stage: Number of the stage, 1 for the finest.
+        levels: Level of each column.
+        groups: Number of groups that have a record in the population, at these levels.
+        published_groups: Expected number of groups that would be published.
+        left: Expected number of records that the stage finds.
+        published: Expected number of records that the stage would publish.
+        withheld: Share of the records found that the stage would not publish: they go on, or at the last stage are
+            deleted for good.
     """
 
     stage: int
@@ -62,13 +63,13 @@ class SampledInstead:
     """The sampled release by the map of a stage that publishes most at no higher price, among some rates.
 
     Args:
-        stage: whose map it is.
-        k: its threshold, the least at this rate and price.
-        rate: its sampling rate.
-        epsilon: what it would be charged.
-        records: that it would publish.
-        groups: the same.
-        suppressed: share of the sampled records that it would leave out.
+        stage: Stage whose map the sampled release has.
+        k: Suppression threshold, the least at this rate and price.
+        rate: Sampling rate.
+        epsilon: ε that would be charged.
+        records: Expected number of published records.
+        groups: Expected number of published groups.
+        suppressed: Share of the sampled records that would be left out.
     """
 
     stage: int
@@ -85,13 +86,13 @@ class ByEpsilon:
     """Another ε at the same δ, with the noise that follows from it.
 
     Args:
-        epsilon: the most that would be charged.
-        expected_deletion: of a group at each stage.
-        largest_deletion: the same.
-        published: records that would be published in all.
-        groups: groups in all stages.
-        deleted: share of all records.
-        chosen: whether this is the specification's.
+        epsilon: Largest ε that would be charged.
+        expected_deletion: Expected number of records that a group loses at a stage.
+        largest_deletion: Largest number of records that a group loses at a stage.
+        published: Expected number of published records, at all stages.
+        groups: Expected number of published groups, at all stages.
+        deleted: Share of all records that no stage would publish.
+        chosen: Whether this is the price of the specification.
     """
 
     epsilon: float
@@ -108,14 +109,14 @@ class DeletionForecast(ForecastBasis):
     """A preview of a deletion release.
 
     Args:
-        expected_deletion: E[Z] of a group at each stage.
-        largest_deletion: of a group at a stage.
-        published: records that would be published in all.
-        groups: groups in all stages.
-        deleted: share of all records that no stage would publish.
-        stages: each of them.
-        sampled: what sampling would publish instead; none where it has no such price.
-        by_epsilon: this and other prices, with the noise that follows from them.
+        expected_deletion: Expected number E[Z] of records that a group loses at a stage.
+        largest_deletion: Largest number of records that a group loses at a stage.
+        published: Expected number of published records, at all stages.
+        groups: Expected number of published groups, at all stages.
+        deleted: Share of all records that no stage would publish.
+        stages: What each stage would do.
+        sampled: What sampling would publish instead; empty where sampling has no such price.
+        by_epsilon: The specification's price and others, with the noise that follows from each.
     """
 
     expected_deletion: float

@@ -44,12 +44,12 @@ class ByPrice:
     """One threshold and rate: what they cost and what they leave.
 
     Args:
-        k: suppression threshold.
-        rate: sampling rate.
-        epsilon: what the release would be charged; None where it has no price.
-        suppressed: share of the sampled records that would be left out.
-        records: records that would be published.
-        chosen: whether these are the specification's.
+        k: Suppression threshold.
+        rate: Sampling rate.
+        epsilon: ε that would be charged; null where the release has no price.
+        suppressed: Share of the sampled records that would be left out.
+        records: Expected number of published records.
+        chosen: Whether threshold and rate are those of the specification.
     """
 
     k: int
@@ -65,11 +65,11 @@ class ByLevel:
     """One column at one level, the others as they are.
 
     Args:
-        column: its name.
-        level: the level.
-        kept: share of the column's information that the level keeps.
-        suppressed: share of the sampled records that would be left out.
-        chosen: whether this is the previewed map's level.
+        column: Name of the column.
+        level: Level of the column.
+        kept: Share of the column's information that the level keeps.
+        suppressed: Share of the sampled records that would be left out.
+        chosen: Whether this is the level of the previewed map.
     """
 
     column: str
@@ -84,9 +84,9 @@ class WithoutColumn:
     """What leaving a column out would save.
 
     Args:
-        column: its name.
-        suppressed: share that would be left out without it.
-        saved: by how much that is less.
+        column: Name of the column.
+        suppressed: Share of the sampled records that would be left out without the column.
+        saved: Difference from the share that would be left out with the column.
     """
 
     column: str
@@ -99,10 +99,10 @@ class Lost:
     """People with some labels, and what would become of their sampled records.
 
     Args:
-        columns: the columns.
-        labels: a label of each.
-        people: how many there are.
-        suppressed: share of them that would be left out.
+        columns: Names of the columns.
+        labels: Label of each of these columns.
+        people: Number of people with these labels.
+        suppressed: Share of these people that would be left out.
     """
 
     columns: tuple[str, ...]
@@ -116,17 +116,17 @@ class ForecastBasis:
     """What is predicted of a release of any kind.
 
     Args:
-        crowd: what was looked at, in words.
-        remarks: what has to be borne in mind.
-        people: how many people it stands for.
-        k: the threshold: the smallest number of records of a group that is published.
-        epsilon: what the release would be charged.
-        delta: the same.
-        by_label: labels that lose more than others, worst first.
-        telling: how much the published records would tell.
-        undeclared: columns in which the public records have values that aren't declared.
-        changes: each column left out or coarser alone, with what would then be told, most first.
-        kept: the columns that are worth keeping, in the order of what they add.
+        crowd: The records that were looked at, in words.
+        remarks: What has to be borne in mind; sentences.
+        people: Number of people that these records stand for.
+        k: Suppression threshold: the smallest number of records of a group that is published.
+        epsilon: ε that the release would be charged.
+        delta: δ that the release would be charged.
+        by_label: Labels that lose more than others, worst first.
+        telling: How much the published records would tell.
+        undeclared: Columns in which the public records have values that aren't declared.
+        changes: Each column left out or coarser alone, with what would then be told, most first.
+        kept: The columns that are worth keeping, in the order of what they add.
     """
 
     crowd: str
@@ -147,15 +147,15 @@ class Forecast(ForecastBasis):
     """A preview of a release that suppresses.
 
     Args:
-        levels: level of each column in the previewed map.
-        rate: sampling rate.
-        estimate: what would become of the records.
-        by_k: for thresholds, at the specification's rate.
-        by_rate: for rates, at the specification's k.
-        same_price: for rates, the least k that costs no more.
-        by_level: for each level of each column.
-        by_column: for each column left out, dearest first.
-        by_pair: the same as `by_label` for labels of two columns together.
+        levels: Level of each column in the previewed map.
+        rate: Sampling rate.
+        estimate: What would become of the records.
+        by_k: Other thresholds at the rate of the specification.
+        by_rate: Other rates at the threshold of the specification.
+        same_price: Other rates, each with the least threshold that costs no more.
+        by_level: Each level of each column, the other columns as they are.
+        by_column: Each column left out, the one that saves most first.
+        by_pair: Pairs of labels of two columns that lose more than others, worst first.
     """
 
     levels: dict[str, int]
@@ -369,11 +369,11 @@ class Suggestion:
     """One thing to change.
 
     Args:
-        what: in words.
-        suppressed: share that would then be left out.
-        records: records that would then be published.
-        information: share that the map would keep of what is told at the finest levels, by the columns' weights.
-        epsilon: what it would cost.
+        what: The change in words.
+        suppressed: Share of the sampled records that would then be left out.
+        records: Expected number of records that would then be published.
+        information: Share that the map would keep of what the finest levels tell, by the columns' weights.
+        epsilon: ε that the release would then be charged.
     """
 
     what: str

@@ -39,18 +39,6 @@ from ....tasks.readers.values import RecordReading
 from ....tasks.request import Request
 from ..document_registry import VerifiedRelease
 
-__all__ = [
-    "REMEDY",
-    "WHY",
-    "Groups",
-    "ReferencePopulation",
-    "SuppressionEstimate",
-    "UndeclaredColumn",
-    "limit_remarks",
-    "reference_of_records",
-    "reference_of_release",
-]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Groups:
@@ -72,9 +60,9 @@ class SuppressionEstimate:
     """What a threshold and a rate would do to groups, in expectation.
 
     Args:
-        suppressed: share of the sampled records that would be left out, 0 … 1.
-        records: records that would be published.
-        groups: groups that would be published.
+        suppressed: Share of the sampled records that would be left out, from 0 to 1.
+        records: Expected number of published records.
+        groups: Expected number of published groups.
     """
 
     suppressed: float
@@ -87,9 +75,9 @@ class UndeclaredColumn:
     """A column in which some public records have `*` at the finest level that is asked about.
 
     Args:
-        column: its name.
-        share: of the records.
-        values: the first values that aren't declared; none where they are missing, or declared to become `*`.
+        column: Name of the column.
+        share: Share of the records that have such a value.
+        values: The first values that aren't declared; empty where they are missing, or declared to become `*`.
     """
 
     column: str
