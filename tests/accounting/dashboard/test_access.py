@@ -27,6 +27,14 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+def sent_raw(running, address: bytes, *, headers: str = "Host: localhost", source: str = "") -> str:
+    """The answer to an address that a client would tidy up or encode."""
+    place = urlsplit(running.url)
+    with socket.create_connection((place.hostname, place.port), source_address=(source, 0), timeout=30) as sent:
+        sent.sendall(b"GET " + address + f" HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\r\n".encode())
+        return b"".join(iter(lambda: sent.recv(65536), b"")).decode()
+
+
 @pytest.fixture(scope="module")
 def guarded(serve, town, tmp_path_factory):
     """A dashboard that asks everybody for a token, on a ledger with good, expired and revoked ones."""
@@ -78,68 +86,51 @@ def test_a_token_is_revoked_at_once(guarded) -> None:
 def test_a_proxys_header_counts_from_the_proxy_alone(guarded) -> None:
     running, *_ = guarded
     assert running.get("/", headers={"X-Forwarded-User": "somebody"}).status_code == 401
-    host, port = urlsplit(running.url).hostname, urlsplit(running.url).port
-    with socket.create_connection((host, port), source_address=("127.0.0.2", 0), timeout=30) as sent:
-        sent.sendall(
-            b"GET / HTTP/1.1\r\nHost: audit.example\r\nX-Forwarded-User: somebody\r\nConnection: close\r\n\r\n"
-        )
-        answer = b"".join(iter(lambda: sent.recv(65536), b""))
-    assert answer.startswith(b"HTTP/1.1 200")
+    named = "Host: audit.example\r\nX-Forwarded-User: somebody"
+    assert sent_raw(running, b"/", headers=named, source="127.0.0.2").startswith("HTTP/1.1 200")
 
 
-def test_wrong_attempts_are_limited_and_others_are_not(town) -> None:
-    options = Options(ledger_url="sqlite:///x", require_token=True)
-    access = Access(options, tokens=tuple, today=lambda: datetime.now(UTC).date())
-    wrong = {"authorization": "Bearer nonsense"}
-    said = [access.decide(peer="10.0.0.1", headers=wrong, values={"authorization": 1}) for _ in range(12)]
-    assert said == ["wrong"] * 10 + ["too many"] * 2
-    assert access.decide(peer="10.0.0.2", headers=wrong, values={"authorization": 1}) == "wrong"
-    assert access.decide(peer="10.0.0.1", headers={}, values={}) == "too many"
-    for number in range(10_000):
-        access.decide(peer=f"10.1.{number // 256}.{number % 256}", headers=wrong, values={"authorization": 1})
-    assert len(access._failures) <= 4_096
+def access_of(*, tokens=(), **options) -> Access:
+    made = Options(ledger_url="sqlite:///x", **options)
+    return Access(made, tokens=lambda: tuple(tokens), today=lambda: datetime.now(UTC).date())
 
 
-def test_wrong_attempts_are_forgiven_after_a_minute(monkeypatch) -> None:
-    access = Access(
-        Options(ledger_url="sqlite:///x", require_token=True), tokens=tuple, today=lambda: datetime.now(UTC).date()
-    )
-    wrong, begun, passed = {"authorization": "Bearer nonsense"}, time.monotonic(), [0.0]
+def decided(access: Access, *, peer: str = "10.0.0.1", values: int = 1, **headers: str) -> str:
+    """The decision on a request with a wrong token, unless another authorization is given."""
+    given = {"authorization": "Bearer nonsense"} | {name.replace("_", "-"): text for name, text in headers.items()}
+    return access.decide(peer=peer, headers=given, values={"authorization": values})
+
+
+TEN = ["wrong"] * 10 + ["too many"]
+
+
+def test_wrong_attempts_are_limited_for_a_minute_and_others_are_not(monkeypatch) -> None:
+    begun, passed = time.monotonic(), [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: begun + passed[0])
-
-    def said() -> str:
-        return access.decide(peer="10.0.0.1", headers=wrong, values={"authorization": 1})
-
-    assert [said() for _ in range(11)] == ["wrong"] * 10 + ["too many"]
+    access = access_of(require_token=True)
+    assert [decided(access) for _ in range(11)] == TEN
+    assert decided(access, peer="10.0.0.2") == "wrong"
     passed[0] = 59.0
-    assert said() == "too many"
+    assert decided(access) == access.decide(peer="10.0.0.1", headers={}, values={}) == "too many"
     passed[0] = 60.0
-    assert [said() for _ in range(11)] == ["wrong"] * 10 + ["too many"]
+    assert [decided(access) for _ in range(11)] == TEN
+    for number in range(10_000):
+        decided(access, peer=f"10.1.{number // 256}.{number % 256}")
+    assert len(access._failures) <= 4_096
 
 
 def test_behind_a_proxy_one_visitors_guesses_shut_nobody_else_out() -> None:
     """The last hop counts, which the proxy itself wrote; what a visitor wrote before it opens no second account."""
-    proxies = (ipaddress.ip_network("127.0.0.2/32"),)
-    access = Access(
-        Options(ledger_url="sqlite:///x", proxies=proxies), tokens=tuple, today=lambda: datetime.now(UTC).date()
-    )
-
-    def said(hops: str, *, peer: str = "127.0.0.2") -> str:
-        headers = {"authorization": "Bearer nonsense", "x-forwarded-for": hops}
-        return access.decide(peer=peer, headers=headers, values={"authorization": 1})
-
-    guesses = [said(f"10.9.9.{number}, 10.0.0.1") for number in range(11)]
-    assert guesses == ["wrong"] * 10 + ["too many"]
-    assert said("10.0.0.2") == "wrong"
-    control = [said(f"10.9.9.{number}", peer="127.0.0.1") for number in range(11)]
-    assert control == ["wrong"] * 10 + ["too many"], "who is no proxy speaks for itself alone"
+    access = access_of(proxies=(ipaddress.ip_network("127.0.0.2/32"),))
+    proxy, stranger = {"peer": "127.0.0.2"}, {"peer": "127.0.0.1"}
+    assert [decided(access, **proxy, x_forwarded_for=f"10.9.9.{n}, 10.0.0.1") for n in range(11)] == TEN
+    assert decided(access, **proxy, x_forwarded_for="10.0.0.2") == "wrong"
+    control = [decided(access, **stranger, x_forwarded_for=f"10.9.9.{n}") for n in range(11)]
+    assert control == TEN, "who is no proxy speaks for itself alone"
 
 
 def test_who_has_no_address_is_no_proxy() -> None:
-    proxies = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
-    access = Access(
-        Options(ledger_url="sqlite:///x", proxies=proxies), tokens=tuple, today=lambda: datetime.now(UTC).date()
-    )
+    access = access_of(proxies=(ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0")))
     named = {"x-forwarded-user": "somebody"}
     for peer in ("", "unix:", "localhost"):
         assert access.decide(peer=peer, headers=named, values={"x-forwarded-user": 1}) == "who"
@@ -161,21 +152,13 @@ def test_who_has_no_address_is_no_proxy() -> None:
 )
 def test_a_malformed_credential_opens_nothing_and_counts_as_a_wrong_one(town, credential) -> None:
     with open_reader(town.ledger) as reader:
-        tokens = reader.tokens()
-    access = Access(
-        Options(ledger_url="sqlite:///x", require_token=True),
-        tokens=lambda: tokens,
-        today=lambda: datetime.now(UTC).date(),
-    )
+        access = access_of(require_token=True, tokens=reader.tokens())
     written = credential.replace("TOKEN", town.token)  # without a scheme
-    for _ in range(10):
-        assert (
-            access.decide(peer="10.0.0.1", headers={"authorization": written}, values={"authorization": 1}) == "wrong"
-        )
-    good = {"authorization": f"Bearer {town.token}"}
-    assert access.decide(peer="10.0.0.1", headers=good, values={"authorization": 1}) == "too many"
-    assert access.decide(peer="10.0.0.2", headers=good, values={"authorization": 1}) == "in"
-    assert access.decide(peer="10.0.0.2", headers=good, values={"authorization": 2}) == "wrong"
+    assert {decided(access, authorization=written) for _ in range(10)} == {"wrong"}
+    good = f"Bearer {town.token}"
+    assert decided(access, authorization=good) == "too many"
+    assert decided(access, peer="10.0.0.2", authorization=good) == "in"
+    assert decided(access, peer="10.0.0.2", authorization=good, values=2) == "wrong"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
@@ -202,14 +185,8 @@ def test_pages_go_by_no_other_name(served) -> None:
     port = urlsplit(served.url).port
     for host in (f"127.0.0.1:{port}", f"localhost:{port}", "[::1]:1"):
         assert served.get("/", headers={"Host": host}).status_code == 200, host
-    assert [host_of(text) for text in ("a:1", "A.", "[::1]:8", "a:b", "[::1", None)] == [
-        "a",
-        "a",
-        "::1",
-        None,
-        None,
-        None,
-    ]
+    hosts = {"a:1": "a", "A.": "a", "[::1]:8": "::1", "a:b": None, "[::1": None, None: None}
+    assert {text: host_of(text) for text in hosts} == hosts
 
 
 def test_an_open_dashboard_behind_a_proxy_is_closed(served) -> None:
@@ -252,10 +229,7 @@ MALFORMED = (
 
 @pytest.mark.parametrize("path", ABSENT)
 def test_what_is_not_a_page_is_absent(served, path) -> None:
-    host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
-    with socket.create_connection((host, port), timeout=30) as sent:  # a client would tidy the path up
-        sent.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        answer = b"".join(iter(lambda: sent.recv(65536), b"")).decode()
+    answer = sent_raw(served, path.encode())
     assert re.match(r"HTTP/1.1 (404|422) ", answer), answer[:100]
     assert "root:" not in answer
     assert "import" not in answer
@@ -272,10 +246,7 @@ def test_a_malformed_or_oversized_parameter_is_refused(served, path) -> None:
 
 @pytest.mark.parametrize("address", [b"/?cause=\x9f3", b"/releases\xe2\x82\xac"])
 def test_bytes_that_no_address_has_are_refused(served, address) -> None:
-    host, port = urlsplit(served.url).hostname, urlsplit(served.url).port
-    with socket.create_connection((host, port), timeout=30) as sent:  # a client would encode them
-        sent.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        assert sent.makefile("rb").readline().split()[1] == b"400"
+    assert sent_raw(served, address).split()[1] == "400"
 
 
 def test_an_oversized_address_or_header_is_refused(served) -> None:
