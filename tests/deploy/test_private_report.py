@@ -118,12 +118,12 @@ def test_what_is_refused_before_the_look_leaves_no_look(released) -> None:
     (desk.folder / "link").symlink_to(desk.folder / "out")
     (desk.folder / "other").mkdir()
     (desk.folder / "other" / "certificate.json").write_text("{}", encoding="utf-8")
-    before = contents(desk.folder / "out") | contents(desk.folder / "other")
+    before = desk.contents("out") | desk.contents("other")
     for folder in ("link", "other", "out", "out/sub"):  # never where a release is picked up
         attempts.append(("report", "private", "spec.toml", "out", "--output", f"{folder}/report.html"))
     for words in attempts:
         assert desk(*words).code == 2, words
-    assert contents(desk.folder / "out") | contents(desk.folder / "other") == before
+    assert desk.contents("out") | desk.contents("other") == before
     towns = desk.folder / "towns.csv"
     kept = towns.read_text(encoding="utf-8")
     towns.write_text(kept.replace("Lyon;South", "Lyon;Southern"), encoding="utf-8")
