@@ -144,7 +144,7 @@ OUTPUTS: dict[str, Any] = {
     "run": RunResult | DryRun | Refused,
     "series add": SeriesRow | Refused,
     "series list": SeriesList | Refused,
-    "report-write": DocumentWritten | Refused,
+    "report write": DocumentWritten | Refused,
     "sheet": SheetWritten | Refused,
     "status": JobStatus | Refused,
     "submit": RunResult | JobBegun | Refused,

@@ -596,7 +596,7 @@ class HierarchyTree(TypedDict):
 class DocumentWritten(TypedDict):
     """Where the files of a document about a release are."""
 
-    files: Annotated[list[str], "the new files."]
+    files: Annotated[list[str], "The new files."]
 
 
 class SheetWritten(TypedDict):
