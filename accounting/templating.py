@@ -8,7 +8,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from ..mechanisms.kernel.amounts import amount_shown, grouped
+from ..mechanisms.kernel.amounts import amount_shown
+from ..mechanisms.wording import grouped
 
 
 def environment(folder: Path, *, escaped: bool = True, **filters: Callable[..., str]) -> Environment:

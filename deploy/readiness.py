@@ -18,9 +18,10 @@ from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source
 from ..flows.releases.kind import rehearsal_epsilon
-from ..mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_shown
+from ..mechanisms.kernel.amounts import amount_shown, counted
 from ..mechanisms.kernel.errors import InputRefused, Refusal
 from ..mechanisms.recoding import GeneralizationMap
+from ..mechanisms.wording import amount_left, share_shown
 from ..tasks.inputs.source import SourceLayout
 from ..tasks.inputs.source_formats import shown_format
 from ..tasks.request import Request

@@ -15,7 +15,7 @@ from ..mechanisms.hierarchies.build import DateHierarchy, labels_beyond
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.kernel.amounts import counted
-from ..mechanisms.kernel.errors import InputRefused, refused_together
+from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.map_selection.choice import (
     LARGEST_ENUMERATED,
     Draw,
@@ -25,6 +25,7 @@ from ..mechanisms.map_selection.choice import (
     epsilon_shares,
 )
 from ..mechanisms.recoding import GeneralizationMap, MappedColumn
+from ..mechanisms.wording import refused_together
 from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.inputs.source_formats import database_at
 from ..tasks.readers.values import RecordReading

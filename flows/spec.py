@@ -15,8 +15,9 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from ..mechanisms.kernel.errors import FILL_IN, InputRefused, refused_together
+from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.mechanism import Mechanism
+from ..mechanisms.wording import FILL_IN, refused_together
 from ..tasks.destinations import Output
 from ..tasks.request import Request
 from .columns import check_declared_values

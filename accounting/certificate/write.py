@@ -9,10 +9,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...mechanisms.kernel.amounts import amount_exact, share_shown
+from ...mechanisms.kernel.amounts import amount_exact
 from ...mechanisms.kernel.mechanism import REPLACEMENT, Mechanism
 from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
+from ...mechanisms.wording import share_shown
 from ..descriptions.description_registry import description_of, description_of_record, has_parts
 from ..kernel.keys.private_files import open_given, output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes

@@ -11,7 +11,7 @@ import numpy as np
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease, Suppression
 from ...mechanisms.map_selection.choice import QUALITY, group_threshold
-from ..kernel.prices.arithmetic import add_up, decimal_up, float_down, float_up, log_down, multiply_up
+from ..kernel.prices.arithmetic import add_up, bisected, decimal_up, float_down, float_up, log_down, multiply_up
 from ..kernel.prices.mechanism_kind import (
     RELATION,
     MechanismKind,
@@ -29,8 +29,6 @@ from .composition.paper_bound import paper_price_selected
 from .composition.private_choice import log_profile_selected, range_of_draw, selection_cost
 from .composition.series_game import epsilon_of_drawn_game
 from .microdata_prices import composed_price_fixed
-
-_BISECTIONS = 200
 
 
 def price_selected(
@@ -126,18 +124,7 @@ def _epsilon_of_one(
         )
         return bool(value[0] <= log_delta)
 
-    if not holds(high):
-        return None
-    low = 0.0
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-13 * high or not low < middle < high:
-            break
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisected(holds, 0.0, high, width=1e-13, most_steps=200) if holds(high) else None
 
 
 def _price(mechanism: EpsilonSafeRelease, delta: Decimal, releases: int) -> Price:

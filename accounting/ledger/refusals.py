@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import Any
 
 from ...mechanisms.kernel.amounts import amount_shown
-from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, did_you_mean
+from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
+from ...mechanisms.wording import did_you_mean
 from ..kernel.ledger.entries import (
     ChargedPrice,
     Fields,

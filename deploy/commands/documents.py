@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from ...flows.paths import resolve_paths
-from ...mechanisms.kernel.errors import FILL_IN, InputRefused
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.wording import FILL_IN
 from .options import AS_JSON, FILE, LEDGER, RELEASE_CERTIFICATE, RELEASE_FOLDER, CommandGroup, default_publisher
 
 

@@ -107,7 +107,8 @@ def add(
     """Give a data set its budget; creates the SQLite ledger and the signing key where there are none."""
     from ...accounting.kernel.prices.mechanism_kind import no_price_for_surveyed_group
     from ...accounting.ledger.creation import ledger_exists
-    from ...mechanisms.kernel.amounts import amount_exact, amount_left
+    from ...mechanisms.kernel.amounts import amount_exact
+    from ...mechanisms.wording import amount_left
     from ..python import ledger as ledger_api
 
     state_paths = resolve_paths(ledger_url=ledger_url)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import click
 
-from ...mechanisms.kernel.errors import FILL_IN, InputRefused
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.wording import FILL_IN
 from .options import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from jinja2 import TemplateError
 
 from ...accounting.descriptions.description_registry import description_of_record, published_text
 from ...accounting.descriptions.kind_description import CENTRAL
-from ...mechanisms.kernel.errors import FILL_IN, ReleaseFailed
+from ...mechanisms.kernel.errors import ReleaseFailed
+from ...mechanisms.wording import FILL_IN
 from .document_registry import Document, VerifiedRelease
 from .rendering import plain_text
 

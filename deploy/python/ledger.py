@@ -24,9 +24,10 @@ from ...accounting.ledger.lookup import DatasetState, SeriesState
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths, resolve_paths
 from ...flows.unfinished import abandon_release
-from ...mechanisms.kernel.amounts import Number, amount_shown, counted, exact_number, share_shown
+from ...mechanisms.kernel.amounts import amount_shown, counted
 from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, Mechanism, Relation
+from ...mechanisms.wording import Number, exact_number, share_shown
 from ..terminal.tables import FactTable
 
 __all__ = ["LedgerView", "abandon", "add_dataset", "add_series", "ledger", "raise_budget", "record_look", "series"]

@@ -28,8 +28,9 @@ from ...flows.paths import resolve_paths
 from ...flows.prepare import PreparedRelease, prepare
 from ...flows.releases.kind import kind_of_mechanism
 from ...flows.spec import parse_spec, read_spec
-from ...mechanisms.kernel.amounts import Number, amount_shown, exact_number
+from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.wording import Number, exact_number
 from ...tasks.counting.released_groups import read_released_table
 from ...tasks.destinations import output_at
 from ...tasks.readers.source_files import is_url

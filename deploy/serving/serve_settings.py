@@ -17,7 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import available_timezones
 
-from ...mechanisms.kernel.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.wording import did_you_mean
 
 if TYPE_CHECKING:
     from ...accounting.ledger.lookup import SeriesState

@@ -19,8 +19,9 @@ from ...accounting.kernel.prices.registry import mechanism_record
 from ...accounting.kinds.composition.paper_bound import delta_paper, least_epsilon_of_paper
 from ...accounting.theory.planning.inversion import Target, frontier
 from ...accounting.theory.planning.planner import Plan
-from ...mechanisms.kernel.amounts import amount_left, amount_shown, counted, share_left_shown, share_shown
+from ...mechanisms.kernel.amounts import amount_shown, counted
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.wording import amount_left, share_left_shown, share_shown
 from .stages import console as own_console
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from rich.table import Table
 
 from ...accounting.kernel.ledger.entries import RECORD, BudgetRaised, FreeSeriesRegistered
 from ...accounting.ledger.lookup import DatasetState, RecordedLook, ReleaseState, SeriesState
-from ...mechanisms.kernel.amounts import amount_left, amount_shown, double_left, share_shown
+from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import one_line
+from ...mechanisms.wording import amount_left, double_left, share_shown
 from .stages import console
 
 if TYPE_CHECKING:

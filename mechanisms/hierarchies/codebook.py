@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernel.amounts import grouped
+from ..wording import grouped
 from .build import DateHierarchy, described_hierarchy
 from .decimals import DecimalIntervals
 from .declare import BUCKET_LABEL, Hierarchy, IntervalHierarchy, ValueHierarchy

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
-
-FILL_IN = "FILL IN"
-"""Marks what is yet to be written, in a file that was begun by a command."""
 
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and newline, marks that turn the direction of writing, and halves of characters."""
@@ -79,38 +74,3 @@ class ReleaseFailed(Refusal):
 
     exit_code = 1
     nothing_done = "Nothing was published."
-
-
-def refused_together(faults: Sequence[Refusal], *, where: str) -> InputRefused:
-    """One refusal for all that is wrong with one thing; of a single fault its own.
-
-    Args:
-        faults: what is wrong, at least one.
-        where: the thing, such as a specification's file, with which each fault's own place begins.
-    """
-    if len(faults) == 1 and isinstance(faults[0], InputRefused):
-        return faults[0]
-    listed = [
-        " ".join(part for part in (f"{fault.where.removeprefix(f'{where}: ')}: {fault.what}", fault.remedy) if part)
-        for fault in faults
-    ]
-    return InputRefused(
-        f"{len(faults)} things are missing or wrong.", where=where, remedy="\n  ".join(["They are:", *listed])
-    )
-
-
-def did_you_mean(wrong: Sequence[str], known: Iterable[str]) -> str:
-    """Ask whether similar names were meant, as a sentence; empty where there are none.
-
-    Args:
-        wrong: names that there are not.
-        known: names that there are, all of them free to be shown.
-    """
-    by_lower_case = {name.lower(): name for name in known}
-    meant = {name: get_close_matches(name.lower(), by_lower_case, n=1) for name in wrong}
-    asked = [
-        f"'{by_lower_case[close[0]]}'" + ("" if len(wrong) == 1 else f" by '{name}'")
-        for name, close in meant.items()
-        if close
-    ]
-    return f"Did you mean {', '.join(asked)}?" if asked else ""

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from ...accounting.kernel.keys.private_files import sync_folder
 from ...mechanisms.kernel.contributions import ContributionLimit
-from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ...mechanisms.wording import did_you_mean
 from ..readers.parquet_footer import ParquetLayout
 from ..readers.parquet_records import PARQUET
 from ..readers.source_files import SourceFile

@@ -16,7 +16,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ...mechanisms.kernel.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.wording import did_you_mean
 from ..readers.source_files import Partition, is_url, open_input
 
 REWRITE = "Write the table's present records to Parquet, into a folder outside the table, and name that."

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 
 from ...mechanisms.hierarchies.codebook import CodebookLabel, ColumnCodebook
 from ...mechanisms.hierarchies.declare import BUCKET_LABEL
-from ...mechanisms.kernel.amounts import grouped
+from ...mechanisms.wording import grouped
 from .description import DescribedColumn, DescribedFile, DescribedRelease, DescribedTable
 
 _FORMATS = {

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mechanisms.kernel.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.sampling import ChunkIdentity
+from ...mechanisms.wording import did_you_mean
 from .csv_quotes import Quotes, QuoteState, split_line
 from .file_formats import AskedColumns, Chunk, FileFormat, FileLayout, NamedColumn, SourceNames
 from .source_files import Location, SourceFile, open_records, path_of, refuse_twofold, unpacked_name

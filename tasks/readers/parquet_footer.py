@@ -10,8 +10,9 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ...mechanisms.kernel.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.sampling import ChunkIdentity
+from ...mechanisms.wording import did_you_mean
 from .file_formats import AskedColumns, Chunk, FileFormat, FileLayout
 from .source_files import Location, SourceFile, is_url, open_input, open_local, path_of, refuse_twofold
 

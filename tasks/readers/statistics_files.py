@@ -19,9 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
-from ...mechanisms.kernel.errors import InputRefused, did_you_mean
+from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.recoding import BUCKET_CODE
 from ...mechanisms.kernel.sampling import ChunkIdentity
+from ...mechanisms.wording import did_you_mean
 from ..kernel.counting import CoinsOfBlocks
 from .column_codes import ColumnCoder, RecordCoder, arrow_of
 from .file_formats import (

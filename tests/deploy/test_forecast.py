@@ -10,8 +10,8 @@ from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.composition.renyi_filter import filter_cost, fits, tail_for
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar
-from crowdblend.mechanisms.kernel.amounts import times_in
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
+from crowdblend.mechanisms.wording import times_in
 
 REFERENCE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from crowdblend.mechanisms.kernel.amounts import (
-    amount_exact,
+from crowdblend.mechanisms.kernel.amounts import amount_exact, amount_of_log10, amount_shown, counted
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.wording import (
     amount_left,
-    amount_of_log10,
-    amount_shown,
-    counted,
     double_left,
     exact_number,
     grouped,
@@ -18,7 +16,6 @@ from crowdblend.mechanisms.kernel.amounts import (
     share_shown,
     times_in,
 )
-from crowdblend.mechanisms.kernel.errors import InputRefused
 from hypothesis import given
 from hypothesis import strategies as st
 

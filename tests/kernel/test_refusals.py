@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.mechanisms.kernel.errors import (
-    AccountantRefused,
-    InputRefused,
-    Refusal,
-    ReleaseFailed,
-    did_you_mean,
-    one_line,
-    refused_together,
-)
+from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed, one_line
+from crowdblend.mechanisms.wording import did_you_mean, refused_together
 
 
 @pytest.mark.parametrize(

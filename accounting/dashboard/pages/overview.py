@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from ....mechanisms.kernel.amounts import share_shown, times_in
 from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.wording import share_shown, times_in
 from ...kernel.ledger.entries import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, amount_text
 from ...kernel.ledger.ledger_state import Dataset
 from ...ledger.lookup import SeriesState

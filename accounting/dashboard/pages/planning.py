@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from ....mechanisms.kernel.amounts import amount_exact, counted, share_left_shown, share_shown
+from ....mechanisms.kernel.amounts import amount_exact, counted
 from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.wording import share_left_shown, share_shown
 from ...kernel.ledger.entries import DatasetAdded, FilterDatasetAdded, amount_text
 from ...kernel.ledger.ledger_state import Account
 from ...theory.planning.forecast import CALENDARS, RATE, K, read_calendar, require_forecast

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from ....mechanisms.kernel.amounts import amount_shown, share_shown
+from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.wording import share_shown
 from ... import charts
 from ...descriptions.description_registry import description_of_record
 from ...kernel.ledger.entries import GENESIS, DatasetAdded, Fields

@@ -104,7 +104,27 @@ def multiply_down(first: Decimal, second: Decimal) -> Decimal:
     return _DOWN.multiply(first, second)
 
 
-_BISECTIONS = 60
+def bisected(
+    holds: Callable[[float], bool], low: float, high: float, *, width: float, most_steps: int = 1 << 12
+) -> float:
+    """Return a number above `low` that holds, `high` or one found by bisection, to a relative width.
+
+    Args:
+        holds: true of `high`, and of all numbers above some number between the two.
+        low: one that doesn't hold.
+        high: one that does.
+        width: relative, at which the search ends, as it does after so many steps or between neighbouring doubles.
+        most_steps: as it says.
+    """
+    for _ in range(most_steps):
+        middle = 0.5 * (low + high)
+        if high - low <= width * high or not low < middle < high:
+            break
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def least_epsilon(delta_of: Callable[[float], float], delta: float, *, high: float) -> float | None:
@@ -116,15 +136,7 @@ def least_epsilon(delta_of: Callable[[float], float], delta: float, *, high: flo
         low, top = top, 2.0 * top
         if top > high:
             return None
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + top)
-        if top - low <= 1e-12 * top or not low < middle < top:
-            break
-        if delta_of(middle) <= delta:
-            top = middle
-        else:
-            low = middle
-    return top
+    return bisected(lambda epsilon: delta_of(epsilon) <= delta, low, top, width=1e-12, most_steps=60)
 
 
 ULP = 2.0**-52

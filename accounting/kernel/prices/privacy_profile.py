@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .arithmetic import ULP, log_binomial_pmf
+from .arithmetic import ULP, bisected, log_binomial_pmf
 
 LARGEST_GROUP = 2.0**50
 MARGIN = 16.0 * ULP
@@ -136,9 +136,6 @@ def _cost_of_sums(terms: int) -> float:
     return (8.0 * terms + 32.0) * ULP
 
 
-_RELATIVE_WIDTH = 1e-14
-
-
 def check_parameters(k: int, sampling_rate: float) -> None:
     """Refuse what double precision can't hold.
 
@@ -206,12 +203,4 @@ def epsilon_of_log_delta(*, k: int, sampling_rate: float, log_delta: float) -> f
     high = farthest_epsilon(k=k, sampling_rate=sampling_rate)
     if not holds(high):
         return None
-    low = 0.0
-    # It ends: an ε below some 1e-17 of the rate cannot be told from 0, which does not hold.
-    while high - low > _RELATIVE_WIDTH * high:
-        middle = 0.5 * (low + high)
-        if holds(middle):
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisected(holds, 0.0, high, width=1e-14)

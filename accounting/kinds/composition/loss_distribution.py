@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ...kernel.prices.arithmetic import ULP
+from ...kernel.prices.arithmetic import ULP, bisected
 from .finite_losses import LossesInDoubles
 
 _UNDERFLOW = 1e-280
@@ -192,17 +192,14 @@ def delta_at(measure: LossDistribution, epsilon: float) -> float:
 
 def epsilon_at(measure: LossDistribution, delta: float) -> float | None:
     """Return the least ε ≥ 0 found whose `delta_at` is at most δ; None where no finite one has it."""
-    if delta_at(measure, 0.0) <= delta:
+
+    def holds(epsilon: float) -> bool:
+        return delta_at(measure, epsilon) <= delta
+
+    if holds(0.0):
         return 0.0
-    low, high = 0.0, float(max(measure.lowest + measure.masses.size, 1)) * measure.spacing
-    if delta_at(measure, high) > delta:
-        return None
-    while high - low > 1e-13 * high and low < (middle := 0.5 * (low + high)) < high:
-        if delta_at(measure, middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    high = float(max(measure.lowest + measure.masses.size, 1)) * measure.spacing
+    return bisected(holds, 0.0, high, width=1e-13) if holds(high) else None
 
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.microdata import StronglySafeRelease
-from ...kernel.prices.arithmetic import add_up, decimal_up, divide_down, float_down, float_up, multiply_up
+from ...kernel.prices.arithmetic import add_up, bisected, decimal_up, divide_down, float_down, float_up, multiply_up
 from ...kernel.prices.mechanism_kind import RELATION, Price, check_request
 from .private_choice import selection_cost
 
@@ -75,17 +75,14 @@ def epsilon_paper(*, k: int, sampling_rate: float, delta: float) -> float | None
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
     low = least_epsilon_of_paper(sampling_rate)
-    if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=low) <= delta:
+
+    def holds(epsilon: float) -> bool:
+        return delta_paper(k=k, sampling_rate=sampling_rate, epsilon=epsilon) <= delta
+
+    if holds(low):
         return low
     high = max(1.0, 2.0 * low, math.log(k) + 60.0)
-    if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=high) > delta:
-        return None
-    while high - low > 1e-14 * high and low < (middle := 0.5 * (low + high)) < high:
-        if delta_paper(k=k, sampling_rate=sampling_rate, epsilon=middle) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
+    return bisected(holds, low, high, width=1e-14) if holds(high) else None
 
 
 def _check(k: int, sampling_rate: float) -> None:

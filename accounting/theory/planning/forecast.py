@@ -10,10 +10,10 @@ from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from ....mechanisms.kernel.amounts import times_in
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import ADD_REMOVE
 from ....mechanisms.kinds.microdata import StronglySafeRelease
+from ....mechanisms.wording import times_in
 from ...kernel.prices.arithmetic import PRICE_DIGITS, multiply_up
 from ...kinds.microdata_prices import price_fixed
 from .inversion import MOST_RELEASES, Target, most_releases

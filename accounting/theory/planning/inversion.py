@@ -11,10 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from ....mechanisms.kernel.amounts import amount_exact, amount_left
+from ....mechanisms.kernel.amounts import amount_exact
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import Mechanism
 from ....mechanisms.kinds.microdata import StronglySafeRelease
+from ....mechanisms.wording import amount_left
 from ...descriptions.description_registry import description_of
 from ...descriptions.kind_description import Tunable
 from ...kernel.prices.arithmetic import add_up, decimal_up, divide_down, float_down, float_up, log_down, multiply_up

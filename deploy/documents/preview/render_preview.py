@@ -18,11 +18,12 @@ from ....flows.paths import resolve_paths
 from ....flows.releases.deletion import DeletionRequest
 from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
 from ....flows.spec import parse_spec, read_spec
-from ....mechanisms.kernel.amounts import amount_shown, counted, grouped
+from ....mechanisms.kernel.amounts import amount_shown, counted
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.recoding import GeneralizationMap
+from ....mechanisms.wording import grouped
 from ....tasks.request import Request
 from ...release_paths import require_elsewhere, write_new
 from ...terminal.stages import console as own_console

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import pytest
 from crowdblend.accounting.ledger.opening import open_store
-from crowdblend.mechanisms.kernel.amounts import share_shown
+from crowdblend.mechanisms.wording import share_shown
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 

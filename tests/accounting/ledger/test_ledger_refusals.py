@@ -24,13 +24,13 @@ from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.accounting.kinds.composition.renyi_filter import RULE, FilterTerms
 from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.accounting.ledger.refusals import WORDS, refusal_of, what_fits, what_fits_filter
-from crowdblend.mechanisms.kernel.amounts import amount_left
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
+from crowdblend.mechanisms.wording import amount_left
 from support.folding import abandoned, dataset, raised, sound_state, token
 from support.ledger_books import (
     DAY,

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 from crowdblend.deploy.documents.registry_entry import STEWARDS_TEXTS, registry_text
-from crowdblend.mechanisms.kernel.errors import FILL_IN, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import ReleaseFailed
+from crowdblend.mechanisms.wording import FILL_IN
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 FIELDS = VECTORS / "deployments_registry_fields.json"
