@@ -1,4 +1,4 @@
-"""Describe histograms of declared cells: suppressed, noisy and outlier-private."""
+"""Describe histograms of declared cells: suppressed, noisy and outlier-private; and points made of their counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from decimal import Decimal
 
 from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
-from ..kinds.composition.composed import not_composed
+from ...mechanisms.kinds.points import SyntheticPoints
+from ..kinds.composition.composed import Part, not_composed
 from ..kinds.suppressed_histogram_prices import suppressed_losses
 from .kind_description import CELLS, SAMPLED, SUPPRESSED, WHOLE, KindDescription, Published
 from .microdata_description import EXACT_PROFILE
@@ -74,4 +75,36 @@ OUTLIER_HISTOGRAM: KindDescription[OutlierPrivateHistogram] = KindDescription(
         "outlier-exact/1": "Lui, Pass, Outlier Privacy, TCC 2015; exact form proved in docs/proofs/outlier-privacy.md"
     },
     losses=not_composed,
+)
+
+
+_POINTS_DONE = (
+    "The records were counted in the cells of a declared grid, counts of fewer than k sampled records were {small}, "
+    "and the middle of each cell is published as often as its count says."
+)
+
+
+def _point_losses(mechanism: SyntheticPoints) -> tuple[Part, ...]:
+    if isinstance(mechanism.counts, NoisyHistogram):
+        return not_composed(mechanism)
+    return (mechanism.counts,)
+
+
+def _points_done(mechanism: SyntheticPoints) -> str:
+    noisy = isinstance(mechanism.counts, NoisyHistogram)
+    small = "given two-sided geometric noise, 0 too" if noisy else "left out"
+    return f"{SAMPLED} {_POINTS_DONE.format(small=small)}"
+
+
+def _proved_of_points(mechanism: SyntheticPoints, _rule: str) -> str:
+    return noisy_statement(mechanism.counts) if isinstance(mechanism.counts, NoisyHistogram) else ""
+
+
+POINTS: KindDescription[SyntheticPoints] = KindDescription(
+    done=_points_done,
+    proved=_proved_of_points,
+    chosen="a choice of bounds, cells, k or rate",
+    published=Published("cell", "cells", "synthetic point"),
+    theorems={"exact-profile/1": EXACT_PROFILE, **NOISY_THEOREMS},
+    losses=_point_losses,
 )
