@@ -6,10 +6,10 @@ import pytest
 
 from audit.kernel_size import FOLDERS, kernel_files, kinds, lines_of, main, shared_files
 
-MOST = {"mechanisms/kernel": (9, 1210), "accounting/kernel": (16, 4640), "tasks/kernel": (5, 1460)}
+MOST = {"mechanisms/kernel": (9, 1115), "accounting/kernel": (16, 4490), "tasks/kernel": (5, 1460)}
 """Files and lines of each folder."""
-MOST_OF_A_KIND = 385
-MOST_SHARED = 3570
+MOST_OF_A_KIND = 380
+MOST_SHARED = 3560
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

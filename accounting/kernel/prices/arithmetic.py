@@ -107,14 +107,10 @@ def multiply_down(first: Decimal, second: Decimal) -> Decimal:
 def bisected(
     holds: Callable[[float], bool], low: float, high: float, *, width: float, most_steps: int = 1 << 12
 ) -> float:
-    """Return a number above `low` that holds, `high` or one found by bisection, to a relative width.
+    """Return a number that holds, nearly the least: `high`, or one nearer to `low`, which doesn't hold.
 
-    Args:
-        holds: true of `high`, and of all numbers above some number between the two.
-        low: one that doesn't hold.
-        high: one that does.
-        width: relative, at which the search ends, as it does after so many steps or between neighbouring doubles.
-        most_steps: as it says.
+    The search ends at a relative width, after `most_steps`, or between neighbouring doubles. Above some number between
+    `low` and `high` all must hold.
     """
     for _ in range(most_steps):
         middle = 0.5 * (low + high)
