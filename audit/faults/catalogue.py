@@ -83,7 +83,7 @@ FAULTS = (
         file="accounting/kernel/ledger/entries.py",
         old="hashlib.sha256(LINK_DOMAIN + bytes.fromhex(previous) + position",
         new="hashlib.sha256(LINK_DOMAIN + bytes(32) + position",
-        detectors=("pytest tests/accounting/ledger/test_ledger_chain.py",),
+        detectors=("pytest tests/kernel/test_entries.py",),
         written_first=True,
     ),
     Fault(
@@ -340,7 +340,7 @@ FAULTS = (
         file="accounting/certificate/verify.py",
         old=" and key.verifies(domain",
         new=" or key.verifies(domain",
-        detectors=("pytest tests/accounting/certificate/test_certificate.py",),
+        detectors=("pytest tests/accounting/certificate/test_certificate_forgeries.py",),
     ),
     Fault(
         name="budget-not-held",

@@ -396,6 +396,10 @@ def test_the_anchor_is_read_before_the_ledger(sqlite_books: Books) -> None:
     [
         ("UPDATE entry SET body = '{}' WHERE position = 0", "the first entry is damaged"),
         ("UPDATE entry SET body = 'ü' WHERE position = 0", "the first entry is damaged"),
+        (
+            "UPDATE entry SET body = (SELECT body FROM entry WHERE position = 1) WHERE position = 0",
+            "the first entry is damaged",
+        ),
         ("UPDATE entry SET hash = zeroblob(64) WHERE position = 1", "the last entry is damaged"),
     ],
 )

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from crowdblend.accounting.kernel.keys import private_files as file_access
 from crowdblend.accounting.kernel.keys.private_files import create_private
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, release_lock, require_private
 from crowdblend.accounting.keys.store_upkeep import (
     copy_of_release,
     open_private_store,
@@ -188,10 +188,20 @@ def test_a_crash_while_writing_leaves_the_old_content_or_none(folder, monkeypatc
     assert len(folder.key.create(secrets.token_bytes).load()) == 32
 
 
+def test_a_fingerprint_is_the_homes_own(store, tmp_path) -> None:
+    first = store.release_folder(ledger_id=LEDGER, release_id="one")
+    second = open_private_store(store.home).release_folder(ledger_id=LEDGER, release_id="two")
+    elsewhere = open_private_store(tmp_path / "other").release_folder(ledger_id=LEDGER, release_id="one")
+    assert first.fingerprint(b"x") == second.fingerprint(b"x") != first.fingerprint(b"y")
+    assert elsewhere.fingerprint(b"x") != first.fingerprint(b"x")
+
+
 def test_a_release_is_held_once_at_a_time(store) -> None:
     with store.hold(ledger_id=LEDGER, release_id="one"):
         with pytest.raises(AccountantRefused, match="held by a live process"):
             store.hold(ledger_id=LEDGER, release_id="one").__enter__()
+        with pytest.raises(AccountantRefused, match="held by a live process"):
+            file_access.require_unlocked(*release_lock(store.home / "releases" / LEDGER / "one"))
         with store.hold(ledger_id=LEDGER, release_id="two"):
             pass
         with store.hold(ledger_id="b" * 64, release_id="one"):
