@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from ..accounting.descriptions.description_registry import has_sampled_rows, published_text
-from ..accounting.kernel.keys.private_files import read_given
+from ..accounting.given_files import read_given
 from ..accounting.kernel.prices.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepare

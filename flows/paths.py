@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from platformdirs import user_data_path
 
-from ..accounting.kernel.keys.private_files import read_given
+from ..accounting.given_files import read_given
 from ..mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from ...mechanisms.hierarchies.build import described_hierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import Mechanism
 from ..descriptions.description_registry import has_parts
-from ..kernel.keys.private_files import output_files, read_given
+from ..given_files import read_given
+from ..kernel.keys.private_files import output_files
 from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
 from ..kernel.ledger.entries import (
     ChargedPrice,

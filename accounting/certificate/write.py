@@ -15,7 +15,8 @@ from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.wording import share_shown
 from ..descriptions.description_registry import description_of, description_of_record, has_parts
-from ..kernel.keys.private_files import open_given, output_files
+from ..given_files import open_given
+from ..kernel.keys.private_files import output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
 from ..kernel.ledger.entries import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged, amount_text
 from ..kernel.ledger.ledger_state import enforced_unit

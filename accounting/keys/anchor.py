@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ..kernel.keys.private_files import open_given, private_folder, sync_folder
+from ..given_files import open_given
+from ..kernel.keys.private_files import private_folder, sync_folder
 from ..kernel.keys.signing import SigningKey, SigningKeys, read_statement, signed_statement
 from ..kernel.ledger.anchored import BEGIN, AnchoredHead, anchor_refusal
 from ..kernel.ledger.entries import Head

@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ..kernel.keys.private_files import create_private, private_folder, read_given, replace_secret, require_usable
+from ..given_files import read_given
+from ..kernel.keys.private_files import create_private, private_folder, replace_secret, require_usable
 from ..kernel.keys.signing import SEED_BYTES, WHAT, PublicKey, SigningKey, SigningKeys
 from .store_upkeep import open_private_store
 

@@ -5,6 +5,7 @@ The names under which a source was released are kept privately: two names of one
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -16,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...mechanisms.kernel.errors import Refusal
 from ..kernel.keys.private_files import (
     DRAFT,
     create_private,
@@ -24,7 +26,6 @@ from ..kernel.keys.private_files import (
     private_folder,
     read_private_record,
     replace_private,
-    require_unlocked,
     require_usable,
     try_lock,
 )
@@ -89,12 +90,19 @@ def require_writable(home: Path) -> None:
 
 def require_not_held(home: Path, *, ledger_id: str, release_id: str) -> None:
     """Refuse a release that a live process holds; there need be none, and nothing is made or changed."""
-    require_unlocked(*release_lock(home / "releases" / ledger_id / release_id))
+    _require_unlocked(*release_lock(home / "releases" / ledger_id / release_id))
 
 
 def require_output_not_held(home: Path, output: str) -> None:
     """Refuse an output that a live process is on its way to; nothing is made or changed."""
-    require_unlocked(*output_lock(home, output))
+    _require_unlocked(*output_lock(home, output))
+
+
+def _require_unlocked(path: Path, held: Refusal) -> None:
+    """Raise the refusal where another process has locked a file, of which there need be none."""
+    with require_usable(path.parent), suppress(FileNotFoundError), open_handle(path, os.O_RDONLY) as handle:
+        if not try_lock(handle, fcntl.LOCK_SH):
+            raise held
 
 
 def releases_with_secrets(home: Path, *, ledger_id: str) -> Iterator[str]:

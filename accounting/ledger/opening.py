@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, inspect, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..kernel.ledger.database import Store, entry, open_database, refuse_busy
+from ..kernel.ledger.entries import LedgerCreated, entry_of_bytes
 
 SCHEMA_REVISION = "0004"
 EARLIER_REVISIONS = ("0003",)  # those that a migration brings to the present one
@@ -137,3 +138,13 @@ def revision_of(store: Store) -> str:
             cause="ledger-unreachable",
         ) from None
     return str(revision)
+
+
+def ledger_id_of(connection: Connection) -> str:
+    """Return the ledger's id by its first entry alone; `ReleaseFailed` where that is not what it must be."""
+    body = connection.execute(select(entry.c.body).where(entry.c.position == 0)).scalar()
+    with suppress(ValueError):
+        first = entry_of_bytes((body if isinstance(body, str) else "").encode("ascii"))
+        if isinstance(first, LedgerCreated):
+            return first.ledger_id
+    raise ReleaseFailed("the first entry is damaged.", not_done="", remedy="Run `crowdblend ledger verify`.")

@@ -41,14 +41,14 @@ from ..kernel.ledger.rules import (
     unit_violations,
     unknown,
 )
-from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, ledger_id_of, looking
+from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, looking
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
 from ..keys.anchor import Anchoring
 from .anchor_check import AnchorCheck, check_anchor, looking_anchored
 from .charge_request import charged_price
 from .lookup import DatasetContext, DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
-from .opening import open_store
+from .opening import ledger_id_of, open_store
 from .overview import Overview, overview_of
 from .refusals import refusal_of, worded
 from .schema import typed

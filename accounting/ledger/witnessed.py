@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Row, select
 
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..kernel.keys.private_files import read_given, replace_private
+from ..given_files import read_given
+from ..kernel.keys.private_files import replace_private
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.database import STREAMED, Store, entry
 from ..kernel.ledger.entries import GENESIS, Entry, ReleaseCharged, entry_of_bytes, link_hash
-from ..kernel.ledger.transactions import head_in, ledger_id_of
+from ..kernel.ledger.transactions import head_in
 from . import checkpoint as tlog
 from .anchor_check import looking_anchored
-from .opening import open_store
+from .opening import ledger_id_of, open_store
 from .schema import typed
 
 if TYPE_CHECKING:

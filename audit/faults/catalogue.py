@@ -303,7 +303,7 @@ FAULTS = (
         name="filter-accounting-not-checked",
         what="what a charge says that it takes of a filter budget is believed",
         file="accounting/kernel/ledger/rules.py",
-        old="    yield from _of_accounting(entry, known.added)\n",
+        old="    yield from _of_accounting(entry, dataset.added)\n",
         new="",
         detectors=(FILTER_ENTRIES,),
     ),

@@ -311,7 +311,7 @@ def prove(
 @click.option("--certificate", type=RELEASE_CERTIFICATE, help="A release: its charge is the entry of the proof.")
 def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | None, certificate: Path | None) -> int:
     """Check a PROOF of `ledger prove` without the ledger: that it goes on, or that an entry is in it."""
-    from ...accounting.kernel.keys.private_files import read_given
+    from ...accounting.given_files import read_given
     from ...accounting.kernel.ledger.entries import bytes_of_entry
     from ...accounting.keys.signing_upkeep import read_public_keys
     from ...accounting.ledger.witnessed import check_proof, policy_of_file

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...accounting.kernel.keys.private_files import read_given
+from ...accounting.given_files import read_given
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
 from .options import AS_JSON, FILE, LEDGER, ExactNumber

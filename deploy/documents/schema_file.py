@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn, get_args
 
-from ...accounting.kernel.keys.private_files import read_given
+from ...accounting.given_files import read_given
 from ...mechanisms.hierarchies.decimals import DecimalIntervals
 from ...mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused

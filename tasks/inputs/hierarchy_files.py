@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...accounting.kernel.keys.private_files import read_given
+from ...accounting.given_files import read_given
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ..readers.csv_quotes import split_line

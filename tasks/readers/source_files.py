@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from ...accounting.kernel.keys.private_files import open_given
+from ...accounting.given_files import open_given
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
-from crowdblend.accounting.kernel.ledger.entries import KINDS
+from crowdblend.accounting.kernel.ledger.entries import ENTRY_TYPES
 from crowdblend.deploy.cli import crowdblend
 from crowdblend.deploy.commands.spec import DOCUMENTS, NAMES, schema_text, text_of_schema
 from crowdblend.deploy.schemas.generate import schemas
@@ -57,7 +57,7 @@ def test_every_kind_of_entry_is_in_the_export_s_schema() -> None:
         for one in MADE["ledger-export"]["$defs"].values()
         if "kind" in one["properties"]
     }
-    assert stated == KINDS.keys()
+    assert stated == ENTRY_TYPES.keys()
 
 
 def test_the_entries_of_the_vectors_and_of_the_golden_ledger_are_valid() -> None:
@@ -65,7 +65,7 @@ def test_the_entries_of_the_vectors_and_of_the_golden_ledger_are_valid() -> None
     for line in vectors["ledger"]:
         require_valid("ledger-export", line)
     golden = [json.loads(line) for line in (VECTORS / "ledger" / "entries.jsonl").read_text().splitlines()]
-    assert {one["kind"] for one in golden} == KINDS.keys()
+    assert {one["kind"] for one in golden} == ENTRY_TYPES.keys()
     for position, entry in enumerate(golden):
         require_valid("ledger-export", {"position": position, "hash": "0" * 64, "entry": entry})
 

@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 import pytest
 from crowdblend.accounting.kernel.ledger.entries import (
+    ENTRY_TYPES,
     GENESIS,
-    KINDS,
     MIXED,
     BudgetRaised,
     ChargedPrice,
@@ -128,10 +128,10 @@ def test_bytes_never_change(body: bytes, entry: Entry) -> None:
 
 
 def test_every_kind_is_read_and_written_as_it_is_in_the_committed_ledger() -> None:
-    assert BODIES.keys() == KINDS.keys() == {kind.KIND for kind in get_args(Entry)}
+    assert BODIES.keys() == ENTRY_TYPES.keys() == {kind.KIND for kind in get_args(Entry)}
     for kind, body in BODIES.items():
         entry = entry_of_bytes(body)
-        assert type(entry) is KINDS[kind]
+        assert type(entry) is ENTRY_TYPES[kind]
         assert bytes_of_entry(entry) == body
 
 
@@ -253,7 +253,7 @@ def test_what_takes_of_a_filter_budget_says_so_and_nothing_else_does() -> None:
     entries = {kind: entry_of_bytes(body) for kind, body in BODIES.items()}
     taking = {kind for kind, entry in entries.items() if getattr(entry, "of_filter", None) is not None}
     assert taking == {"series-registered/3", "release-charged/3"}
-    purposes = {kind: [purpose for purpose, _ in entries[kind].samples] for kind in KINDS if "charged" in kind}
+    purposes = {kind: [purpose for purpose, _ in entries[kind].samples] for kind in ENTRY_TYPES if "charged" in kind}
     assert purposes == {
         "release-charged/1": ["release"],
         "release-charged/2": ["release", "selection"],

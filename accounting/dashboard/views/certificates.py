@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.recoding import told_sentences
-from ...kernel.keys.private_files import read_given
+from ...given_files import read_given
 
 NAME = "certificate.json"
 LARGEST = 1 << 20

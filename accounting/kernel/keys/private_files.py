@@ -1,16 +1,14 @@
-"""How files are opened, read and written: those that somebody else may have made, and those of the private store.
+"""How files of the private store are written, locked and destroyed.
 
-A given file is a regular one of a bounded size, and nothing is waited for. A private file is whole or absent after a
-crash, durable, and readable by its owner alone."""
+A private file is whole or absent after a crash, durable, and readable by its owner alone.
+"""
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import io
 import json
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,30 +20,6 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 DRAFT = ".draft"
 ZEROS = 1 << 20
-
-
-def open_given(path: Path) -> io.BufferedReader:
-    """Open a regular file, or a link to one, for reading; its size is the caller's to limit.
-
-    A pipe, a device or a folder, which could keep a reader for ever, raises `OSError`.
-    """
-    try:  # a pipe without a writer opens at once
-        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
-    except ValueError:  # a path with a null character
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from None
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return file
-
-
-def read_given(path: Path, *, most: int) -> bytes:
-    """Read a regular file, or a link to one, whole; one of more bytes than `most` raises `OSError`, as `open_given`."""
-    with open_given(path) as file:
-        content = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
-    if content is None or len(content) > most:
-        raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))
-    return content
 
 
 @contextmanager
@@ -98,13 +72,6 @@ def lock_file(path: Path, held: Refusal) -> Iterator[None]:
                 OSError
             ):  # what was done under the lock is done; its end is that of the process at the latest
                 fcntl.flock(handle, fcntl.LOCK_UN)  # for forked copies of the open file too
-
-
-def require_unlocked(path: Path, held: Refusal) -> None:
-    """Raise the refusal where another process has locked a file, of which there need be none."""
-    with require_usable(path.parent), suppress(FileNotFoundError), open_handle(path, os.O_RDONLY) as handle:
-        if not try_lock(handle, fcntl.LOCK_SH):
-            raise held
 
 
 def private_folder(path: Path) -> None:

@@ -13,7 +13,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ....mechanisms.kernel.errors import InputRefused
-from .private_files import read_given, require_usable
+from .private_files import require_usable
 
 ALGORITHM = "Ed25519"
 SEED_BYTES = PUBLIC_BYTES = 32
@@ -199,7 +199,7 @@ class SigningKeys:
 
 def _listed(path: Path) -> PublicKey:
     """Read a public key of a private store; a file whose name isn't its key's id raises `ValueError`."""
-    public = PublicKey(raw=read_given(path, most=PUBLIC_BYTES))
+    public = PublicKey(raw=path.read_bytes())
     if path.stem != public.key_id:
         raise ValueError("the file is named by another key")
     return public

@@ -140,7 +140,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One transaction that sees one state of the ledger throughout.
+        """Open one transaction that sees one state of the ledger throughout.
 
         Raises:
             ReleaseFailed: the database fails.
@@ -157,7 +157,7 @@ class Store:
 
     @contextmanager
     def changing(self) -> Iterator[Connection]:
-        """One transaction, alone among writers from its first statement to its commit, durable after it.
+        """Open one transaction, alone among writers from its first statement to its commit, durable after it.
 
         Raises:
             AccountantRefused: a constraint of the database refuses, or others hold the ledger too long.

@@ -606,7 +606,7 @@ Entry = (
     | TokenAdded
     | TokenRevoked
 )
-KINDS: Mapping[str, type[Entry]] = {member.KIND: member for member in get_args(Entry)}
+ENTRY_TYPES: Mapping[str, type[Entry]] = {member.KIND: member for member in get_args(Entry)}
 """Every kind of entry that this version knows."""
 
 LINK_DOMAIN = b"crowdblend ledger entry 1\n"
@@ -679,9 +679,9 @@ def entry_of_bytes(body: bytes) -> Entry:
     if type(document) is not dict:
         raise ValueError("an entry must be a JSON object")
     kind = document.pop("kind", None)
-    if not isinstance(kind, str) or kind not in KINDS:
+    if not isinstance(kind, str) or kind not in ENTRY_TYPES:
         raise ValueError(f"this version knows no entry of kind {str(kind)[:60]!r}")
-    entry: Entry = _record(KINDS[kind], document)
+    entry: Entry = _record(ENTRY_TYPES[kind], document)
     if bytes_of_entry(entry) != body:
         raise ValueError("the entry is not in its canonical form")
     return entry

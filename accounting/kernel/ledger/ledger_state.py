@@ -203,7 +203,7 @@ class Dataset:
         position: of that entry.
         account: what is spent and what may be.
         releases: ids of its releases in the order of their charges.
-        standing: ids of those whose cost was not given back, in the same order.
+        unrefunded: ids of those whose cost was not given back, in the same order.
         exclusive: ids of those of them that must stand alone.
     """
 
@@ -211,7 +211,7 @@ class Dataset:
     position: int
     account: Account
     releases: list[str] = field(default_factory=list)
-    standing: dict[str, None] = field(default_factory=dict)
+    unrefunded: dict[str, None] = field(default_factory=dict)
     exclusive: dict[str, None] = field(default_factory=dict)
 
 
@@ -339,7 +339,7 @@ class LedgerState:
                 series.held.add(release.number)
         dataset.releases.append(release.release_id)
         if not release.refunded:
-            dataset.standing[release.release_id] = None
+            dataset.unrefunded[release.release_id] = None
             if release.exclusive:
                 dataset.exclusive[release.release_id] = None
         self.releases[release.release_id] = release
@@ -404,7 +404,7 @@ class LedgerState:
         dataset = self._dataset(release.dataset)
         epsilon, delta = Decimal(release.epsilon), Decimal(release.delta)
         dataset.account = dataset.account.refunded(epsilon=epsilon, delta=delta)
-        dataset.standing.pop(release.release_id, None)
+        dataset.unrefunded.pop(release.release_id, None)
         dataset.exclusive.pop(release.release_id, None)
         if release.series is not None and release.number is not None:
             self.series[release.series].held.discard(release.number)
@@ -433,7 +433,7 @@ def _empty_account(added: DatasetAdded) -> Account:
 
 
 def enforced_unit(sampler_layout: object) -> str | None:
-    """Whose records were limited by a column, "person" or "household", by a sampler's layout; None for nobody's."""
+    """Return whose records a sampler's layout limits by a column, "person" or "household"; None for nobody's."""
     if "contributions" not in str(sampler_layout):
         return None
     from ....mechanisms.kernel.contributions import LAYOUTS  # of releases with such a column alone

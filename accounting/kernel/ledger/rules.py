@@ -127,15 +127,15 @@ def _of_dataset(entry: DatasetAdded, state: LedgerState) -> Iterator[Violation]:
 
 
 def _of_raise(entry: BudgetRaised, state: LedgerState) -> Iterator[Violation]:
-    if (known := state.datasets.get(entry.dataset)) is None:
+    if (dataset := state.datasets.get(entry.dataset)) is None:
         yield unknown("dataset", entry.dataset)
         return
     where = f"dataset '{entry.dataset}'"
-    if isinstance(known.added, FilterDatasetAdded):
+    if isinstance(dataset.added, FilterDatasetAdded):
         # The proof of a filter holds for terms that were fixed before the first release.
         yield _violation("filter-raised", "a filter budget is raised", where, mistake=True)
         return
-    before, after = (known.account.epsilon_budget, known.account.delta_budget), (entry.epsilon, entry.delta)
+    before, after = (dataset.account.epsilon_budget, dataset.account.delta_budget), (entry.epsilon, entry.delta)
     lowered = after[0] < before[0] or after[1] < before[1]
     if lowered or after == before:
         fault = "a budget is lowered" if lowered else "a budget is raised to what it was"
@@ -156,9 +156,9 @@ def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation
     together (docs/decisions/0009-releases-without-a-sample.md).
     """
     where = f"release '{entry.release_id}'"
-    if (known := state.releases.get(entry.release_id)) is not None:
+    if (earlier := state.releases.get(entry.release_id)) is not None:
         fault = f"release id '{entry.release_id}' is charged a second time"
-        yield _violation("release-known", fault, where, stage=known.stage)
+        yield _violation("release-known", fault, where, stage=earlier.stage)
     taken = [sample for _, sample in entry.samples]
     for sample in taken:
         if (other := state.samples.get(sample)) is not None:
@@ -178,8 +178,8 @@ def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation
 
 
 def _of_population(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    if (known := state.datasets.get(entry.dataset)) is not None:
-        yield from survey_violations(entry.mechanism, known.added)
+    if (dataset := state.datasets.get(entry.dataset)) is not None:
+        yield from survey_violations(entry.mechanism, dataset.added)
 
 
 def survey_violations(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Violation]:
@@ -204,25 +204,25 @@ def survey_violations(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Viol
         yield _violation("survey-differs", f"{fault}sampled at {registered}", where)
 
 
-def rows_violations(known: Dataset, rows_per_person: int) -> Iterator[Violation]:
+def rows_violations(dataset: Dataset, rows_per_person: int) -> Iterator[Violation]:
     """Find a price for another number of records of a person than its data set was registered with.
 
     The number is in no entry of a charge: a verification prices by the registered one.
 
     Args:
-        known: the data set.
+        dataset: the data set.
         rows_per_person: the most records of one person that the price was computed for.
     """
-    if rows_per_person != (registered := known.added.rows_per_person):
+    if rows_per_person != (registered := dataset.added.rows_per_person):
         fault = f"its price is for {rows_per_person} records of a person, and its data set's number is {registered}"
-        where = f"dataset '{known.added.dataset}'"
+        where = f"dataset '{dataset.added.dataset}'"
         yield _violation("rows-per-person", fault, where, asked=rows_per_person, registered=registered)
 
 
 def _of_unit(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """Find a release whose records were limited for another unit than its data set was registered with."""
-    known = state.datasets.get(entry.dataset)
-    fixed = known and known.added.fixed_unit
+    dataset = state.datasets.get(entry.dataset)
+    fixed = dataset and dataset.added.fixed_unit
     name = enforced_unit(entry.sampler_layout) or RECORD
     if fixed and name != fixed.name:
         yield _other_unit(entry.dataset, asked=name, known=str(fixed), fixed=fixed)
@@ -247,7 +247,7 @@ def unit_violations(name: str, unit: DatasetUnit, state: LedgerState) -> Iterato
         if unit != fixed:
             yield _other_unit(name, asked=str(unit), known=str(fixed), fixed=fixed)
         return
-    released = {state.releases[release_id].unit for release_id in dataset.standing}
+    released = {state.releases[release_id].unit for release_id in dataset.unrefunded}
     if released - {unit.name}:
         yield _other_unit(name, asked=unit.name, known=" and ".join(sorted(released)), fixed=None)
 
@@ -259,13 +259,13 @@ def _other_unit(dataset: str, *, asked: str, known: str, fixed: DatasetUnit | No
 
 def _of_price(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """Find a price that is not the mechanism's."""
-    known, mechanism = state.datasets.get(entry.dataset), entry.mechanism
+    dataset, mechanism = state.datasets.get(entry.dataset), entry.mechanism
     where = f"release '{entry.release_id}'" if isinstance(entry, ReleaseCharged) else f"series '{entry.series}'"
     if isinstance(entry, ReleaseCharged) and entry.series is not None:
         series = state.series.get(entry.series.name)
         if series is not None and isinstance(series.registered, FreeSeriesRegistered):
             mechanism = series.registered.mechanism  # which the price of all its releases is of
-    rows, paper = 1 if known is None else known.added.rows_per_person, entry.epsilon_paper
+    rows, paper = 1 if dataset is None else dataset.added.rows_per_person, entry.epsilon_paper
     for fault in price_faults(mechanism=mechanism, price=entry.price, epsilon_paper=paper, rows_per_person=rows):
         yield _violation("price-differs", fault, where)
 
@@ -310,11 +310,11 @@ def _prices(
 
 def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """Find a charge that its data set's budget doesn't pay; a release of a series was paid for with the series."""
-    known = state.datasets.get(entry.dataset)
-    if known is None or (isinstance(entry, ReleaseCharged) and entry.series is not None):
+    dataset = state.datasets.get(entry.dataset)
+    if dataset is None or (isinstance(entry, ReleaseCharged) and entry.series is not None):
         return
-    yield from _of_accounting(entry, known.added)
-    yield from account_violations(entry.price, entry.of_filter, entry.mechanism, known)
+    yield from _of_accounting(entry, dataset.added)
+    yield from account_violations(entry.price, entry.of_filter, entry.mechanism, dataset)
 
 
 def taken_of_filter(mechanism: Fields, price: ChargedPrice, dataset: FilterDatasetAdded) -> FilterCharge | Violation:
@@ -349,29 +349,29 @@ def _of_accounting(entry: SeriesRegistered | ReleaseCharged, dataset: DatasetAdd
 
 
 def account_violations(
-    price: ChargedPrice, taken: FilterCharge | None, mechanism: Fields, known: Dataset
+    price: ChargedPrice, taken: FilterCharge | None, mechanism: Fields, dataset: Dataset
 ) -> Iterator[Violation]:
     """Find a price of another relation, one beside a release that stands alone, and one past the budget."""
-    dataset, where = known.added, f"dataset '{known.added.dataset}'"
-    if price.relation != dataset.relation:
+    added, where = dataset.added, f"dataset '{dataset.added.dataset}'"
+    if price.relation != added.relation:
         fault = "the price and the budget hold for different neighbouring relations"
-        yield _violation("relation-mismatch", fault, where, price=price.relation, budget=dataset.relation)
-    if dataset.survey_rate is not None and price.releases > 1:
+        yield _violation("relation-mismatch", fault, where, price=price.relation, budget=added.relation)
+    if added.survey_rate is not None and price.releases > 1:
         yield _violation("survey-released", f"{where} is itself a sample and has a series", where)
     # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
     # it. So any one release tells, at a cost that does not grow with the ledger.
-    others = known.standing if released_once(dataset, mechanism) else known.exclusive
+    others = dataset.unrefunded if released_once(added, mechanism) else dataset.exclusive
     if (other := next(iter(others), None)) is not None:
         cause, fault = "survey-released", f"{where} is itself a sample and is released a second time"
-        if dataset.survey_rate is None:
+        if added.survey_rate is None:
             cause = "counts-not-alone"
             fault = f"a price of {where} holds for outcome counts alone, and something else is released"
         yield _violation(cause, fault, where, other=other, exclusive=is_exclusive(mechanism))
     epsilon, delta = amounts_of(price, taken)
-    if not (after := known.account.charged(epsilon=epsilon, delta=delta)).within_budget:
-        charged: dict[str, Any] = {"price": price, "taken": taken, "mechanism": mechanism, "dataset": dataset}
+    if not (after := dataset.account.charged(epsilon=epsilon, delta=delta)).within_budget:
+        charged: dict[str, Any] = {"price": price, "taken": taken, "mechanism": mechanism, "dataset": added}
         fault = f"the budget of {where} is exceeded"
-        yield _violation("over-budget", fault, where, before=known.account, after=after, **charged)
+        yield _violation("over-budget", fault, where, before=dataset.account, after=after, **charged)
 
 
 def _of_registration(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
@@ -384,24 +384,24 @@ def _of_place(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
     """Find a release that its series hasn't paid for: of other parameters, past its number, or at a place taken."""
     if (place := entry.series) is None:
         return
-    known = state.series.get(place.name)
-    if known is None:
+    series = state.series.get(place.name)
+    if series is None:
         yield unknown("series", place.name)
         return
-    series = known.registered
-    if parts := unpaid_parts(entry, series):
+    registered = series.registered
+    if parts := unpaid_parts(entry, registered):
         reason = None
         fault = f"series '{place.name}' has not paid for this release: {', '.join(parts)}"
-        if parts == ("mechanism",) and isinstance(series, FreeSeriesRegistered):
-            reason = uncovered(entry.mechanism, series, place.number)
+        if parts == ("mechanism",) and isinstance(registered, FreeSeriesRegistered):
+            reason = uncovered(entry.mechanism, registered, place.number)
             fault = f"{fault}: {reason}"
-        yield series_changed(series, fault=fault, parts=parts, reason=reason, number=place.number)
-    if place.number > (paid := series.price.releases):
+        yield series_changed(registered, fault=fault, parts=parts, reason=reason, number=place.number)
+    if place.number > (paid := registered.price.releases):
         fault = f"series '{place.name}' has paid for {paid} releases, and this is one more"
-        yield all_releases_taken(series, number=place.number, fault=fault)
-    if place.number in known.held:
-        fault = f"release '{known.holders[place.number][-1]}' has this place in series '{place.name}'"
-        yield all_releases_taken(series, number=place.number, fault=fault)
+        yield all_releases_taken(registered, number=place.number, fault=fault)
+    if place.number in series.held:
+        fault = f"release '{series.holders[place.number][-1]}' has this place in series '{place.name}'"
+        yield all_releases_taken(registered, number=place.number, fault=fault)
 
 
 def unpaid_parts(charge: ReleaseCharged, registered: SeriesRegistered) -> tuple[str, ...]:

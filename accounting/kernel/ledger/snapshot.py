@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from ....mechanisms.kernel.errors import AccountantRefused
 from ..keys.signing import PublicKey, SigningKey, canonical_bytes, read_statement, signed_statement
 from .entries import (
-    KINDS,
+    ENTRY_TYPES,
     BudgetRaised,
     DataAccess,
     DatasetAdded,
@@ -106,7 +106,7 @@ def state_of_bytes(content: bytes) -> LedgerState:
     """
     try:
         fields = json.loads(content)
-        if unknown := len(fields["kinds"].keys() - KINDS.keys()) or int(fields["format"] != FORMAT):
+        if unknown := len(fields["kinds"].keys() - ENTRY_TYPES.keys()) or int(fields["format"] != FORMAT):
             raise NewerLedger(unknown)
         return _state(fields)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

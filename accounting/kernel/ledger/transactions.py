@@ -14,7 +14,6 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from ....mechanisms.kernel.errors import ReleaseFailed
 from ..keys.signing import PublicKey, SigningKey
 from .anchored import Anchor, require_continued
 from .database import UNIQUE_OF_CHARGE, Store, entry, snapshot
@@ -23,7 +22,6 @@ from .entries import (
     LINK_DOMAIN,
     Entry,
     Head,
-    LedgerCreated,
     ReleaseCharged,
     bytes_of_entry,
     entry_of_bytes,
@@ -126,16 +124,6 @@ def last_place(connection: Connection) -> Place:
     if not isinstance(last[0], int) or not isinstance(last[1], str):
         raise ForgedState("the last entry is damaged")
     return Place(position=last[0], hash=last[1])
-
-
-def ledger_id_of(connection: Connection) -> str:
-    """Return the ledger's id by its first entry alone; `ReleaseFailed` where that is not what it must be."""
-    body = connection.execute(select(entry.c.body).where(entry.c.position == 0)).scalar()
-    with suppress(ValueError):
-        first = entry_of_bytes((body if isinstance(body, str) else "").encode("ascii"))
-        if isinstance(first, LedgerCreated):
-            return first.ledger_id
-    raise ReleaseFailed("the first entry is damaged.", not_done="", remedy="Run `crowdblend ledger verify`.")
 
 
 def stored_state(connection: Connection) -> tuple[LedgerState, PublicKey]:

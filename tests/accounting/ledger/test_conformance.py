@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 from crowdblend.accounting.descriptions.description_registry import description_of_record
-from crowdblend.accounting.kernel.ledger.entries import KINDS
+from crowdblend.accounting.kernel.ledger.entries import ENTRY_TYPES
 from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -127,8 +127,8 @@ def test_a_verifier_is_run_by_the_protocol() -> None:
 def test_the_page_names_every_entry_with_its_fields() -> None:
     page = (PROJECT / "docs" / "formats" / "ledger.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([\w/-]+)` \| (.+) \|$", page, re.MULTILINE))
-    assert rows.keys() == KINDS.keys()
-    for kind, cls in KINDS.items():
+    assert rows.keys() == ENTRY_TYPES.keys()
+    for kind, cls in ENTRY_TYPES.items():
         assert re.findall(r"`(\w+)`", rows[kind]) == sorted(one.name for one in dataclasses.fields(cls)), kind
 
 

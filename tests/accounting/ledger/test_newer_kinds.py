@@ -23,7 +23,7 @@ def test_who_does_not_know_a_kind_of_its_entries_neither_writes_nor_relies_on_it
     books.add()
     books.charge("one")
     with pytest.MonkeyPatch.context() as later:
-        later.setitem(codec.KINDS, LaterLook.KIND, LaterLook)  # type: ignore[arg-type]
+        later.setitem(codec.ENTRY_TYPES, LaterLook.KIND, LaterLook)  # type: ignore[arg-type]
         books.append(LaterLook(dataset="census", what="a sketch", by="steward", day=date(2026, 1, 2)))
         assert books.findings() == []
     refusal = r"the ledger has entries of 1 kind that this version doesn't know. Nothing was read or written"

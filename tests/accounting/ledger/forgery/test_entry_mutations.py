@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.ledger.database import entry
-from crowdblend.accounting.kernel.ledger.entries import KINDS, ReleaseRefused
+from crowdblend.accounting.kernel.ledger.entries import ENTRY_TYPES, ReleaseRefused
 from sqlalchemy import Connection, delete, update
 
 Document = dict[str, Any]
 
-QUICK = {kind for kind in KINDS if kind.startswith("release-")} - {"release-charged/1", "release-charged/2"}
+QUICK = {kind for kind in ENTRY_TYPES if kind.startswith("release-")} - {"release-charged/1", "release-charged/2"}
 """Kinds of `make test`: those of a release, in their present form."""
 
 
@@ -58,7 +58,7 @@ def mutations(victim, kind: str, *, thorough: bool) -> Iterator[tuple[int, tuple
 
 
 def test_the_ledger_has_every_kind_of_entry(victim) -> None:
-    missing = KINDS.keys() - {document["kind"] for document in victim.documents()}
+    missing = ENTRY_TYPES.keys() - {document["kind"] for document in victim.documents()}
     assert not missing, "add entries of these kinds to the committed ledger"
 
 
@@ -72,7 +72,7 @@ def test_the_control_what_nobody_changed_is_sound(victim) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in sorted(KINDS)],
+    [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.slow) for kind in sorted(ENTRY_TYPES)],
 )
 def test_every_value_of_an_entry_counts(victim, kind, thorough) -> None:
     """Changed alone it is found; with all hashes and the state made to fit, by the anchor, and a price without.
