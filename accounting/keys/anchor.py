@@ -13,8 +13,8 @@ from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ..given_files import open_given
 from ..kernel.keys.private_files import private_folder, sync_folder
 from ..kernel.keys.signing import SigningKey, SigningKeys, read_statement, signed_statement
-from ..kernel.ledger.anchored import BEGIN, AnchoredHead, anchor_refusal
 from ..kernel.ledger.entries import Head
+from ..kernel.ledger.snapshot import BEGIN, AnchoredHead, anchor_refusal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

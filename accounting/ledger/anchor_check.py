@@ -14,9 +14,9 @@ from sqlalchemy import Connection, select
 from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
 from ..given_files import open_given
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.anchored import require_continued
 from ..kernel.ledger.database import STREAMED, Store, entry
 from ..kernel.ledger.entries import Head
+from ..kernel.ledger.snapshot import require_continued
 from ..kernel.ledger.transactions import Look, head_in, last_place, stored_state
 from ..keys.anchor import LONGEST_LINE, Anchoring, head_of_line
 from .opening import ledger_id_of

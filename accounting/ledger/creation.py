@@ -14,10 +14,9 @@ from sqlalchemy import Connection, inspect, select, text, update
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..kernel.keys.private_files import sync_folder
 from ..kernel.keys.signing import PublicKey, read_statement
-from ..kernel.ledger.anchored import require_continued
 from ..kernel.ledger.database import UNIQUE_OF_CHARGE, entry, snapshot
 from ..kernel.ledger.entries import Head, LedgerCreated
-from ..kernel.ledger.snapshot import ForgedState, bytes_of_state, signed_state
+from ..kernel.ledger.snapshot import ForgedState, bytes_of_state, require_continued, signed_state
 from ..kernel.ledger.transactions import (
     ENTRY_COLUMNS,
     head_in,

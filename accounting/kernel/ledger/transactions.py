@@ -15,7 +15,6 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, insert, select, update
 
 from ..keys.signing import PublicKey, SigningKey
-from .anchored import Anchor, require_continued
 from .database import UNIQUE_OF_CHARGE, Store, entry, snapshot
 from .entries import (
     GENESIS,
@@ -29,7 +28,7 @@ from .entries import (
 )
 from .ledger_state import LedgerState, Place, Release
 from .rules import RuleBroken, violations
-from .snapshot import ForgedState, bytes_of_state, sign_state, signed_state
+from .snapshot import Anchor, ForgedState, bytes_of_state, require_continued, sign_state, signed_state
 
 ENTRY_COLUMNS = ("position", "previous", "hash", "body", *UNIQUE_OF_CHARGE)
 NO_CHARGE = (None,) * len(UNIQUE_OF_CHARGE)

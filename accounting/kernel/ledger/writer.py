@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 
 from ....mechanisms.kernel.errors import AccountantRefused
-from .anchored import Anchor
 from .database import Store
 from .entries import (
     DatasetUnit,
@@ -23,6 +22,7 @@ from .entries import (
 from .filter_budget import FilterBudget, charged_to
 from .ledger_state import Receipt, Release
 from .rules import RuleBroken, known_by_name, price_faults, rows_violations, unit_violations
+from .snapshot import Anchor
 from .transactions import Look, OpenedLedger, Write, looking, writing
 
 
