@@ -149,7 +149,7 @@ def block_counts(
         groups, total = group_chunks(chunks), (list[GroupCounts](), list[NDArray[np.int64]]())
         for first in range(0, len(groups), GROUPS_AT_ONCE):
             those = groups[first : first + GROUPS_AT_ONCE]
-            told = on_progress and partial(_told_in_all, on_progress, groups=(first, len(those), len(groups)))
+            told = on_progress and partial(_overall_progress, on_progress, groups=(first, len(those), len(groups)))
             graph, last = counting_graph(those, job=job, total=total)
             total = computed_on_threads(graph, last, executor=executor, on_progress=told)
         counts, blocks = total
@@ -159,7 +159,7 @@ def block_counts(
     return unmarked(counts_of_frame(computed(frame, executor=executor, on_progress=on_progress)))
 
 
-def _told_in_all(on_progress: OnProgress, done: int, tasks: int, *, groups: tuple[int, int, int]) -> None:
+def _overall_progress(on_progress: OnProgress, done: int, tasks: int, *, groups: tuple[int, int, int]) -> None:
     """Tell how many groups of chunks are counted, from the tasks of those that are counted now."""
     before, now, every = groups
     on_progress(before + now * done // max(tasks, 1), every)

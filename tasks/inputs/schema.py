@@ -19,15 +19,15 @@ def read_names(source: str, *, base: Path, separator: str | None = None) -> Sour
         InputRefused: it is of a kind that isn't read, can't be read, or its first line is no header.
     """
     listed = list_source(source, base=base)
-    borne = _borne_columns(listed)
+    partition_columns = _partition_columns(listed)
     names = listed.file_format.names(listed.files[0].path, separator=separator)
-    stored = [column for column in names.columns if column.name not in {one.name for one in borne}]
+    stored = [column for column in names.columns if column.name not in {one.name for one in partition_columns}]
     if listed.table is not None:
         stored = [column for column in stored if column.name in listed.table.columns]
-    return SourceNames(separator=names.separator, columns=(*stored, *borne))
+    return SourceNames(separator=names.separator, columns=(*stored, *partition_columns))
 
 
-def _borne_columns(listed: Source) -> tuple[NamedColumn, ...]:
+def _partition_columns(listed: Source) -> tuple[NamedColumn, ...]:
     """Return the columns that have one value in a whole file: folders have texts, a table's log has types."""
     names = [name for name, _ in listed.files[0].partition]
     if listed.table is None:

@@ -175,12 +175,12 @@ def _checked_metadata(source: Source, *, columns: Sequence[str], reading: Record
     table = source.table
     if table is not None:
         table.require(columns)
-    borne = [name for name, _ in source.files[0].partition if name in columns]
-    stored = [name for name in columns if name not in borne]
+    partition_columns = [name for name, _ in source.files[0].partition if name in columns]
+    stored = [name for name in columns if name not in partition_columns]
     asked = AskedColumns(
         names=stored,
         reading=reading,
-        borne=borne if table is None else (),
+        partition_columns=partition_columns if table is None else (),
         field_ids={} if table is None else table.field_ids,
     )
     layouts = (source.file_format.layout(file, asked) for file in source.files)

@@ -13,7 +13,7 @@ from ...mechanisms.kernel.sampling import ChunkIdentity
 from ...mechanisms.wording import did_you_mean
 from .csv_quotes import Quotes, QuoteState, split_line
 from .file_formats import AskedColumns, Chunk, FileFormat, FileLayout, NamedColumn, SourceNames
-from .source_files import Location, SourceFile, open_records, path_of, refuse_twofold, unpacked_name
+from .source_files import Location, SourceFile, open_records, path_of, reject_duplicate_partition_column, unpacked_name
 from .values import RecordReading
 
 LINE_LIMIT = 1 << 20
@@ -158,7 +158,7 @@ def read_csv_layout(location: Location, asked: AskedColumns) -> CsvLayout:
     lost = [column for column in columns if column not in header.names]
     if lost:
         raise _lost_columns(lost, header=header, wanted=wanted, separator=reading.separator, path=path)
-    refuse_twofold(header.names, borne=asked.borne, where=f"{path}, line 1")
+    reject_duplicate_partition_column(header.names, partition_columns=asked.partition_columns, where=f"{path}, line 1")
     for column in columns:
         if header.names.count(column) > 1:
             raise InputRefused(

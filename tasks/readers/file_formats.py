@@ -93,13 +93,13 @@ class AskedColumns:
     Args:
         names: of the released columns that the files must have.
         reading: how the records are read.
-        borne: names of those that folders bear, which the files may not have.
+        partition_columns: names of those that folders bear, which the files may not have.
         field_ids: by which a lake table's files must have their columns; empty where names decide.
     """
 
     names: Sequence[str]
     reading: RecordReading = field(default_factory=RecordReading)
-    borne: Sequence[str] = ()
+    partition_columns: Sequence[str] = ()
     field_ids: Mapping[str, int] = field(default_factory=dict)
 
 

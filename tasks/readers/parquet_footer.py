@@ -14,7 +14,15 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.sampling import ChunkIdentity
 from ...mechanisms.wording import did_you_mean
 from .file_formats import AskedColumns, Chunk, FileFormat, FileLayout
-from .source_files import Location, SourceFile, is_url, open_input, open_local, path_of, refuse_twofold
+from .source_files import (
+    Location,
+    SourceFile,
+    is_url,
+    open_input,
+    open_local,
+    path_of,
+    reject_duplicate_partition_column,
+)
 
 try:
     from . import page_decoder
@@ -106,7 +114,7 @@ def read_parquet_layout(location: Location, asked: AskedColumns) -> ParquetLayou
             layout = _row_groups(metadata, columns)
     except (OSError, ImportError, pa.ArrowException, UnicodeDecodeError) as error:
         raise unread_footer(path, error) from None
-    refuse_twofold(schema.names, borne=asked.borne, where=path)
+    reject_duplicate_partition_column(schema.names, partition_columns=asked.partition_columns, where=path)
     for column in columns:
         places = schema.get_all_field_indices(column)
         if not places:

@@ -55,13 +55,15 @@ def path_of(location: Location) -> str:
     return location if isinstance(location, str) else location.path
 
 
-def refuse_twofold(names: Collection[str], *, borne: Collection[str], where: str) -> None:
+def reject_duplicate_partition_column(
+    names: Collection[str], *, partition_columns: Collection[str], where: str
+) -> None:
     """Refuse a file that has a column which folders bear too.
 
     Raises:
         InputRefused: there is one.
     """
-    for column in borne:
+    for column in partition_columns:
         if column in names:
             raise InputRefused(
                 f"the column {column!r} is in the file and in the names of its folders, and they may differ.",

@@ -37,7 +37,7 @@ from .file_formats import (
     records_read,
 )
 from .parquet_footer import ParquetLayout
-from .source_files import Location, open_input, path_of, refuse_twofold
+from .source_files import Location, open_input, path_of, reject_duplicate_partition_column
 
 _READERS: Mapping[str, str] = {
     ".sav": "read_sav",
@@ -305,7 +305,7 @@ class StatisticsFormat(FileFormat):
         with _head_refused(path):
             head = statistics_head(file)
             n_records = number_of_records(file, head)
-        refuse_twofold(head.types.keys(), borne=asked.borne, where=path)
+        reject_duplicate_partition_column(head.types.keys(), partition_columns=asked.partition_columns, where=path)
         for column in columns:
             if column not in head.types:
                 remedy = f"{did_you_mean([column], head.types)} Check [columns].".strip()
