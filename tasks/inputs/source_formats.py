@@ -1,7 +1,7 @@
 """The registry of the formats that records are read in: one object for each, loaded when it is first asked for.
 
 A format of files is a `FileFormat` (tasks/readers/file_formats.py), recognised by `suffixes`, the endings of names, and
-opened by `names`, `layout`, `chunks` and `keys`. A format of tables is a `TableFormat` (lake_tables.py), recognised by
+opened by `names`, `layout` and `keys`. A format of tables is a `TableFormat` (lake_tables.py), recognised by
 `marks`, what lies in a table's folder, and opened by `read`, which gives the files that are the table. A database is a
 `DatabaseFormat` (source.py), recognised by the protocol of an address, and opened by `query`, `layout` and `copy`.
 """

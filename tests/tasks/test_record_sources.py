@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import pickle
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,12 +28,14 @@ from crowdblend.mechanisms.kernel.group_counts import merge_counts
 from crowdblend.mechanisms.kernel.sampling import kept_positions
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.quote_states import with_quote_states
+from crowdblend.tasks.inputs import source_formats
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.schema import read_names
 from crowdblend.tasks.inputs.source import SourceLayout, check_metadata, manifest_bytes, plan_chunks
 from crowdblend.tasks.inputs.source_formats import file_formats, table_formats
 from crowdblend.tasks.kernel.counting import counted_blocks
 from crowdblend.tasks.readers import csv_header, statistics_files
+from crowdblend.tasks.readers.file_formats import FileFormat
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -97,6 +101,23 @@ def write_statistics(folder: Path, people: pa.Table, *, ending: str) -> str:
     return path.name
 
 
+STRANGER = Path(__file__).parents[1] / "support" / "stranger" / "acme_coins" / "arrow_files.py"
+
+
+def strangers_format() -> FileFormat:
+    """What another distribution adds, as it would be found by its entry point."""
+    spec = importlib.util.spec_from_file_location("arrow_files", STRANGER)
+    module = sys.modules["arrow_files"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ARROW
+
+
+def write_arrow(folder: Path, people: pa.Table) -> str:
+    with pa.ipc.new_file(folder / "people.arrow", people.schema) as file:
+        file.write_table(people, max_chunksize=BLOCK)
+    return "people.arrow"
+
+
 def write_delta(folder: Path, people: pa.Table) -> str:
     """A table whose log says that one of its two files was replaced."""
     import json
@@ -132,6 +153,7 @@ SOURCES: dict[str, Write] = {
     "folders of parquet": partial(write_folders, kind="parquet"),
     **{ending: partial(write_statistics, ending=ending) for ending in (".sav", ".zsav", ".dta", ".xpt")},
     "delta": write_delta,
+    "arrow, by another distribution": write_arrow,
 }
 
 
@@ -164,6 +186,8 @@ def source(request, tmp_path, monkeypatch) -> Written:
     """Blocks are small, so that each source has several where its format has blocks."""
     monkeypatch.setattr(csv_header, "RANGE_BYTES", 2_000)
     monkeypatch.setattr(statistics_files, "BLOCK_RECORDS", BLOCK)
+    added = strangers_format()
+    monkeypatch.setattr(source_formats, "_added_format", lambda suffix: added if suffix in added.suffixes else None)
     write = SOURCES[request.param]
     return Written(base=tmp_path, name=write(tmp_path, PEOPLE), write=write)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from crowdblend.mechanisms.kernel.sampling import ChunkIdentity
 from crowdblend.tasks.kernel.counting import CoinsOfBlocks
 from crowdblend.tasks.readers.column_codes import RecordCoder
 from crowdblend.tasks.readers.file_formats import (
+    AskedColumns,
     Chunk,
     FileFormat,
     FileLayout,
@@ -21,7 +22,6 @@ from crowdblend.tasks.readers.file_formats import (
     records_read,
 )
 from crowdblend.tasks.readers.source_files import Location, SourceFile, open_input, path_of
-from crowdblend.tasks.readers.values import RecordReading
 from numpy.typing import NDArray
 
 
@@ -41,6 +41,20 @@ class ArrowLayout(FileLayout):
         """All of them."""
         return sum(self.batches)
 
+    def chunks(self, file: SourceFile, number: int, read_by: FileFormat) -> list[Chunk]:
+        """Return a chunk for each batch that has records."""
+        return [
+            Chunk(
+                file=file,
+                identity=ChunkIdentity(file=number, block=i),
+                read_by=read_by,
+                records=rows,
+                read_bytes=rows,
+            )
+            for i, rows in enumerate(self.batches)
+            if rows
+        ]
+
 
 class ArrowFormat(FileFormat):
     """Files of Arrow's IPC format."""
@@ -56,32 +70,18 @@ class ArrowFormat(FileFormat):
             columns = [NamedColumn(name=one.name, kind=column_kind(one.type)) for one in opened.schema]
         return SourceNames(separator=None, columns=tuple(columns))
 
-    def layout(
-        self,
-        file: Location,
-        *,
-        columns: Sequence[str],
-        borne: Sequence[str],
-        reading: RecordReading,
-        field_ids: Mapping[str, int],
-    ) -> ArrowLayout:
+    def layout(self, file: Location, asked: AskedColumns) -> ArrowLayout:
         """Check the schema, and count the records of each batch."""
-        del reading, field_ids
-        with open_input(file) as opened, pa.ipc.open_file(opened) as batches:
-            schema = batches.schema
-            for column in columns:
-                if schema.names.count(column) != 1 or column in borne:
-                    raise InputRefused(f"there is not one column {column!r}.", where=path_of(file))
-            rows = tuple(batches.get_batch(i).num_rows for i in range(batches.num_record_batches))
-        return ArrowLayout(types=tuple(schema.field(column).type for column in columns), batches=rows)
-
-    def chunks(self, file: SourceFile, number: int, layout: FileLayout) -> list[Chunk]:
-        """Return a chunk for each batch that has records."""
-        return [
-            Chunk(file=file, identity=ChunkIdentity(file=number, block=i), read_by=self, records=rows, read_bytes=rows)
-            for i, rows in enumerate(layout.outline)
-            if rows
-        ]
+        try:
+            with open_input(file) as opened, pa.ipc.open_file(opened) as batches:
+                schema = batches.schema
+                rows = tuple(batches.get_batch(i).num_rows for i in range(batches.num_record_batches))
+        except (OSError, pa.ArrowException) as error:
+            raise InputRefused(f"the file cannot be read ({type(error).__name__}).", where=path_of(file)) from None
+        for column in asked.names:
+            if schema.names.count(column) != 1 or column in asked.partition_columns:
+                raise InputRefused(f"there is not one column {column!r}.", where=path_of(file))
+        return ArrowLayout(types=tuple(schema.field(column).type for column in asked.names), batches=rows)
 
     def keys(
         self, chunks: Sequence[Chunk], *, coders: Sequence[RecordCoder], key_words: int, coins: CoinsOfBlocks
