@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crowdblend.deploy.prefect.environment import QUIET, SCHEDULING, start_server
+from crowdblend.deploy.prefect_environment import QUIET, SCHEDULING, start_server
 
 from .record_path.census_data import COLUMNS, generate
 from .record_path.contestants import Question, duckdb

@@ -111,7 +111,7 @@ def _run_on_prefect(
 ) -> StagedRelease:
     """Run the release's flow, on a cluster where one is chosen; Prefect starts while that is reached."""
     from ..flows.spec_tables import cluster_of_spec
-    from .prefect.environment import configure_prefect, configured_api
+    from .prefect_environment import configure_prefect, configured_api
 
     choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
     require_reachable(choice)

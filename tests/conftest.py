@@ -11,7 +11,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
-from crowdblend.deploy.prefect.environment import QUIET
+from crowdblend.deploy.prefect_environment import QUIET
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [

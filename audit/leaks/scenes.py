@@ -24,7 +24,7 @@ from pathlib import Path
 
 from crowdblend.accounting.keys.store_upkeep import open_private_store
 from crowdblend.accounting.theory.planning.deletion import plan_deletion
-from crowdblend.deploy.prefect.environment import template_in
+from crowdblend.deploy.prefect_environment import template_in
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions

@@ -242,7 +242,7 @@ def _serve(
         return EXHAUSTED
     own_server = "PREFECT_API_URL" not in os.environ
     os.environ |= environment_of(places)
-    from ..prefect.environment import configure_lasting_prefect
+    from ..prefect_environment import configure_lasting_prefect
 
     wait = configure_lasting_prefect(places.home)
     taken, releases = state.taken, state.registered.price.releases

@@ -1,1 +1,1 @@
-"""Prefect for a run of one's own: its settings, its server, and the flow that a schedule deploys."""
+"""The flow that a schedule deploys to a Prefect server."""

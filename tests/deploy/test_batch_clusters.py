@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import QUIET
+from crowdblend.deploy.prefect_environment import QUIET
 
 SETTINGS = """
 ClusterName=tests

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import configure_lasting_prefect, configure_prefect, configure_prefect_home
+from crowdblend.deploy.prefect_environment import configure_lasting_prefect, configure_prefect, configure_prefect_home
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 HOMES = ["absent", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("a file", "unwritable"))]

@@ -16,7 +16,7 @@ PROGRAM = """
 import json, os, sys, threading
 import psutil
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import configure_prefect, configured_api
+from crowdblend.deploy.prefect_environment import configure_prefect, configured_api
 wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow, flow_engine, task
 from prefect.runtime import flow_run

@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import lay_out_database
+from crowdblend.deploy.prefect_environment import lay_out_database
 
 SERVER = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import configure_prefect, configured_api
+from crowdblend.deploy.prefect_environment import configure_prefect, configured_api
 wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow
 @flow(name="told")

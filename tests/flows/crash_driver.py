@@ -42,7 +42,7 @@ from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import LedgerReader
 from crowdblend.accounting.theory.planning import planner
-from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
+from crowdblend.deploy.prefect_environment import NO_HEARTBEATS, changed_settings
 from crowdblend.deploy.run import run_release
 from crowdblend.flows import release, software
 from crowdblend.flows.paths import StatePaths

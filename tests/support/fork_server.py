@@ -70,7 +70,7 @@ def become(job: dict[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(job["environment"])
     import dask.config
-    from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, changed_settings
+    from crowdblend.deploy.prefect_environment import NO_HEARTBEATS, changed_settings
     from prefect.context import refresh_global_settings_context
 
     refresh_global_settings_context()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy.prefect.environment import NO_HEARTBEATS, QUIET, changed_settings, template_in
+from crowdblend.deploy.prefect_environment import NO_HEARTBEATS, QUIET, changed_settings, template_in
 from support.shared import common_folder, filled_once, kept, started_once
 
 LEAN = {
@@ -32,7 +32,7 @@ TESTS = str(Path(__file__).parents[1])
 MAKE_TEMPLATE = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import lay_out_database
+from crowdblend.deploy.prefect_environment import lay_out_database
 lay_out_database(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 

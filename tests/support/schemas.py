@@ -28,7 +28,7 @@ def require_valid(name: str, document: object) -> None:
     fault = best_match(validator(name).iter_errors(document))
     assert fault is None, (
         f"{fault.json_path} is not as crowdblend schema {name} says: {fault.message}\nIf it is meant, change the "
-        "form in deploy/schemas/outputs.py or documents.py and run python -m crowdblend.deploy.schemas.generate"
+        "form in deploy/schemas/outputs.py or documents.py and run python -m crowdblend.deploy.generate_schemas"
     )
 
 

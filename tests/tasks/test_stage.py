@@ -10,7 +10,7 @@ import pytest
 PROGRAM = """
 import sys
 from pathlib import Path
-from crowdblend.deploy.prefect.environment import configure_prefect, configured_api
+from crowdblend.deploy.prefect_environment import configure_prefect, configured_api
 from crowdblend.tasks.stages.stage import stage
 wait = configure_prefect(Path(sys.argv[1]))
 from prefect import flow

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
-from crowdblend.deploy.prefect.environment import configured_api
 from crowdblend.deploy.prefect.scheduled import scheduled_release
+from crowdblend.deploy.prefect_environment import configured_api
 
 KILL_AT = Path(__file__).parents[2] / "support" / "kill_at"
 

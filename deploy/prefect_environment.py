@@ -31,9 +31,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from ...accounting.kernel.keys.private_files import try_lock
-from ...accounting.keys.store_upkeep import PREFECT
-from ...mechanisms.kernel.errors import InputRefused
+from ..accounting.kernel.keys.private_files import try_lock
+from ..accounting.keys.store_upkeep import PREFECT
+from ..mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
     import uvicorn
@@ -477,7 +477,7 @@ def start_server(home: Path, *, role: Mapping[str, str] = ROLE, template: Path |
         template: file of an empty database, for a home without one; None where the server migrates its own.
     """
     process = subprocess.Popen(  # noqa: S603 - this interpreter and this module, and a path of the private store
-        [sys.executable, "-m", "crowdblend.deploy.prefect.environment", *([] if template is None else [str(template)])],
+        [sys.executable, "-m", "crowdblend.deploy.prefect_environment", *([] if template is None else [str(template)])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """All schemas (JSON Schema, draft 2020-12), from models and types; run as a program it writes them into this folder.
 
-python -m crowdblend.deploy.schemas.generate
+python -m crowdblend.deploy.generate_schemas
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from typing import (
     is_typeddict,
 )
 
-from ...accounting.theory.planning.planner import Plan
-from ...flows.spec import PAGE, keys_of, spec_model, spec_schema
-from ...mechanisms.measures.risk import Attacks
-from ...mechanisms.measures.utility import UtilityMeasures
-from ..commands.doctor import Check
-from ..commands.spec import DOCUMENTS, FOLDER
-from ..documents.preview.deletion import DeletionForecast
-from ..documents.preview.forecast import Forecast, Suggestion
-from .documents import Certificate, ExportedEntry
-from .outputs import (
+from ..accounting.theory.planning.planner import Plan
+from ..flows.spec import PAGE, keys_of, spec_model, spec_schema
+from ..mechanisms.measures.risk import Attacks
+from ..mechanisms.measures.utility import UtilityMeasures
+from .commands.doctor import Check
+from .commands.spec import DOCUMENTS, FOLDER
+from .documents.preview.deletion import DeletionForecast
+from .documents.preview.forecast import Forecast, Suggestion
+from .schemas.documents import Certificate, ExportedEntry
+from .schemas.outputs import (
     BudgetForecast,
     DatasetList,
     DeletionPlan,
