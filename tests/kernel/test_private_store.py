@@ -16,9 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.given_files import read_given
 from crowdblend.accounting.kernel.keys import private_files as file_access
 from crowdblend.accounting.kernel.keys.private_files import create_private
-from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, release_lock, require_private
+from crowdblend.accounting.kernel.keys.private_store import PrivateStore, ReleaseFolder, require_private
 from crowdblend.accounting.keys.store_upkeep import (
     copy_of_release,
     open_private_store,
@@ -201,7 +202,7 @@ def test_a_release_is_held_once_at_a_time(store) -> None:
         with pytest.raises(AccountantRefused, match="held by a live process"):
             store.hold(ledger_id=LEDGER, release_id="one").__enter__()
         with pytest.raises(AccountantRefused, match="held by a live process"):
-            file_access.require_unlocked(*release_lock(store.home / "releases" / LEDGER / "one"))
+            require_not_held(store.home, ledger_id=LEDGER, release_id="one")
         with store.hold(ledger_id=LEDGER, release_id="two"):
             pass
         with store.hold(ledger_id="b" * 64, release_id="one"):
@@ -403,14 +404,14 @@ def test_a_given_file_is_a_regular_one_of_a_bounded_size(tmp_path) -> None:
     sound, pipe = tmp_path / "file", tmp_path / "pipe"
     sound.write_bytes(b"12345")
     os.mkfifo(pipe)
-    assert file_access.read_given(sound, most=5) == b"12345"
+    assert read_given(sound, most=5) == b"12345"
     for path, most, told in (
         (sound, 4, "more than 4 bytes"),
         (pipe, 5, "not a regular"),
         (Path("a\0b"), 5, "No such file"),
     ):
         with pytest.raises(OSError, match=told):
-            file_access.read_given(path, most=most)
+            read_given(path, most=most)
 
 
 def test_an_output_is_held_once_at_a_time(store) -> None:
