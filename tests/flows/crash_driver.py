@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kinds import deletion_protection, histogram
 from crowdblend.tasks.kernel import counting as kernel_counting
 from crowdblend.tasks.kernel import draws as draw_once
-from crowdblend.tasks.kernel.gate import Gate
+from crowdblend.tasks.kernel.gate import Gate, Step
 from crowdblend.tasks.stages import count as select
 
 sys.path.append(str(Path(__file__).parents[1]))  # this is run as a program, and what tests share lies there
@@ -87,6 +88,17 @@ def charge_last() -> None:
     LedgerReader.dataset_context = lambda *_: DatasetContext(rows_per_person=1, look_days=())
 
 
+def read_unrecorded() -> None:
+    """A broken release: that records are read is recorded only after they were."""
+    reading, published = ReleaseWriter.mark_reading, ReleaseWriter.mark_published
+
+    def late(self: ReleaseWriter, receipt: Receipt, hashes: Any) -> None:
+        reading(self, receipt)
+        published(self, receipt, hashes)
+
+    ReleaseWriter.mark_reading, ReleaseWriter.mark_published = lambda *_: None, late
+
+
 def redraw() -> None:
     """A broken release: resumed with another key, which the count takes for the right one."""
     reserve = release.reserve
@@ -103,9 +115,45 @@ def redraw() -> None:
     release.reserve = redrawing
 
 
+def charge_again() -> None:
+    """A broken release: resumed by a second charge."""
+    reserve = release.reserve
+
+    def recharging(**given: Any) -> Any:
+        gate = given["gate"]
+        if given["state"] is not None:
+            entry = replace(gate.plan.entry, release_id=f"{gate.plan.entry.release_id}-again")
+            gate._plan = replace(gate.plan, entry=entry)
+        return reserve(**(given | {"state": None}))
+
+    release.reserve = recharging
+
+
+def forgive() -> None:
+    """A broken release: resumed whatever has changed."""
+
+    def resume(self: Gate) -> tuple[str, ...]:
+        self._enter(Step.PLANNED, Step.CHARGED)
+        self._receipt, self._entry = self._ledger.charged_before(self.plan.entry.release_id)
+        return ()
+
+    Gate.resume = resume
+
+
 def keep_key() -> None:
     """A broken release: its key outlives it."""
     ReleaseFolder.destroy_key = lambda self: None
+
+
+def redraw_map() -> None:
+    """A broken release: resumed with another draw than the one that is stored."""
+    drawn_chain = select.drawn_chain
+
+    def redrawing(**given: Any) -> Any:
+        given["work"].folder.forget_draws()
+        return drawn_chain(**given)
+
+    select.drawn_chain = redrawing
 
 
 def redraw_noise() -> None:
@@ -153,9 +201,13 @@ BROKEN = {
     function.__name__: function
     for function in (
         charge_last,
+        read_unrecorded,
         redraw,
+        charge_again,
+        forgive,
         keep_key,
         hide_steps,
+        redraw_map,
         redraw_noise,
         store_late,
     )

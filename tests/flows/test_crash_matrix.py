@@ -28,10 +28,13 @@ CHANGES_NOTHING = {"fsync", "fdatasync", "os.utime", "fcntl.flock", "shutil.rmtr
 SLOW = pytest.mark.slow
 ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite"], indirect=True)
 EACH_WAY_TO_PAY = pytest.mark.parametrize("scene", ["sqlite", pytest.param("sqlite-series", marks=SLOW)], indirect=True)
-EACH_DRAW = pytest.mark.parametrize("scene", ["sqlite-drawn", "sqlite-noisy", "sqlite-deletion"], indirect=True)
+EACH_DRAW = pytest.mark.parametrize(
+    "scene", ["sqlite-drawn", "sqlite-noisy", pytest.param("sqlite-deletion", marks=pytest.mark.long)], indirect=True
+)
 EACH_NOISE = pytest.mark.parametrize(
     "scene", ["sqlite-deletion", pytest.param("sqlite-noisy", marks=pytest.mark.long)], indirect=True
 )
+DELETION_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-deletion"], indirect=True)
 DRAWN_ON_SQLITE = pytest.mark.parametrize("scene", ["sqlite-drawn"], indirect=True)
 
 
@@ -303,7 +306,10 @@ def test_killed_at_any_step_a_release_is_charged_once_and_ends_the_same(scene: A
     ("broken", "place", "fault"),
     [
         ("charge_last", first_in_view, "an output without its charge"),
+        pytest.param("read_unrecorded", first_in_view, "bytes of an output before its reading is recorded", marks=SLOW),
         pytest.param("redraw", after_first_commit, "the resumed release has another output", marks=SLOW),
+        pytest.param("charge_again", after_first_commit, "is spent, and one release costs", marks=SLOW),
+        pytest.param("forgive", after_first_commit, "a retry after a change of version is not refused", marks=SLOW),
         pytest.param("keep_key", after_first_commit, "a sampling key outlives its release", marks=SLOW),
     ],
 )
@@ -313,6 +319,15 @@ def test_a_broken_release_is_caught(scene: Any, broken: str, place: Callable[[li
     matrix = Matrix(scene=scene, by_first=sound, by_later=sound, by_both=sound, broken=broken)
     found = list(matrix.examined(place(steps)))
     assert any(fault in each for each in found), found
+
+
+@pytest.mark.slow
+@DELETION_ON_SQLITE
+def test_killed_once_its_draw_is_stored_a_deletion_release_never_draws_again(scene: Any) -> None:
+    matrix = Matrix.of(scene)
+    assert matrix.by_first.state.output != matrix.by_both.state.output
+    faults = matrix.faults([after_the_draw(matrix.by_first.steps)])
+    assert faults == [], "\n".join(faults)
 
 
 @pytest.mark.slow
@@ -328,11 +343,18 @@ def test_killed_around_its_draw_a_release_draws_once_and_ends_the_same(scene: An
 
 @pytest.mark.slow
 @DRAWN_ON_SQLITE
-def test_a_release_that_stores_its_draw_late_is_caught(scene: Any) -> None:
-    steps, sound = undisturbed(scene, FIRST, broken="store_late").steps, undisturbed(scene, FIRST)
-    matrix = Matrix(scene=scene, by_first=sound, by_later=sound, by_both=sound, broken="store_late")
-    found = list(matrix.examined(before_it_is_stored(steps)))
-    assert any("bytes of an output before its draw is stored" in each for each in found), found
+@pytest.mark.parametrize(
+    ("broken", "place", "fault"),
+    [
+        ("redraw_map", lambda steps: after_the_draw(steps) + 2, "the resumed release has another output"),
+        ("store_late", before_it_is_stored, "bytes of an output before its draw is stored"),
+    ],
+)
+def test_a_release_that_breaks_with_its_draw_is_caught(scene: Any, broken: str, place: Any, fault: str) -> None:
+    steps, sound = undisturbed(scene, FIRST, broken=broken).steps, undisturbed(scene, FIRST)
+    matrix = Matrix(scene=scene, by_first=sound, by_later=sound, by_both=sound, broken=broken)
+    found = list(matrix.examined(place(steps)))
+    assert any(fault in each for each in found), found
 
 
 @pytest.mark.slow
