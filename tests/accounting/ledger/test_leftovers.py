@@ -18,7 +18,7 @@ from crowdblend.accounting.keys import store_upkeep as inspection
 from crowdblend.accounting.keys.signing_upkeep import create_where_none, pem_of, read_public_keys, rotate_key
 from crowdblend.accounting.keys.store_upkeep import is_held, open_private_store, require_not_held
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.deploy.prefect import environment
+from crowdblend.deploy import prefect_environment as environment
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 
 
