@@ -32,7 +32,7 @@ def test_every_module_that_is_named_is_there() -> None:
         ("mechanisms/kernel/sampling.py", "if not 0 < rate < 1:", True),
         ("mechanisms/kernel/sampling.py", "limit >> 56", True),
         ("mechanisms/kernel/contributions.py", "field(repr=False)", True),
-        ("accounting/kernel/prices/privacy_profile.py", "if holds(middle):", True),
+        ("accounting/kernel/prices/arithmetic.py", "if holds(middle):", True),
         ("mechanisms/kernel/sampling.py", "_BLOCK_RECORDS = 1 << 17", False),
     ],
 )
