@@ -36,8 +36,8 @@ def measure(rows: int, *, folder: Path, rounds: int = 3) -> dict[str, tuple[floa
     import pyarrow as pa
     import pyarrow.csv as pc
     import pyarrow.parquet as pq
+    from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
     from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-    from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
     from crowdblend.tasks.stages.table import ROWS_AT_ONCE, count_table, write_table
 
     columns = [

@@ -15,9 +15,10 @@ from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import paper_price, price
 from ..accounting.ledger.lookup import DatasetState, SeriesState
 from ..accounting.theory.planning.planner import Plan
-from ..flows.extensions import switch_on_configured_kinds
+from ..flows.configured_kinds import switch_on_configured_kinds
 from ..flows.paths import StatePaths, resolve_paths
 from ..flows.prepare import PreparedRelease
+from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ..mechanisms.hierarchies.build import (
     DateHierarchy,
     day_rows,
@@ -31,7 +32,7 @@ from ..mechanisms.hierarchies.declare import HierarchyError, IntervalHierarchy, 
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..mechanisms.kernel.group_counts import GroupCounts, count_keys
 from ..mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease, suppress
-from ..mechanisms.measures.counting import CountedRecords
+from ..mechanisms.measures.counted_records import CountedRecords
 from ..mechanisms.measures.risk import (
     ReidentificationRisk,
     average_class_size,
@@ -40,7 +41,6 @@ from ..mechanisms.measures.risk import (
     reidentification_risk,
 )
 from ..mechanisms.measures.utility import UtilityMeasures, utility_of
-from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .documents.preview.render_preview import Preview, preview
 from .documents.private_report import MadeReport
 from .documents.sheet.render_sheet import write_sheet
@@ -57,7 +57,7 @@ from .python.releases import (
     release,
     verify,
 )
-from .terminal.plan import plan_table
+from .terminal.plan_tables import plan_table
 from .terminal.tables import FactTable
 
 __all__ = [

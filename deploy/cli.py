@@ -67,7 +67,7 @@ def crowdblend(context: click.Context) -> None:
     3 refused by the accountant, nothing was read or published.
     """
     if context.invoked_subcommand != "doctor":  # which says what is wrong with the settings by itself
-        from ..flows.extensions import switch_on_configured_kinds
+        from ..flows.configured_kinds import switch_on_configured_kinds
 
         switch_on_configured_kinds()
 

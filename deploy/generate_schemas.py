@@ -31,10 +31,10 @@ from ..flows.spec import PAGE, keys_of, spec_model, spec_schema
 from ..mechanisms.measures.risk import Attacks
 from ..mechanisms.measures.utility import UtilityMeasures
 from .commands.doctor import Check
-from .commands.spec import DOCUMENTS, FOLDER
-from .documents.preview.deletion import DeletionForecast
-from .documents.preview.forecast import Forecast, Suggestion
-from .schemas.documents import Certificate, ExportedEntry
+from .commands.spec_commands import DOCUMENTS, FOLDER
+from .documents.preview.deletion_forecast import DeletionForecast
+from .documents.preview.suppression_forecast import Forecast, Suggestion
+from .schemas.document_forms import Certificate, ExportedEntry
 from .schemas.outputs import (
     BudgetForecast,
     DatasetList,

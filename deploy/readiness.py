@@ -17,10 +17,10 @@ from ..accounting.ledger.reader import open_reader
 from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source
-from ..flows.releases.kind import rehearsal_epsilon
+from ..flows.releases.release_kind import rehearsal_epsilon
+from ..mechanisms.generalization_map import GeneralizationMap
 from ..mechanisms.kernel.amounts import amount_shown, counted
 from ..mechanisms.kernel.errors import InputRefused, Refusal
-from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.wording import amount_left, share_shown
 from ..tasks.inputs.source import SourceLayout
 from ..tasks.inputs.source_formats import shown_format

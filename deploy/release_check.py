@@ -59,7 +59,7 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
 
 def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, Any]], folder: Path) -> Iterator[str]:
-    from ..flows.releases.kind import kind_of_mechanism  # with it comes what reads specifications
+    from ..flows.releases.release_kind import kind_of_mechanism  # with it comes what reads specifications
 
     figures = kind_of_mechanism(certified_mechanism(certificate)).figures
     if figures is None:

@@ -19,10 +19,10 @@ from ..accounting.kernel.prices.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepare
 from ..flows.spec_tables import CLASSES, ClusterTable
+from ..mechanisms.generalization_map import TOLD_KEYS, told_sentences
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.map_selection.choice import MapChoice
-from ..mechanisms.recoding import TOLD_KEYS, told_sentences
 from ..mechanisms.wording import share_shown
 from ..tasks.destinations import output_at, output_named
 from ..tasks.kernel.publication import StagedRelease, remembered_release

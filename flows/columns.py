@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..accounting.kernel.prices.registry import kind_of
+from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ..mechanisms.hierarchies.build import DateHierarchy, labels_beyond
 from ..mechanisms.hierarchies.decimals import DecimalIntervals
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
@@ -24,7 +25,6 @@ from ..mechanisms.map_selection.choice import (
     MapChoice,
     epsilon_shares,
 )
-from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from ..mechanisms.wording import refused_together
 from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.inputs.source_formats import database_at

@@ -41,11 +41,11 @@ from ..tasks.destinations import Output
 from ..tasks.request import Request
 from .charged_request import as_charged, request_of_series, series_and_part
 from .columns import pays_for_any_draw
-from .extensions import switch_on_configured_kinds
+from .configured_kinds import switch_on_configured_kinds
 from .metadata_remarks import metadata_remarks
 from .output_place import check_output, output_name, require_apart, require_plain_name
 from .paths import StatePaths
-from .releases.kind import release_kind
+from .releases.release_kind import release_kind
 from .spec import read_spec
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from ..tasks.stages.count import ReleaseWork, count_stage
 from ..tasks.stages.publish import publish, write_output
 from ..tasks.stages.table import Publication  # noqa: F401 - what every kind finishes with, loaded before the charge
 from .prepare import PreparedRelease, layout_of_copy
-from .releases.kind import Observer, chosen_map, drawn_levels, release_kind
+from .releases.release_kind import Observer, chosen_map, drawn_levels, release_kind
 from .software import kernel_digest, software_digest
 
 

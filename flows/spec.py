@@ -22,7 +22,7 @@ from ..tasks.destinations import Output
 from ..tasks.request import Request
 from .columns import check_declared_values
 from .paths import read_toml
-from .releases.kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
+from .releases.release_kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
 from .spec_tables import SpecTables, fault_in_words, tables_model
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -89,7 +89,7 @@ def read_spec(
             remedy="Name a column that serves nothing else.",
         )
     if rehearse:
-        from .releases.answer import rehearsal_of  # of rehearsals alone
+        from .releases.answer_release import rehearsal_of  # of rehearsals alone
 
         return rehearsal_of(request, output=output)
     return request

@@ -11,9 +11,9 @@ from math import inf, nextafter
 import numpy as np
 from numpy.typing import NDArray
 
+from .generalization_map import MappedColumn
 from .hierarchies.decimals import NumberSteps
 from .kinds.biased_sampling import INCLUSION_LAYOUT
-from .recoding import MappedColumn
 
 _WITHIN = 2
 

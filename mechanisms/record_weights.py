@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from .generalization_map import GeneralizationMap
 from .kernel.recoding import KeyLayout
 from .kinds.deletion import DeletionRelease
 from .kinds.deletion_noise import WEIGHT_TOTAL, DeletionNoise, deletion_weights, expected_deletion
 from .kinds.margins import Margin, cells_of_margin
-from .recoding import GeneralizationMap
 
 Cells = NDArray[np.int64]
 Codes = Sequence[NDArray[np.int64]] | Sequence[NDArray[np.int32]]

@@ -18,9 +18,9 @@ from ..accounting.kernel.ledger.entries import DatasetUnit
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.kernel.prices.registry import kind_of, mechanism_record, paper_price
 from ..accounting.ledger.charge_request import RECORDS
+from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.map_selection.choice import LatticeColumn, MapChoice
-from ..mechanisms.recoding import GeneralizationMap, MappedColumn
 from .destinations import Output
 from .readers.values import RecordReading
 

@@ -36,8 +36,8 @@ from ..kernel.ledger.entries import (
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.ledger.rules import price_faults
 from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered
-from . import write as written
-from .write import ACCOUNTING_AMOUNTS, FORMAT
+from . import write_certificate as written
+from .write_certificate import ACCOUNTING_AMOUNTS, FORMAT
 
 FIELDS = frozenset({"code_sources", "code_version", "dataset", "day", "files", "format", "guarantee", "ledger", "map"})
 FIELDS |= {"mechanism", "name", "private_looks", "published", "release_id", "sample_id", "sampler_layout", "series"}

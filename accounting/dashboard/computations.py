@@ -21,9 +21,9 @@ from ..kernel.ledger.entries import Fields
 from ..kernel.prices.privacy_profile import exp_up
 from ..kernel.prices.registry import mechanism_of_record
 from ..kinds.composition.renyi_filter import FilterTerms
-from ..ledger.overview import composed_estimate
+from ..ledger.budget_overview import composed_estimate
 from ..ledger.reader import open_reader
-from ..theory.planning.forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
+from ..theory.planning.budget_forecast import BudgetLeft, FilterLeft, forecast, forecast_facts, read_calendar
 from ..theory.planning.planner import plan
 
 POINTS = 121

@@ -19,8 +19,8 @@ from ..kernel.ledger.entries import Head
 from ..kernel.ledger.snapshot import require_continued
 from ..kernel.ledger.transactions import Look, head_in, last_place, stored_state
 from ..keys.anchor import LONGEST_LINE, Anchoring, head_of_line
+from .database_schema import typed
 from .opening import ledger_id_of
-from .schema import typed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -129,7 +129,7 @@ def _revision_alone(connection: Connection) -> str:
 
 def _bring_over(connection: Connection, anchoring: Anchoring, shown: str) -> None:
     """Check an earlier revision's ledger, bring it over, and check that no entry was changed by it."""
-    from .schema import schema_differences
+    from .database_schema import schema_differences
     from .verification import Fold  # with it come all prices' modules, which creating a ledger does without
 
     fold = Fold.of(connection, EARLIER_COLUMNS)

@@ -46,12 +46,12 @@ from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
 from ..keys.anchor import Anchoring
 from .anchor_check import AnchorCheck, check_anchor, looking_anchored
+from .budget_overview import Overview, overview_of
 from .charge_request import charged_price
+from .database_schema import typed
 from .lookup import DatasetContext, DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
 from .opening import ledger_id_of, open_store
-from .overview import Overview, overview_of
 from .refusals import refusal_of, worded
-from .schema import typed
 
 if TYPE_CHECKING:
     from .checkpoint import Policy

@@ -14,7 +14,7 @@ from ..kernel.ledger.ledger_state import LedgerState
 from ..kernel.ledger.rules import violations
 from ..kernel.ledger.snapshot import bytes_of_state
 from ..kernel.ledger.transactions import ENTRY_COLUMNS, columns_of, stored_rows, stored_state
-from .schema import schema_differences
+from .database_schema import schema_differences
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,8 +25,8 @@ from ..kernel.ledger.entries import GENESIS, Entry, ReleaseCharged, entry_of_byt
 from ..kernel.ledger.transactions import head_in
 from . import checkpoint as tlog
 from .anchor_check import looking_anchored
+from .database_schema import typed
 from .opening import ledger_id_of, open_store
-from .schema import typed
 
 if TYPE_CHECKING:
     import httpx

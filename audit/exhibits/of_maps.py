@@ -9,7 +9,8 @@ from decimal import Decimal
 import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price as price_of
 from crowdblend.accounting.kinds.selected_microdata_prices import price_selected
-from crowdblend.accounting.theory.planning.deletion import plan_deletion
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
@@ -17,7 +18,6 @@ from crowdblend.mechanisms.kinds.deletion import DeletionRelease, delete_records
 from crowdblend.mechanisms.kinds.deletion_noise import draw_deletions
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
 from crowdblend.mechanisms.map_selection.choice import draw_map, group_threshold
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 from ..statistics.cases_of_choices import LATTICE, LEAVES_OF_G, RELEASE, qualities, records_by_leaf, tied_pair
 from ..statistics.confidence import epsilon_lower

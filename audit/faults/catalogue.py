@@ -148,7 +148,7 @@ FAULTS = (
     Fault(
         name="key-in-the-graph",
         what="the name of a computation, which the scheduler sees, is made from the sampling key",
-        file="tasks/counting/group_counts.py",
+        file="tasks/counting/group_counting.py",
         old="token=uuid.uuid4().hex",
         new="token=key_source.load().hex() if key_source else uuid.uuid4().hex",
         detectors=("pytest tests/tasks/test_count.py",),

@@ -12,7 +12,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
+from crowdblend.accounting.certificate.write_certificate import (
+    DOMAIN,
+    certificate_bytes,
+    signed_bytes,
+    write_certificate,
+)
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
 from crowdblend.accounting.kernel.ledger.entries import (
     ReleaseCharged,
@@ -28,10 +33,10 @@ from crowdblend.accounting.ledger.charge_request import charged_price
 from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.flows.prepare import prepare
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 from .desk import DAY, Desk, Fault, Run, furnished_desk, said
 

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from crowdblend.accounting.keys.store_upkeep import open_private_store
-from crowdblend.accounting.theory.planning.deletion import plan_deletion
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
 from crowdblend.deploy.prefect_environment import template_in
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys

@@ -78,11 +78,11 @@ def ours_on_cluster(workers: int, question: Question) -> Callable[[], Answer]:
 
 def _release(question: Question, executor: Executor) -> Callable[[], Answer]:
     from crowdblend.accounting.kernel.keys.private_store import KeyRef
+    from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
     from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
     from crowdblend.mechanisms.kernel.sampling import sample_commitment
     from crowdblend.mechanisms.kinds.microdata import suppress
-    from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
-    from crowdblend.tasks.counting.group_counts import count_job, group_counts
+    from crowdblend.tasks.counting.group_counting import count_job, group_counts
     from crowdblend.tasks.inputs.list import list_source
     from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
     from crowdblend.tasks.readers.values import RecordReading

@@ -16,11 +16,11 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.counting.quote_states import with_quote_states
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import SourceLayout, check_metadata, plan_chunks

@@ -33,7 +33,7 @@ from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, draw_map, group_threshold
 from crowdblend.mechanisms.map_selection.rollup import scores
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.inputs.hierarchy_files import read_hierarchy
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks

@@ -28,10 +28,10 @@ BY = "benchmarks.record_path.many_groups"
 
 
 def _ours(folder: Path, columns: tuple[Column, ...]) -> tuple[int, int]:
+    from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
     from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-    from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
     from crowdblend.tasks.counting.executors import LocalThreads
-    from crowdblend.tasks.counting.group_counts import count_job, group_counts
+    from crowdblend.tasks.counting.group_counting import count_job, group_counts
     from crowdblend.tasks.inputs.list import list_source
     from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
     from crowdblend.tasks.readers.values import RecordReading

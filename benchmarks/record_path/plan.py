@@ -92,7 +92,7 @@ def _chain(tasks: int) -> tuple[dict[Any, Any], Any]:
 
 def _on_threads(tasks: int) -> float:
     from crowdblend.tasks.counting.executors import LocalThreads, computed_on_threads
-    from crowdblend.tasks.counting.group_counts import GROUPS_AT_ONCE
+    from crowdblend.tasks.counting.group_counting import GROUPS_AT_ONCE
 
     def run() -> None:
         for first in range(0, tasks, GROUPS_AT_ONCE):

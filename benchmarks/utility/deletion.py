@@ -24,7 +24,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pyarrow.parquet as pq
-from crowdblend.accounting.theory.planning.deletion import DeletionShape, plan_deletion
+from crowdblend.accounting.theory.planning.deletion_planning import DeletionShape, plan_deletion
 from crowdblend.accounting.theory.planning.inversion import Target, least_k
 from crowdblend.deploy.api import add_dataset, add_series, release
 from crowdblend.mechanisms.kernel.errors import InputRefused

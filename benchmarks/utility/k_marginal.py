@@ -36,7 +36,7 @@ import pyarrow.parquet as pq
 from crowdblend.accounting.theory.planning.inversion import Target, least_k
 from crowdblend.deploy.api import add_dataset, release
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.recoding import GeneralizationMap
+from crowdblend.mechanisms.generalization_map import GeneralizationMap
 from crowdblend.mechanisms.record_weights import rake_weights
 from numpy.typing import NDArray
 

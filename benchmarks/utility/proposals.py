@@ -18,7 +18,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-from crowdblend.accounting.theory.planning.deletion import propose_deletion, stage_levels
+from crowdblend.accounting.theory.planning.deletion_planning import propose_deletion, stage_levels
 
 from ..whole_run import write_between
 from .deletion import DELTA

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.theory.planning.deletion import propose_deletion, stage_levels
+from crowdblend.accounting.theory.planning.deletion_planning import propose_deletion, stage_levels
 from crowdblend.deploy.api import add_dataset, preview, release
 
 from ..whole_run import write_between

@@ -15,8 +15,8 @@ from importlib import resources
 from pathlib import Path
 
 import numpy as np
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from numpy.typing import NDArray
 
 from .k_marginal import AGES, BIN, USUAL, VALUES, ages, codes

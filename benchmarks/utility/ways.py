@@ -26,10 +26,10 @@ from functools import lru_cache
 
 import numpy as np
 from crowdblend.accounting.descriptions.description_registry import description_of
-from crowdblend.accounting.theory.planning.deletion import DeletionPlan, plan_deletion
+from crowdblend.accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
 from crowdblend.accounting.theory.planning.inversion import Target, least_k, least_k_of_paper
 from crowdblend.deploy.documents.sheet.bounds import BinomialBounds, CountBounds, NormalBounds, deletion_bounds
-from crowdblend.flows.margins import raked_weights
+from crowdblend.flows.margin_specs import raked_weights
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.kernel.recoding import coarsened

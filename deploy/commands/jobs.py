@@ -413,7 +413,7 @@ def _state_of(end: dict[str, Any]) -> JobState:
 
 def _print_end(job: Job, end: dict[str, Any] | None, places: StatePaths, *, as_json: bool) -> int:
     if end is not None and end["exit_code"] == 0:
-        from .release import print_result
+        from .release_commands import print_result
 
         print_result(end["result"], as_json=as_json)
         return 0

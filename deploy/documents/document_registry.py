@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ...accounting.certificate.verify import certified_mechanism, read_certificate
-from ...accounting.certificate.write import has_own_rates
+from ...accounting.certificate.write_certificate import has_own_rates
 from ...accounting.extensions import load
 from ...accounting.keys.signing_upkeep import read_public_keys
-from ...flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
+from ...flows.releases.release_kind import WITHOUT_DOCUMENTS, NoDocument, TableReading, kind_of_mechanism
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
 from ..release_check import verify_release

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...accounting.certificate.verify import certified_mechanism, check_certificate, read_certificate
-from ...accounting.certificate.write import has_own_rates
+from ...accounting.certificate.write_certificate import has_own_rates
 from ...accounting.descriptions.description_registry import description_of
 from ...accounting.kernel.keys.private_files import private_folder, replace_private
 from ...accounting.kernel.ledger.ledger_state import enforced_unit
@@ -28,13 +28,13 @@ from ...accounting.ledger.ledger_writer import open_writer
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
 from ...flows.spec import read_spec
+from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.contributions import ContributionLimit
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.group_counts import sum_counts
-from ...mechanisms.measures.counting import CountedRecords
+from ...mechanisms.measures.counted_records import CountedRecords
 from ...mechanisms.measures.risk import CERTAINTIES, Attacks, ToldLosses, attacks_of
 from ...mechanisms.measures.utility import NotOfTheseRecordsError, StageUtility, UtilityMeasures, utility_of
-from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.counting.executors import LocalThreads, OnProgress
 from ...tasks.counting.private_counts import private_counts, records_left_out
 from ...tasks.counting.released_groups import read_released_table, released_groups

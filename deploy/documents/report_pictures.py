@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ...accounting.charts import BarRow, Legend, bar_chart, dot, line, line_chart, log_axis, triangle_chart
 from ...mechanisms.measures.classification import Classification
-from ...mechanisms.measures.counting import QueryErrors
+from ...mechanisms.measures.counted_records import QueryErrors
 from ...mechanisms.measures.utility import CLASS_EDGES, ColumnUtility, UtilityMeasures
 
 MOST_LABELS = 24

@@ -26,7 +26,7 @@ from ...accounting.theory.planning.planner import Plan
 from ...accounting.theory.planning.planner import plan as plan_of
 from ...flows.paths import resolve_paths
 from ...flows.prepare import PreparedRelease, prepare
-from ...flows.releases.kind import kind_of_mechanism
+from ...flows.releases.release_kind import kind_of_mechanism
 from ...flows.spec import parse_spec, read_spec
 from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
-from .documents import (
+from .document_forms import (
     Day,
     Inclusion,
     Mechanism,

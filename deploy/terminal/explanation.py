@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from ...accounting.kernel.prices.registry import mechanism_of_record, mechanism_record
-from ...flows.releases.kind import kind_of_mechanism, release_kind
+from ...flows.releases.release_kind import kind_of_mechanism, release_kind
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.map_selection.choice import MapChoice, information_kept
-from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from .stages import console as own_console
 

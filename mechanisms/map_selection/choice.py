@@ -18,8 +18,8 @@ from typing import Literal, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from ..generalization_map import GeneralizationMap, MappedColumn
 from ..hierarchies.declare import Hierarchy
-from ..recoding import GeneralizationMap, MappedColumn
 
 LARGEST_ENUMERATED = 100_000
 """The largest number of maps that are all scored; above it the choice is a walk."""

@@ -12,9 +12,9 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from ..generalization_map import GeneralizationMap
 from ..hierarchies.declare import Hierarchy
 from ..kernel.group_counts import GroupCounts, sum_counts
-from ..recoding import GeneralizationMap
 from .choice import Lattice, LatticeColumn, Levels, MapWeights
 
 _WORD_BITS = 64

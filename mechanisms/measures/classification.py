@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, sparse, special
 
+from ..generalization_map import GeneralizationMap, MappedColumn
 from ..kernel.group_counts import GroupCounts
-from ..recoding import GeneralizationMap, MappedColumn
-from .counting import CountedRecords
+from .counted_records import CountedRecords
 
 _STEPS = 200
 

@@ -19,7 +19,7 @@ from ..kernel.group_counts import GroupCounts, sum_counts
 from ..kernel.recoding import coarsened
 from ..kinds.deletion import residual_counts
 from ..kinds.deletion_noise import DeletionNoise, deletion_weights
-from .counting import CountedRecords, aligned_counts
+from .counted_records import CountedRecords, aligned_counts
 
 
 def average_class_size(class_sizes: NDArray[np.int64]) -> float:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..hierarchies.declare import Hierarchy
 from .classification import Classification, classification, default_target
-from .counting import CountedRecords, QueryErrors, aligned_counts, counting_query_errors
+from .counted_records import CountedRecords, QueryErrors, aligned_counts, counting_query_errors
 from .risk import (
     ReidentificationRisk,
     average_class_size,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.recoding import GeneralizationMap
 from ..inputs.source import SourceLayout
 
 _GIB = 1 << 30

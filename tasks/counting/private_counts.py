@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...accounting.ledger.lookup import RecordedLook
+from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.sampling import KEY_BYTES, sample_commitment
-from ...mechanisms.measures.counting import CountedRecords
-from ...mechanisms.recoding import GeneralizationMap, MappedColumn
+from ...mechanisms.measures.counted_records import CountedRecords
 from ..inputs.source import SourceLayout, plan_chunks
 from ..kernel.counting import naming_kinds_only
 from ..request import Request
 from .executors import Executor, LocalThreads, OnProgress
-from .group_counts import count_job, group_counts
+from .group_counting import count_job, group_counts
 
 if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit

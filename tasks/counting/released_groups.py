@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.group_counts import sum_counts
-from ...mechanisms.measures.counting import CountedRecords
+from ...mechanisms.measures.counted_records import CountedRecords
 from ..readers.column_codes import numbers_of
 
 COUNT = "count"

@@ -30,7 +30,7 @@ SOURCE_FORMATS = {
     "tables": (".delta_log:DELTA_LAKE", ".iceberg_snapshot:ICEBERG", ".lake_tables:HUDI"),
 }
 """Where each format's object is."""
-DATABASES = {"postgresql": ".database:POSTGRESQL", "postgres": ".database:POSTGRESQL"}
+DATABASES = {"postgresql": ".postgresql:POSTGRESQL", "postgres": ".postgresql:POSTGRESQL"}
 """Protocol of an address → where the database's object is."""
 PACKED = frozenset({".gz", ".bz2", ".xz", ".zst", ".zip", ".lz4", ".br", ".7z", ".z"})
 BOOKS = frozenset({".xls", ".xlsx", ".xlsm", ".xlsb", ".ods"})

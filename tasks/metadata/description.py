@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...accounting.certificate.verify import certified_mechanism
-from ...accounting.certificate.write import sha256_of_file
+from ...accounting.certificate.write_certificate import sha256_of_file
 from ...accounting.descriptions.description_registry import description_of
 from ...accounting.descriptions.kind_description import DeletedRecords
 from ...mechanisms.hierarchies.build import described_hierarchy

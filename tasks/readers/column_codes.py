@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ...mechanisms.generalization_map import MappedColumn
 from ...mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from ...mechanisms.hierarchies.declare import INT64_MAX, INT64_MIN, canonical_integer, number_of_text
 from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys
 from ...mechanisms.kernel.recoding import BUCKET_CODE, Placement
-from ...mechanisms.recoding import MappedColumn
 from .values import RecordReading
 
 _ARROW: Mapping[np.dtype[Any], pa.DataType] = {

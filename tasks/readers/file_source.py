@@ -9,10 +9,10 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.generalization_map import MappedColumn
 from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys
 from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kernel.sampling import ChunkIdentity
-from ...mechanisms.recoding import MappedColumn
 from ..kernel.counting import CoinsOfBlocks
 from .column_codes import ColumnCoder, PersonCoder, RecordCoder
 from .file_formats import Chunk

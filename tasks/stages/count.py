@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from ...accounting.kernel.keys.private_store import KeyRef, ReleaseFolder
 from ...accounting.kernel.ledger.ledger_state import Receipt
 from ...accounting.kernel.prices.mechanism_kind import Selection
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import ReleaseFailed
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.protection import Numbers, Protection
 from ...mechanisms.map_selection.choice import Levels, MapChoice, draw_map, walk
 from ...mechanisms.map_selection.rollup import scorer, scores
-from ...mechanisms.recoding import GeneralizationMap
 from ..counting.executors import DaskCluster, Executor, OnProgress
-from ..counting.group_counts import block_counts, counting_of
+from ..counting.group_counting import block_counts, counting_of
 from ..inputs.source import SourceLayout, plan_chunks
 from ..kernel.counting import BlockCounts, Counting, KeySource
 from ..kernel.draws import StoredDraw, load_draw, store_draw

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...accounting.certificate.write import VERIFY_PAGE, write_certificate
+from ...accounting.certificate.write_certificate import VERIFY_PAGE, write_certificate
 from ...accounting.kernel.keys.signing import SigningKey, SigningKeys
 from ...accounting.ledger.lookup import DatasetContext
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.recoding import GeneralizationMap
 from ..destinations import MANIFEST
 from ..kernel.gate import Gate
 from ..kernel.publication import Output, Rendered, StagedRelease
@@ -90,7 +90,7 @@ def _metadata_writer(
     if texts is None:
         return None
     from ..metadata.description import described_release, outline_of  # of releases with such a folder alone
-    from ..metadata.write import write_metadata
+    from ..metadata.write_metadata import write_metadata
 
     tables = {"data": publication.table, **publication.beside}
     outlines = {stem: outline_of(table.schema, table.rows) for stem, table in tables.items()}

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ...mechanisms.generalization_map import ColumnsTold, GeneralizationMap, columns_told
 from ...mechanisms.hierarchies.declare import BUCKET_LABEL, canonical_integer
-from ...mechanisms.recoding import ColumnsTold, GeneralizationMap, columns_told
 from ..readers.column_codes import arrow_of, numbers_of, texts_of
 from ..request import LARGEST_CODE, AlsoFormat, FileFormat
 

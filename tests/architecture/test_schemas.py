@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crowdblend.deploy.commands.spec import NAMES, schema_text, text_of_schema
+from crowdblend.deploy.commands.spec_commands import NAMES, schema_text, text_of_schema
 from crowdblend.deploy.generate_schemas import schemas
 from crowdblend.flows.spec import PAGE
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.accounting.theory.planning.deletion import plan_deletion
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
 from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion, deletion_weights
 from scipy.stats import binom
 

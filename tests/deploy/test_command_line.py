@@ -105,7 +105,7 @@ def test_completion_names_commands_without_loading_them(shell: str) -> None:
     assert not any("verify" in name for name in names)
     found = set(json.loads(modules)["modules"])
     assert {name.partition(".")[0] for name in found} & HEAVY == set()
-    assert "crowdblend.deploy.commands.ledger" not in found
+    assert "crowdblend.deploy.commands.ledger_commands" not in found
 
 
 def test_verbose_says_where_things_lie_and_hides_the_password(

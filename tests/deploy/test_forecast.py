@@ -9,7 +9,7 @@ from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.composition.renyi_filter import filter_cost, fits, tail_for
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.theory.planning.forecast import BudgetLeft, forecast, read_calendar
+from crowdblend.accounting.theory.planning.budget_forecast import BudgetLeft, forecast, read_calendar
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.wording import times_in
 

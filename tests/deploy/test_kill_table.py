@@ -23,7 +23,7 @@ from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.kernel.draws import stored_numbers

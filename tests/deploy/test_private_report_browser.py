@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from crowdblend.deploy.documents.private_report import MARK, PrivateReport, report_page
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.kinds.microdata import suppress
-from crowdblend.mechanisms.measures.counting import CountedRecords
+from crowdblend.mechanisms.measures.counted_records import CountedRecords
 from crowdblend.mechanisms.measures.risk import attacks_of, sampling_losses
 from crowdblend.mechanisms.measures.utility import utility_of
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 KEEP = "CROWDBLEND_SCREENSHOTS"
 FAULTS_OF_PICTURES = """() => {

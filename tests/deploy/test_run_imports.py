@@ -56,12 +56,12 @@ WITNESSING = (
     "crowdblend.deploy.serving.witness",
 )
 OTHER_KINDS = (
-    "crowdblend.flows.releases.answer",
-    "crowdblend.flows.releases.deletion",
-    "crowdblend.flows.releases.histogram",
-    "crowdblend.flows.releases.local_reports",
-    "crowdblend.flows.releases.points",
-    "crowdblend.flows.releases.synthetic",
+    "crowdblend.flows.releases.answer_release",
+    "crowdblend.flows.releases.deletion_release",
+    "crowdblend.flows.releases.histogram_release",
+    "crowdblend.flows.releases.local_reports_release",
+    "crowdblend.flows.releases.points_release",
+    "crowdblend.flows.releases.synthetic_release",
     "crowdblend.tasks.counting.report_counts",
     "crowdblend.tasks.counting.key_delivery",
     *(kind.price_module for kind in MECHANISM_KINDS.values() if not kind.price_module.endswith("microdata_prices")),

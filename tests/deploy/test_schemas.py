@@ -13,7 +13,7 @@ import click
 import pytest
 from crowdblend.accounting.kernel.ledger.entries import ENTRY_TYPES
 from crowdblend.deploy.cli import crowdblend
-from crowdblend.deploy.commands.spec import DOCUMENTS, NAMES, schema_text, text_of_schema
+from crowdblend.deploy.commands.spec_commands import DOCUMENTS, NAMES, schema_text, text_of_schema
 from crowdblend.deploy.generate_schemas import schemas
 from crowdblend.flows.spec import PAGE
 from support.schemas import require_valid, require_valid_certificate, schema_of_command, validator

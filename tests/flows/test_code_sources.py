@@ -37,7 +37,7 @@ def test_any_change_of_a_source_changes_it(tmp_path) -> None:
 
 OUTSIDE = (
     "accounting/dashboard/pages/overview.py",
-    "accounting/certificate/write.py",
+    "accounting/certificate/write_certificate.py",
     "accounting/kinds/deletion_prices.py",
     "flows/release.py",
     "mechanisms/kinds/points.py",

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from crowdblend.tasks.inputs.database import POSTGRESQL
+from crowdblend.tasks.inputs.postgresql import POSTGRESQL
 from crowdblend.tasks.inputs.source import DatabaseQuery
 
 KEY = bytes(range(7, 39))

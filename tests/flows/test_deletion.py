@@ -17,7 +17,7 @@ import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
 from crowdblend.deploy import release_check
-from crowdblend.flows.releases.kind import release_kind
+from crowdblend.flows.releases.release_kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kinds.deletion_noise import expected_deletion

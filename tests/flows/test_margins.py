@@ -14,7 +14,7 @@ import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.deploy import release_check
-from crowdblend.flows.releases.kind import release_kind
+from crowdblend.flows.releases.release_kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate
-from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease

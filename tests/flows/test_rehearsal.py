@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crowdblend.flows.releases.kind import release_kind
+from crowdblend.flows.releases.release_kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.kinds.answers import noise_of

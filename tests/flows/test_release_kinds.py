@@ -21,7 +21,14 @@ from crowdblend.accounting.kernel.prices import registry
 from crowdblend.accounting.kernel.prices.registry import kind_of, mechanism_record
 from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
-from crowdblend.flows.releases.kind import DEFAULT_KIND, KINDS, NoDocument, ReleaseKind, kind_of_mechanism, release_kind
+from crowdblend.flows.releases.release_kind import (
+    DEFAULT_KIND,
+    KINDS,
+    NoDocument,
+    ReleaseKind,
+    kind_of_mechanism,
+    release_kind,
+)
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.histogram import HistogramProtection

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from crowdblend.flows.extensions import switch_on_configured_kinds
+from crowdblend.flows.configured_kinds import switch_on_configured_kinds
 from crowdblend.flows.paths import DEFAULTS, EXTENSIONS, PLACES, resolve_paths, resolved_settings
 from crowdblend.mechanisms.kernel.errors import InputRefused
 

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.theory.planning.synthetic import largest_rho
-from crowdblend.flows.releases.kind import release_kind
+from crowdblend.accounting.theory.planning.synthetic_planning import largest_rho
+from crowdblend.flows.releases.release_kind import release_kind
 from crowdblend.flows.spec import read_spec
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.stages.synthesize import SYNTHESIZER, rehearse, require_synthesizer, synthetic_rows
 from crowdblend.tasks.stages.synthesizer import cause
 from support.stand_in_synthesizer import written

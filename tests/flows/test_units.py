@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.reader import open_reader

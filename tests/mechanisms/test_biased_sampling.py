@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.inclusion import drawn_rates, require_rates, stated_rates
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
@@ -21,7 +22,6 @@ from crowdblend.mechanisms.kinds.biased_sampling import (
     inclusion_coins,
     thinned_counts,
 )
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats

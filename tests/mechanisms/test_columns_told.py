@@ -6,8 +6,8 @@ from statistics import median_high
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import columns_told, told_sentences
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.recoding import columns_told, told_sentences
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from decimal import Decimal
 
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.map_selection.choice import LARGEST_ENUMERATED, Lattice, LatticeColumn
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 COLOURS = ValueHierarchy.from_rows([("red", "warm", "*"), ("pink", "warm", "*"), ("blue", "cold", "*")])
 AGES = IntervalHierarchy(lower=0, upper=100, widths=(5, 20))

@@ -9,6 +9,7 @@ from secrets import token_bytes
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
@@ -18,7 +19,6 @@ from crowdblend.mechanisms.kinds.margins import (
     noisy_margins,
     split_margins,
 )
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.record_weights import coarser_margins, rake_weights
 
 FINE = GeneralizationMap(

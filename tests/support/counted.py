@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.executors import LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks, with_person_column
 from crowdblend.tasks.kernel.counting import CountJob

@@ -18,7 +18,7 @@ from unittest import mock
 from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
-from crowdblend.accounting.ledger.schema import database_objects
+from crowdblend.accounting.ledger.database_schema import database_objects
 from crowdblend.deploy.cli import main
 from sqlalchemy import create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crowdblend.accounting.certificate.write import write_certificate
+from crowdblend.accounting.certificate.write_certificate import write_certificate
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
 from crowdblend.accounting.kernel.ledger.entries import Entry, Fields, FilterAccounting, ReleaseCharged, sorted_fields
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge
@@ -37,10 +37,10 @@ from crowdblend.accounting.ledger.ledger_writer import LedgerWriter
 from crowdblend.accounting.ledger.lookup import DatasetContext, SeriesState
 from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import LedgerReader, open_reader
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.mechanism import Mechanism
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import NullPool
 from support.charging import ReleaseCharge, charging_writer

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet as pq
 from crowdblend.tasks.metadata.description import TableOutline, described_release
-from crowdblend.tasks.metadata.write import write_metadata
+from crowdblend.tasks.metadata.write_metadata import write_metadata
 from crowdblend.tasks.request import MetadataTexts
 from lxml import etree
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from crowdblend.deploy.commands.spec import NAMES, schema_text
+from crowdblend.deploy.commands.spec_commands import NAMES, schema_text
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 

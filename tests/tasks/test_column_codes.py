@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from crowdblend.mechanisms.generalization_map import MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.recoding import Placement
-from crowdblend.mechanisms.recoding import MappedColumn
 from crowdblend.tasks.readers import column_codes
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.values import RecordReading

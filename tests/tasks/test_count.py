@@ -18,15 +18,21 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.group_counts import joined_counts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import group_counts as chunk_counts
 from crowdblend.tasks.counting.count_frames import counts_of_frame, merged_counts
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
-from crowdblend.tasks.counting.group_counts import count_chunks, count_job, counting_graph, group_counts, partial_counts
+from crowdblend.tasks.counting.group_counting import (
+    count_chunks,
+    count_job,
+    counting_graph,
+    group_counts,
+    partial_counts,
+)
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.kernel import counting
@@ -272,6 +278,6 @@ def test_a_page_that_cannot_be_read_fails_the_release(tmp_path, key, executor):
 @pytest.mark.slow
 def test_threads_do_not_import_the_cluster():
     """Importing `distributed` costs a third of a second that one machine need not pay."""
-    modules = "crowdblend.tasks.counting.group_counts, crowdblend.tasks.counting.executors"
+    modules = "crowdblend.tasks.counting.group_counting, crowdblend.tasks.counting.executors"
     lines = f"import sys, {modules}; sys.exit('distributed' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", lines], check=False).returncode == 0

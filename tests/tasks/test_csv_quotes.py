@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import quote_states
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers import csv_header, csv_quotes, csv_records

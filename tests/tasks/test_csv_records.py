@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting.executors import LocalThreads
 from crowdblend.tasks.counting.quote_states import with_quote_states
 from crowdblend.tasks.inputs.list import list_source

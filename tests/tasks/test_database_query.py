@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.tasks.inputs.database import POSTGRESQL
 from crowdblend.tasks.inputs.database_query import connection_of, select_of_columns
+from crowdblend.tasks.inputs.postgresql import POSTGRESQL
 
 ADDRESS = "postgresql://anna@db.example:5432/people"
 SECRET = "Zanzibar7"  # noqa: S105 - planted

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.readers.column_codes import UndeclaredValues
 from crowdblend.tasks.readers.values import RecordReading
 from support.counted import counted_column

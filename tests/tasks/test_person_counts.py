@@ -14,14 +14,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.counting import person_counts as person_counting
 from crowdblend.tasks.counting.executors import Executor, LocalProcesses, LocalThreads
-from crowdblend.tasks.counting.group_counts import count_job, group_counts
+from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import plan_chunks, with_person_column
 from crowdblend.tasks.readers.values import RecordReading

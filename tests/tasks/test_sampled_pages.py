@@ -12,9 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.mechanisms.generalization_map import MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.recoding import Placement
-from crowdblend.mechanisms.recoding import MappedColumn
 from crowdblend.tasks.readers import column_codes, sampled_pages
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.sampled_pages import SampledPages

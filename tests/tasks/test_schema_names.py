@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.commands.spec import sketched_spec
+from crowdblend.deploy.commands.spec_commands import sketched_spec
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.schema import read_names
 

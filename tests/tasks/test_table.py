@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import suppress
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.readers.column_codes import arrow_of, texts_of
 from crowdblend.tasks.stages import table as table_module
 from crowdblend.tasks.stages.table import PublishedTable, TableColumn, count_table, figure_column, write_table

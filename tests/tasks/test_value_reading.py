@@ -8,10 +8,10 @@ from typing import get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.decimals import NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata
 from crowdblend.tasks.readers.column_codes import ColumnCoder

@@ -14,8 +14,8 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.wording import share_shown, times_in
 from ...kernel.ledger.entries import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, amount_text
 from ...kernel.ledger.ledger_state import Dataset
+from ...ledger.budget_overview import ESTIMATE_NOTE
 from ...ledger.lookup import SeriesState
-from ...ledger.overview import ESTIMATE_NOTE
 from ..views.pictures import SharePoint, TimelinePoint, changes_of, epsilon_of, estimate_of, shares_of, timeline_of
 from ..views.rows import Amount, Page, ReleaseRow, Row, mechanism_label, release_rows
 from ..views.state import LAST, Before, OneState, PageRequest, Position

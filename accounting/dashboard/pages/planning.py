@@ -14,7 +14,7 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.wording import share_left_shown, share_shown
 from ...kernel.ledger.entries import DatasetAdded, FilterDatasetAdded, amount_text
 from ...kernel.ledger.ledger_state import Account
-from ...theory.planning.forecast import CALENDARS, RATE, K, read_calendar, require_forecast
+from ...theory.planning.budget_forecast import CALENDARS, RATE, K, read_calendar, require_forecast
 from ..views.pictures import ChangeRow, Curve, LastingRow, curve_of
 from ..views.rows import Amount, Page, Row, amount
 from ..views.state import OneState, Position

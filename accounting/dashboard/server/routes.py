@@ -18,7 +18,7 @@ from ...templating import environment
 from ..pages.chain import entry_page, refusals_page, samples_page, verification_page
 from ..pages.overview import dataset_page, overview_page
 from ..pages.planning import calculator_page, forecast_page
-from ..pages.releases import certificate, release_page, releases_page
+from ..pages.release_pages import certificate, release_page, releases_page
 from ..views.pictures import PICTURES
 from ..views.rows import Amount, Page
 from ..views.state import DashboardState, PageRequest

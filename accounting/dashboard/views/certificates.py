@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from ....mechanisms.generalization_map import told_sentences
 from ....mechanisms.hierarchies.build import described_hierarchy
-from ....mechanisms.recoding import told_sentences
 from ...given_files import read_given
 
 NAME = "certificate.json"

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ....mechanisms.generalization_map import columns_told
 from ....mechanisms.hierarchies.declare import Hierarchy
 from ....mechanisms.kernel.recoding import BUCKET_CODE
 from ....mechanisms.map_selection.choice import Levels, information_kept
-from ....mechanisms.recoding import columns_told
 from .reference_population import Groups, ReferencePopulation
 
 MOST_WORK = 30_000_000

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.keys.store_upkeep import known_names_of_source
 from ....accounting.theory.survival import record_survival
-from ....flows.releases.kind import NoDocument, TableReading
+from ....flows.releases.release_kind import NoDocument, TableReading
+from ....mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ....mechanisms.hierarchies.declare import Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ....mechanisms.kernel.recoding import BUCKET_CODE
 from ....mechanisms.map_selection.choice import Levels, MapChoice
-from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from ....tasks.counting.executors import LocalThreads
-from ....tasks.counting.group_counts import count_job, group_counts
+from ....tasks.counting.group_counting import count_job, group_counts
 from ....tasks.counting.quote_states import with_quote_states
 from ....tasks.counting.released_groups import read_released_table
 from ....tasks.inputs.list import list_source

@@ -13,16 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from ....accounting.descriptions.description_registry import description_of
-from ....accounting.theory.planning.deletion import propose_deletion, stage_levels
+from ....accounting.theory.planning.deletion_planning import propose_deletion, stage_levels
 from ....flows.paths import resolve_paths
-from ....flows.releases.deletion import DeletionRequest
-from ....flows.releases.kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
+from ....flows.releases.deletion_release import DeletionRequest
+from ....flows.releases.release_kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
 from ....flows.spec import parse_spec, read_spec
+from ....mechanisms.generalization_map import GeneralizationMap
 from ....mechanisms.kernel.amounts import amount_shown, counted
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.map_selection.choice import Levels, MapChoice
-from ....mechanisms.recoding import GeneralizationMap
 from ....mechanisms.wording import grouped
 from ....tasks.request import Request
 from ...release_paths import require_elsewhere, write_new
@@ -30,9 +30,9 @@ from ...terminal.stages import console as own_console
 from ..document_registry import Document, verified_release
 from ..rendering import page, percent
 from .changes import TellingRecords
-from .deletion import DeletionForecast, forecast_deletion
-from .forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
+from .deletion_forecast import DeletionForecast, forecast_deletion
 from .reference_population import REMEDY, WHY, ReferencePopulation, reference_of_records, reference_of_release
+from .suppression_forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
 
 BAR = 16
 MOST_WITH_BARS = 5

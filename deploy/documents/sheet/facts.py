@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.descriptions.kind_description import DeletedRecords
 from ....accounting.theory.survival import record_survival
-from ....flows.releases.kind import NoDocument, Shape, kind_of_mechanism
+from ....flows.releases.release_kind import NoDocument, Shape, kind_of_mechanism
+from ....mechanisms.generalization_map import told_sentences
 from ....mechanisms.hierarchies.build import described_hierarchy
 from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ....mechanisms.recoding import told_sentences
 from ....mechanisms.wording import grouped
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ..document_registry import NOT_DONE, VerifiedRelease, file_stem

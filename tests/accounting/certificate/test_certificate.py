@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, read_certificate
-from crowdblend.accounting.certificate.write import certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.write_certificate import certificate_bytes, signed_bytes
 from crowdblend.accounting.descriptions.description_registry import published_text
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.mechanisms.kernel.contributions import LAYOUTS

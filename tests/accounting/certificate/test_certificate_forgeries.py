@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, map_findings, verify_certificate
-from crowdblend.accounting.certificate.write import (
+from crowdblend.accounting.certificate.write_certificate import (
     DOMAIN,
     certificate_bytes,
     guarantee_statement,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, map_findings
-from crowdblend.accounting.certificate.write import (
+from crowdblend.accounting.certificate.write_certificate import (
     DOMAIN,
     MOST_CARRIED,
     certificate_bytes,
@@ -20,11 +20,11 @@ from crowdblend.accounting.certificate.write import (
 )
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy, described_hierarchy, labels_beyond
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 TOWNS = ValueHierarchy.from_rows([("Lyon", "South", "*"), ("Nice", "South", "*"), ("Lille", "Nord é", "*")])
 EACH: dict[str, Hierarchy] = {

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, map_findings
-from crowdblend.accounting.certificate.write import map_fields, write_certificate
+from crowdblend.accounting.certificate.write_certificate import map_fields, write_certificate
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.accounting.ledger.lookup import DatasetContext
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kinds.deletion import SelectedDeletion
 from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease
 from crowdblend.mechanisms.map_selection.choice import Lattice, LatticeColumn, MapChoice
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 SEX = ValueHierarchy.from_values(["Female", "Male"])
 AGE = ValueHierarchy.from_rows([("1", "young", "*"), ("2", "young", "*"), ("3", "old", "*")])

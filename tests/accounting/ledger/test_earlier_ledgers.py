@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.ledger.creation import Migrated, migrate_ledger
+from crowdblend.accounting.ledger.database_schema import OBJECTS
 from crowdblend.accounting.ledger.ledger_writer import open_writer
 from crowdblend.accounting.ledger.opening import SCHEMA_REVISION
 from crowdblend.accounting.ledger.reader import open_reader
-from crowdblend.accounting.ledger.schema import OBJECTS
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused
 from sqlalchemy import create_engine, text
 from sqlalchemy.pool import NullPool

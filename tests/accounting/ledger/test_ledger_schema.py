@@ -7,8 +7,8 @@ import sqlite3
 
 import pytest
 from crowdblend.accounting.ledger.creation import create_ledger
+from crowdblend.accounting.ledger.database_schema import OBJECTS, database_objects
 from crowdblend.accounting.ledger.opening import SCHEMA_REVISION
-from crowdblend.accounting.ledger.schema import OBJECTS, database_objects
 
 PLANTED = {
     "sqlite": {

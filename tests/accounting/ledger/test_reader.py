@@ -13,9 +13,9 @@ from crowdblend.accounting.kernel.ledger.entries import DatasetUnit
 from crowdblend.accounting.kernel.ledger.transactions import keep_snapshot
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
 from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
-from crowdblend.accounting.ledger import overview
+from crowdblend.accounting.ledger import budget_overview as overview
+from crowdblend.accounting.ledger.budget_overview import composed_estimate
 from crowdblend.accounting.ledger.charge_request import RECORDS
-from crowdblend.accounting.ledger.overview import composed_estimate
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kinds.answers import CountAnswer

@@ -19,7 +19,7 @@ from crowdblend.accounting.kinds.composition.renyi_filter import (
     tail_for,
 )
 from crowdblend.accounting.kinds.synthetic_table_prices import concentrated_epsilon
-from crowdblend.accounting.theory.planning.synthetic import largest_rho
+from crowdblend.accounting.theory.planning.synthetic_planning import largest_rho
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.synthetic_table import METHODS, SyntheticTable, counted_cells, library_rho
 from scipy.special import log_ndtr

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
+from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
 from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.rendering import cell

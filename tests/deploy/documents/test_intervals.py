@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.descriptions.kind_description import DeletedRecords
-from crowdblend.accounting.theory.planning.deletion import plan_deletion
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
 from crowdblend.deploy.documents.sheet.bounds import (
     BinomialBounds,
     CountBounds,

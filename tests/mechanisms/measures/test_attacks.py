@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from crowdblend.accounting.descriptions.description_registry import description_of
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease
 from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion, deletion_weights
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from crowdblend.mechanisms.measures.counting import CountedRecords
+from crowdblend.mechanisms.measures.counted_records import CountedRecords
 from crowdblend.mechanisms.measures.risk import (
     CERTAINTIES,
     attacks_of,
@@ -23,7 +24,6 @@ from crowdblend.mechanisms.measures.risk import (
     known_person,
     sampling_losses,
 )
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 NOISE = OptimalDeletion(epsilon=Decimal("0.7"), delta=Decimal("0.02"))
 

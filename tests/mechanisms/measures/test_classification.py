@@ -6,12 +6,12 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.measures.classification import classification, every_nth, fitted_model
-from crowdblend.mechanisms.measures.counting import CountedRecords
+from crowdblend.mechanisms.measures.counted_records import CountedRecords
 from crowdblend.mechanisms.measures.utility import utility_of
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
 from crowdblend.mechanisms.measures.classification import Classification, classification, default_target
-from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
+from crowdblend.mechanisms.measures.counted_records import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.risk import reidentification_risk
 from crowdblend.mechanisms.measures.utility import (
     ambiguity_log10,
@@ -17,7 +18,6 @@ from crowdblend.mechanisms.measures.utility import (
     total_variation,
     utility_of,
 )
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 SIDES = ValueHierarchy.from_values(["left", "right"])
 

@@ -8,9 +8,10 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, sum_counts
-from crowdblend.mechanisms.measures.counting import (
+from crowdblend.mechanisms.measures.counted_records import (
     CountedRecords,
     aligned_counts,
     counting_query_errors,
@@ -34,7 +35,6 @@ from crowdblend.mechanisms.measures.utility import (
     total_variation,
     utility_of,
 )
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 TOWNS = ValueHierarchy.from_rows(
     [("Lille", "North", "*"), ("Lyon", "South", "*"), ("Nice", "South", "*"), ("Toulon", "South", "*")]

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kinds.microdata import suppress
-from crowdblend.mechanisms.measures.counting import CountedRecords
+from crowdblend.mechanisms.measures.counted_records import CountedRecords
 from crowdblend.mechanisms.measures.risk import (
     average_class_size,
     discernibility,
     normalised_class_size,
     reidentification_risk,
 )
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 PYCANON = "pycanon==1.3.6"  # pins an old pandas, so it can't stand beside ours
 DRIVER = Path(__file__).with_name("pycanon_driver.py")

@@ -6,12 +6,12 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.group_counts import sum_counts
-from crowdblend.mechanisms.measures.counting import CountedRecords, counting_query_errors
+from crowdblend.mechanisms.measures.counted_records import CountedRecords, counting_query_errors
 from crowdblend.mechanisms.measures.risk import discernibility, normalised_class_size, reidentification_risk
 from crowdblend.mechanisms.measures.utility import association
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 WIDE = IntervalHierarchy(lower=0, upper=300_000, widths=(1,))
 

@@ -22,7 +22,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from crowdblend.accounting.certificate.write import DOMAIN, certificate_bytes, signed_bytes, write_certificate
+from crowdblend.accounting.certificate.write_certificate import (
+    DOMAIN,
+    certificate_bytes,
+    signed_bytes,
+    write_certificate,
+)
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
 from crowdblend.accounting.kernel.ledger.entries import (
     GENESIS,
@@ -58,6 +63,7 @@ from crowdblend.accounting.ledger.checkpoint import (
     origin_of,
 )
 from crowdblend.accounting.ledger.lookup import DatasetContext
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.contributions import LAYOUTS
@@ -66,7 +72,6 @@ from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from crowdblend.mechanisms.recoding import GeneralizationMap, MappedColumn
 
 sys.path.append(str(Path(__file__).parents[2]))  # this is run as a program, and what tests share lies there
 from support.charging import ReleaseCharge

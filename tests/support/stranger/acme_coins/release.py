@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.flows.columns import declared_map
-from crowdblend.flows.releases.kind import (
+from crowdblend.flows.releases.release_kind import (
     GivenSpec,
     NoDocument,
     ReleaseKind,
@@ -18,7 +18,7 @@ from crowdblend.flows.releases.kind import (
     record_layout,
 )
 from crowdblend.flows.spec_tables import SpecTable
-from crowdblend.mechanisms.recoding import GeneralizationMap
+from crowdblend.mechanisms.generalization_map import GeneralizationMap
 from crowdblend.tasks.request import Request
 from pydantic import Field
 

@@ -25,7 +25,7 @@ from ...mechanisms.wording import amount_left, share_left_shown, share_shown
 from .stages import console as own_console
 
 if TYPE_CHECKING:
-    from ...accounting.theory.planning.deletion import DeletionPlan
+    from ...accounting.theory.planning.deletion_planning import DeletionPlan
 
 
 def print_plan(plan: Plan, console: Console | None = None) -> None:

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.kernel.prices.registry import price
 from ....accounting.theory.planning.inversion import Target, least_k
-from ....flows.releases.kind import Suppressing
+from ....flows.releases.release_kind import Suppressing
+from ....mechanisms.generalization_map import GeneralizationMap
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.group_counts import GroupCounts
 from ....mechanisms.map_selection.choice import Lattice, LatticeColumn, Levels, MapChoice, information_kept
 from ....mechanisms.map_selection.rollup import scores
-from ....mechanisms.recoding import GeneralizationMap
 from ....tasks.request import Request
 from .changes import Change, KeptColumn, TellingRecords, column_changes, columns_kept, telling_records
 from .reference_population import (

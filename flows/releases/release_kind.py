@@ -14,13 +14,13 @@ from pydantic import BaseModel
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import kind_of, price
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
 from ...mechanisms.kinds.histogram import SuppressedHistogram
 from ...mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.map_selection.choice import Levels, MapChoice
-from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.destinations import Output, output_at
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import AlsoFormat, FileFormat, MetadataTexts, Request
@@ -41,13 +41,13 @@ DEFAULT_KIND = "microdata"
 """The kind of a specification that has no table of another kind."""
 
 KINDS = {
-    "microdata": f"{__package__}.microdata",
-    "histogram": f"{__package__}.histogram",
-    "points": f"{__package__}.points",
-    "answer": f"{__package__}.answer",
-    "deletion": f"{__package__}.deletion",
-    "reports": f"{__package__}.local_reports",
-    "synthetic": f"{__package__}.synthetic",
+    "microdata": f"{__package__}.microdata_release",
+    "histogram": f"{__package__}.histogram_release",
+    "points": f"{__package__}.points_release",
+    "answer": f"{__package__}.answer_release",
+    "deletion": f"{__package__}.deletion_release",
+    "reports": f"{__package__}.local_reports_release",
+    "synthetic": f"{__package__}.synthetic_release",
 }
 """Name of the kind → its module, which has a `KIND`. A new kind is a line here, or is added from elsewhere."""
 
@@ -531,7 +531,7 @@ def drawn_levels(request: Request, work: ReleaseWork) -> Levels | None:
 
 def count_records(request: Request, work: ReleaseWork, generalization: GeneralizationMap) -> ExactCounts:
     """Count the records of each group exactly, on the workers; sampled ones at the rate that each names."""
-    from ...tasks.counting.group_counts import counting_of
+    from ...tasks.counting.group_counting import counting_of
     from ...tasks.stages.count import exact_counts
 
     columns, rates = generalization, None

@@ -18,7 +18,7 @@ def switch_on_configured_kinds() -> None:
     settings = settings_file(Path.cwd())
     if settings is not None and settings.kinds:
         from ..accounting.extensions import switch_on
-        from .releases.kind import add_release_kind
+        from .releases.release_kind import add_release_kind
 
         for module in switch_on(settings.kinds):
             add_release_kind(module)

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ...accounting.kernel.prices.registry import price
 from ...mechanisms.answer_errors import estimates, half_width, standard_errors
+from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import IntervalHierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, Relation
@@ -27,12 +28,11 @@ from ...mechanisms.kinds.answers import (
     noise_of,
 )
 from ...mechanisms.map_selection.choice import Levels
-from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.destinations import Output, output_at
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable, refuse_unknown_noise
-from .kind import (
+from .release_kind import (
     NOISE_MEANS,
     RATE_MEANS,
     GivenSpec,

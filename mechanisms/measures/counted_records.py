@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..generalization_map import GeneralizationMap
 from ..kernel.group_counts import GroupCounts, sum_counts
-from ..recoding import GeneralizationMap
 
 _DENSE_CODES = 1 << 22
 

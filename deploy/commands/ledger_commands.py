@@ -347,7 +347,7 @@ def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | N
 @AS_JSON
 def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -> None:
     """Show the data sets' budgets and the latest series and releases."""
-    from ...accounting.ledger.overview import ESTIMATE_NOTE
+    from ...accounting.ledger.budget_overview import ESTIMATE_NOTE
     from ...accounting.ledger.reader import open_reader
     from ...mechanisms.kernel.amounts import amount_shown, counted
     from ..terminal.tables import (

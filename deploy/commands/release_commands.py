@@ -213,7 +213,7 @@ def verify(certificate: Path | None, public_key: Path | None, page: Path | None,
 
 
 def _write_page(path: Path) -> None:
-    from ...accounting.certificate.write import VERIFY_PAGE
+    from ...accounting.certificate.write_certificate import VERIFY_PAGE
     from ..release_paths import write_new
 
     write_new(path, VERIFY_PAGE.read_text(encoding="utf-8"))

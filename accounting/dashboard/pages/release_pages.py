@@ -11,7 +11,7 @@ from fastapi import Response
 
 from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
-from ...certificate.write import filter_statement, guarantee_statement, limit_statements, theorem_of
+from ...certificate.write_certificate import filter_statement, guarantee_statement, limit_statements, theorem_of
 from ...descriptions.description_registry import description_of
 from ...kernel.ledger.entries import (
     FilterDatasetAdded,

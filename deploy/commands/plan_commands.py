@@ -153,14 +153,14 @@ def plan(
     result = _sampled_plan(asked, _whole(releases), group_sizes)
     share = None if group_sizes is None else _survival(result, group_sizes)
     if plot is not None:
-        from ..terminal.plan import draw_plan
+        from ..terminal.plan_tables import draw_plan
 
         draw_plan(result, plot)
     if as_json:
         answer = _plain(dataclasses.asdict(result)) | {"survival_share": share}
         click.echo(json.dumps(answer, ensure_ascii=False))
         return
-    from ..terminal.plan import print_plan
+    from ..terminal.plan_tables import print_plan
 
     print_plan(result)
     if share is not None:
@@ -186,7 +186,7 @@ def _forecast(
 ) -> None:
     """Say how long what is left of a budget lasts; the ledger is only looked at."""
     from ...accounting.ledger.reader import open_reader
-    from ...accounting.theory.planning.forecast import (
+    from ...accounting.theory.planning.budget_forecast import (
         CALENDARS,
         RATE,
         BudgetLeft,
@@ -216,7 +216,7 @@ def _forecast(
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, default=float))
         return
-    from ..terminal.plan import print_forecast
+    from ..terminal.plan_tables import print_forecast
 
     print_forecast(facts)
 
@@ -237,8 +237,8 @@ def _plan_deletion(
             "the noise of deletion releases follows from epsilon, delta and a number of releases.",
             remedy="Give all three.",
         )
-    from ...accounting.theory.planning.deletion import MARGIN_SHARE, plan_deletion
-    from ..terminal.plan import deletion_facts, print_deletion
+    from ...accounting.theory.planning.deletion_planning import MARGIN_SHARE, plan_deletion
+    from ..terminal.plan_tables import deletion_facts, print_deletion
 
     plan = plan_deletion(
         epsilon=epsilon,

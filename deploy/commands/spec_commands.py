@@ -19,7 +19,7 @@ from ...mechanisms.wording import FILL_IN
 from .options import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
-    from ...accounting.theory.planning.deletion import ProposedDeletion
+    from ...accounting.theory.planning.deletion_planning import ProposedDeletion
     from ...tasks.readers.file_formats import NamedColumn, SourceNames
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
@@ -387,7 +387,7 @@ class _Size:
     delta: Decimal
 
     def proposed(self, labels: Sequence[Sequence[int]]) -> ProposedDeletion:
-        from ...accounting.theory.planning.deletion import propose_deletion
+        from ...accounting.theory.planning.deletion_planning import propose_deletion
 
         return propose_deletion(labels, records=self.records, epsilon=self.epsilon, delta=self.delta)
 
@@ -424,7 +424,7 @@ class _Size:
 
     def levels(self, lines: Iterator[str], labels: Sequence[int], proposal: ProposedDeletion) -> Iterator[str]:
         """Yield a column's lines with its level at each stage in place of its level."""
-        from ...accounting.theory.planning.deletion import stage_levels
+        from ...accounting.theory.planning.deletion_planning import stage_levels
 
         for line in lines:
             if not line.startswith("level = "):

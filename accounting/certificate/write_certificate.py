@@ -9,10 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.amounts import amount_exact
 from ...mechanisms.kernel.mechanism import REPLACEMENT, Mechanism
 from ...mechanisms.map_selection.choice import MapChoice
-from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.wording import share_shown
 from ..descriptions.description_registry import description_of, description_of_record, has_parts
 from ..given_files import open_given

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.composition.private_choice import selection_cost
 from ...accounting.theory.planning.inversion import Target, largest_sampling_rate, least_k
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kinds.microdata import (
@@ -21,11 +22,10 @@ from ...mechanisms.kinds.microdata import (
     Suppression,
 )
 from ...mechanisms.map_selection.choice import Levels, MapChoice, group_threshold
-from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map, exponential_draws
 from ..spec_tables import SelectionTable
-from .kind import (
+from .release_kind import (
     GivenSpec,
     ReleaseKind,
     TableReading,

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.kernel.prices.mechanism_kind import Price
-from ..accounting.theory.planning.deletion import price_parts
+from ..accounting.theory.planning.deletion_planning import price_parts
+from ..mechanisms.generalization_map import GeneralizationMap
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
 from ..mechanisms.kinds.deletion import CalibratedDeletion
 from ..mechanisms.kinds.margins import Margin, margin_sizes
-from ..mechanisms.recoding import GeneralizationMap
 from ..mechanisms.record_weights import Raked, coarser_margins, deletion_variance, rake_weights
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable

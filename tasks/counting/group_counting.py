@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.group_counts import GroupCounts, joined_counts
-from ...mechanisms.recoding import GeneralizationMap
 from ..kernel.counting import (
     BlockCounts,
     Counting,

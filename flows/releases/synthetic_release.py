@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ...accounting.theory.planning.synthetic import largest_rho
+from ...accounting.theory.planning.synthetic_planning import largest_rho
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.synthetic_table import METHODS, SyntheticProtection, SyntheticTable, counted_cells
 from ...mechanisms.map_selection.choice import Levels
-from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map
 from ..spec_tables import SpecTable
-from .kind import GivenSpec, NoDocument, ReleaseKind, TableReading, count_records, record_layout
+from .release_kind import GivenSpec, NoDocument, ReleaseKind, TableReading, count_records, record_layout
 
 if TYPE_CHECKING:
     from ...tasks.inputs.source import SourceLayout

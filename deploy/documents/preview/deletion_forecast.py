@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accounting.kernel.prices.registry import price
-from ....accounting.theory.planning.deletion import DeletionPlan, plan_deletion
+from ....accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
 from ....accounting.theory.planning.inversion import Target, least_k
-from ....flows.releases.deletion import DeletionRequest
+from ....flows.releases.deletion_release import DeletionRequest
+from ....mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.recoding import coarsened
 from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, expected_deletion, largest_deletion
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ....mechanisms.map_selection.choice import Levels
-from ....mechanisms.recoding import GeneralizationMap, MappedColumn
 from .changes import TellingRecords, column_changes, columns_kept, telling_records
-from .forecast import MOST_LABELS, SAME_PRICE_RATES, ForecastBasis, worst_labels
 from .reference_population import Groups, ReferencePopulation, limit_remarks
+from .suppression_forecast import MOST_LABELS, SAME_PRICE_RATES, ForecastBasis, worst_labels
 
 EPSILONS = tuple(Decimal(epsilon) for epsilon in ("0.1", "0.2", "0.5", "1", "2", "4"))
 WIDEST = 2_000

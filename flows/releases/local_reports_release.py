@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
+from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
@@ -29,11 +30,10 @@ from ...mechanisms.local_reports.design import (
     largest_standard_error,
 )
 from ...mechanisms.map_selection.choice import LatticeColumn, Levels
-from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...tasks.readers.values import RecordReading
 from ...tasks.request import Request
 from ..spec_tables import Exact, SpecTable
-from .kind import NOISE_MEANS, WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind
+from .release_kind import NOISE_MEANS, WITHOUT_DOCUMENTS, GivenSpec, ReleaseKind
 
 if TYPE_CHECKING:
     from ...tasks.inputs.source import SourceLayout

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from ...accounting.kernel.prices.mechanism_kind import no_price_for_surveyed_group
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.inclusion import InclusionColumn, stated_rates
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kinds.biased_sampling import (
@@ -22,11 +23,10 @@ from ...mechanisms.kinds.biased_sampling import (
 from ...mechanisms.kinds.histogram import HistogramProtection, NoisyHistogram, SuppressedHistogram
 from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from ...mechanisms.map_selection.choice import Levels
-from ...mechanisms.recoding import GeneralizationMap
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable
-from .kind import (
+from .release_kind import (
     K_MEANS,
     NOISE_MEANS,
     RATE_MEANS,

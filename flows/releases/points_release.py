@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.histogram import NoisyHistogram
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ...mechanisms.kinds.points import PointsProtection, SyntheticPoints
 from ...mechanisms.map_selection.choice import Levels
-from ...mechanisms.recoding import GeneralizationMap, MappedColumn
 from ...mechanisms.synthetic_points import PointAxis, axis_steps, centres, sides_of_codes, stated_moved_share
 from ...tasks.request import Request
 from ..columns import require_cells
 from ..spec_tables import Exact, SpecTable
-from .kind import (
+from .release_kind import (
     K_MEANS,
     NOISE_MEANS,
     RATE_MEANS,

@@ -19,7 +19,8 @@ from pydantic import Field
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
-from ...accounting.theory.planning.deletion import calibrated, plan_deletion, plan_margins
+from ...accounting.theory.planning.deletion_planning import calibrated, plan_deletion, plan_margins
+from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, ExponentialDeletion, SelectedDeletion
@@ -35,13 +36,12 @@ from ...mechanisms.kinds.deletion_noise import (
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.margins import Margin
 from ...mechanisms.map_selection.choice import Levels, MapChoice
-from ...mechanisms.recoding import GeneralizationMap
 from ...mechanisms.record_weights import record_weights
 from ...tasks.request import Request
 from ..columns import declared_chain, declared_choice, exponential_draws
-from ..margins import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
+from ..margin_specs import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
-from .kind import (
+from .release_kind import (
     GivenSpec,
     ReleaseKind,
     TableReading,
