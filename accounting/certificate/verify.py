@@ -19,20 +19,10 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import Mechanism
 from ..descriptions.description_registry import has_parts
 from ..given_files import read_given
+from ..kernel.field_forms import amount_of_text, differ, require_digest, require_name, require_release_id
 from ..kernel.keys.private_files import output_files
 from ..kernel.keys.signing import ALGORITHM, PublicKey, canonical_bytes
-from ..kernel.ledger.entries import (
-    ChargedPrice,
-    FilterAccounting,
-    FilterCharge,
-    SeriesPlace,
-    amount_of_text,
-    differ,
-    require_digest,
-    require_name,
-    require_release_id,
-    sorted_fields,
-)
+from ..kernel.ledger.entries import ChargedPrice, FilterAccounting, FilterCharge, SeriesPlace, sorted_fields
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.ledger.rules import price_faults
 from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered

@@ -16,9 +16,10 @@ from ...mechanisms.map_selection.choice import MapChoice
 from ...mechanisms.wording import share_shown
 from ..descriptions.description_registry import description_of, description_of_record, has_parts
 from ..given_files import open_given
+from ..kernel.field_forms import Fields, amount_text
 from ..kernel.keys.private_files import output_files
 from ..kernel.keys.signing import ALGORITHM, SigningKey, canonical_bytes
-from ..kernel.ledger.entries import Fields, FilterCharge, FilterDatasetAdded, ReleaseCharged, amount_text
+from ..kernel.ledger.entries import FilterCharge, FilterDatasetAdded, ReleaseCharged
 from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.prices.registry import kind_of, mechanism_of_record
 

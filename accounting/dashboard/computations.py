@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from ..descriptions.description_registry import description_of
+from ..kernel.field_forms import Fields
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.entries import Fields
 from ..kernel.prices.privacy_profile import exp_up
 from ..kernel.prices.registry import mechanism_of_record
 from ..kinds.composition.renyi_filter import FilterTerms

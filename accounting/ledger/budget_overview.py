@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ...mechanisms.kernel.errors import InputRefused
-from ..kernel.ledger.entries import Fields, SeriesRegistered
+from ..kernel.field_forms import Fields
+from ..kernel.ledger.entries import SeriesRegistered
 from ..kernel.ledger.ledger_state import Account, Place, Release, Stage
 from ..kernel.ledger.transactions import Look
 from ..kernel.prices.arithmetic import decimal_up, float_down

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
+from ..kernel.field_forms import Fields
 from ..kernel.ledger.entries import (
     DataAccess,
     DatasetUnit,
     Entry,
-    Fields,
     FilterCharge,
     FilterDatasetAdded,
     ReleaseCharged,

@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
+from ..kernel.field_forms import Fields
 from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.database import STREAMED
 from ..kernel.ledger.database import entry as entry_table
@@ -21,7 +22,6 @@ from ..kernel.ledger.entries import (
     ChargedPrice,
     DatasetUnit,
     Entry,
-    Fields,
     FilterDatasetAdded,
     FreeSeriesRegistered,
     entry_of_bytes,

@@ -13,13 +13,8 @@ from typing import Any
 from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ...mechanisms.wording import did_you_mean
-from ..kernel.ledger.entries import (
-    ChargedPrice,
-    Fields,
-    FilterDatasetAdded,
-    FreeSeriesRegistered,
-    sorted_fields,
-)
+from ..kernel.field_forms import Fields
+from ..kernel.ledger.entries import ChargedPrice, FilterDatasetAdded, FreeSeriesRegistered, sorted_fields
 from ..kernel.ledger.filter_budget import FilterBudget, filter_charge
 from ..kernel.ledger.ledger_state import Account
 from ..kernel.ledger.rules import RuleBroken, Violation

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from ...mechanisms.kernel.errors import InputRefused
+from ..kernel.field_forms import require_name
 from ..kernel.ledger.database import Store, entry, snapshot
-from ..kernel.ledger.entries import require_name
 from .opening import VERSION_TABLE, open_store
 
 LEDGER_TABLES = (entry.name,)

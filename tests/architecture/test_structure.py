@@ -1,35 +1,38 @@
-"""The house itself: its packages, its imports' direction, and what may not stand in it."""
+"""The structure of the code: its packages, which way their imports point, and what may not stand in it."""
 
 from __future__ import annotations
 
 import ast
 import importlib
 import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
+PACKAGES = ("mechanisms", "accounting", "tasks", "flows", "deploy")
 PROJECT = Path(__file__).resolve().parents[2]
 
 
-def room(name: str) -> Path:
-    """Where a room's code lies, in a checkout or installed."""
+def folder_of(name: str) -> Path:
+    """Where a package's code lies, in a checkout or installed."""
     found = importlib.import_module(f"crowdblend.{name}").__file__
     assert found is not None
     return Path(found).resolve().parent
 
 
 def modules() -> list[Path]:
-    return [path for name in ROOMS for path in sorted(room(name).rglob("*.py"))]
+    return [path for name in PACKAGES for path in sorted(folder_of(name).rglob("*.py"))]
 
 
 def test_every_package_is_listed() -> None:
     """A folder with code that the distribution doesn't list would be missing from the wheel."""
     listed = set(tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     found = set()
-    for name in ROOMS:
-        root = room(name)
+    for name in PACKAGES:
+        root = folder_of(name)
         for init in root.rglob("__init__.py"):
             parts = init.parent.relative_to(root).parts
             found.add(".".join(("crowdblend", name, *parts)))
@@ -53,6 +56,37 @@ def test_a_name_of_a_module_means_one_thing(path: Path) -> None:
         if isinstance(target, ast.Name)
     ]
     assert len(names) == len({*names}), sorted({name for name in names if names.count(name) > 1})
+
+
+def test_no_two_modules_have_one_name() -> None:
+    names = Counter(path.name for path in modules() if path.name not in ("__init__.py", "__main__.py"))
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_no_module_is_longer_than_a_reader_bears() -> None:
+    assert [path.name for path in modules() if len(path.read_text(encoding="utf-8").splitlines()) > 700] == []
+
+
+def test_no_two_folders_beside_each_other_import_each_other() -> None:
+    imported = defaultdict(set)
+    for name in PACKAGES:
+        for path in folder_of(name).rglob("*.py"):
+            importer = (name, *path.relative_to(folder_of(name)).with_suffix("").parts)
+            for target in relative_imports(path, importer):
+                shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(importer, target, strict=False)))
+                imported[importer[: shared + 1]].add(target[: shared + 1])
+    folders = {place for place in imported if (folder_of(place[0]).joinpath(*place[1:])).is_dir()}
+    mutual = [(one, other) for one in folders for other in imported[one] if other in folders and one in imported[other]]
+    assert mutual == []
+
+
+def relative_imports(path: Path, importer: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Give what a module imports of the project, as parts of a dotted name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            above = importer[: len(importer) - node.level]
+            module = (*above, *(node.module or "").split(".")) if node.module else above
+            yield from ((*module, imported.name) for imported in node.names)
 
 
 def test_no_registry_is_named() -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from crowdblend.accounting.kernel.ledger.entries import amount_of_text, amount_text, require_amount
+from crowdblend.accounting.kernel.field_forms import amount_of_text, amount_text, require_amount
 from crowdblend.accounting.kernel.ledger.ledger_state import Account
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from crowdblend.accounting.kernel.field_forms import amount_text
 from crowdblend.accounting.kernel.ledger.entries import (
     Entry,
     FilterAccounting,
     LedgerCreated,
-    amount_text,
     bytes_of_entry,
     entry_of_bytes,
     sorted_fields,

@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.certificate.write_certificate import write_certificate
+from crowdblend.accounting.kernel.field_forms import Fields
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.entries import Entry, Fields, FilterAccounting, ReleaseCharged, sorted_fields
+from crowdblend.accounting.kernel.ledger.entries import Entry, FilterAccounting, ReleaseCharged, sorted_fields
 from crowdblend.accounting.kernel.ledger.filter_budget import FilterBudget, filter_charge
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Receipt
 from crowdblend.accounting.kernel.ledger.transactions import looking, writing

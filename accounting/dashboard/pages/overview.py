@@ -12,7 +12,8 @@ from fastapi import Query
 
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.wording import share_shown, times_in
-from ...kernel.ledger.entries import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, amount_text
+from ...kernel.field_forms import amount_text
+from ...kernel.ledger.entries import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged
 from ...kernel.ledger.ledger_state import Dataset
 from ...ledger.budget_overview import ESTIMATE_NOTE
 from ...ledger.lookup import SeriesState

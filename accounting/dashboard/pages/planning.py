@@ -12,7 +12,8 @@ from fastapi import Query
 from ....mechanisms.kernel.amounts import amount_exact, counted
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.wording import share_left_shown, share_shown
-from ...kernel.ledger.entries import DatasetAdded, FilterDatasetAdded, amount_text
+from ...kernel.field_forms import amount_text
+from ...kernel.ledger.entries import DatasetAdded, FilterDatasetAdded
 from ...kernel.ledger.ledger_state import Account
 from ...theory.planning.budget_forecast import CALENDARS, RATE, K, read_calendar, require_forecast
 from ..views.pictures import ChangeRow, Curve, LastingRow, curve_of

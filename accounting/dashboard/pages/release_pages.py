@@ -13,13 +13,8 @@ from ....mechanisms.kernel.amounts import amount_shown
 from ....mechanisms.kernel.errors import InputRefused
 from ...certificate.write_certificate import filter_statement, guarantee_statement, limit_statements, theorem_of
 from ...descriptions.description_registry import description_of
-from ...kernel.ledger.entries import (
-    FilterDatasetAdded,
-    FreeSeriesRegistered,
-    ReleaseCharged,
-    ReleasePublished,
-    amount_text,
-)
+from ...kernel.field_forms import amount_text
+from ...kernel.ledger.entries import FilterDatasetAdded, FreeSeriesRegistered, ReleaseCharged, ReleasePublished
 from ...kernel.ledger.ledger_state import Release
 from ...kernel.prices.registry import mechanism_of_record
 from ...ledger.lookup import DatasetContext

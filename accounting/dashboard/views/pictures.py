@@ -15,7 +15,8 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.wording import share_shown
 from ... import charts
 from ...descriptions.description_registry import description_of_record
-from ...kernel.ledger.entries import GENESIS, DatasetAdded, Fields
+from ...kernel.field_forms import Fields
+from ...kernel.ledger.entries import GENESIS, DatasetAdded
 from ...kernel.ledger.ledger_state import Account, Dataset, LedgerState, amounts_of
 from ..work import Answer, JobQueue
 from .rows import Amount, Row, amount

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self, dataclass_transform
 from ....mechanisms.kernel.amounts import amount_exact, amount_shown, counted
 from ....mechanisms.kernel.errors import InputRefused
 from ...descriptions.description_registry import description_of_record
+from ...kernel.field_forms import amount_text
 from ...kernel.ledger.entries import (
     BudgetRaised,
     DataAccess,
@@ -28,7 +29,6 @@ from ...kernel.ledger.entries import (
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
-    amount_text,
 )
 from ...kernel.ledger.ledger_state import Release
 from ...kernel.prices.registry import kind_of, mechanism_of_record

@@ -16,12 +16,12 @@ from fastapi import Path as PathParameter
 from sqlalchemy import ColumnElement, Connection, select
 
 from ....mechanisms.kernel.errors import AccountantRefused, ReleaseFailed
+from ...kernel.field_forms import Fields
 from ...kernel.ledger.database import STREAMED, Store, snapshot
 from ...kernel.ledger.database import entry as entry_table
 from ...kernel.ledger.entries import (
     GENESIS,
     Entry,
-    Fields,
     ReleaseCharged,
     ReleaseReading,
     ReleaseRefused,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..ledger.entries import require_digest, require_release_id
+from ..field_forms import require_digest, require_release_id
 from .private_files import (
     DRAFT,
     create_private,

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from ....mechanisms.kernel.errors import InputRefused
+from ..field_forms import Fields, differ
 from ..prices.registry import filter_rules, mechanism_of_record
 from .entries import (
-    Fields,
     FilterAccounting,
     FilterCharge,
     FilterDatasetAdded,
@@ -22,7 +22,6 @@ from .entries import (
     ReleaseChargedToFilter,
     SeriesRegistered,
     SeriesRegisteredToFilter,
-    differ,
 )
 
 

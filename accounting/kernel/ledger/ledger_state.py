@@ -13,6 +13,7 @@ from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow, Round
 from typing import Literal, NamedTuple, assert_never
 
 from ....mechanisms.kernel.errors import InputRefused
+from ..field_forms import Fields, amount_text
 from ..prices.registry import kind_of_record
 from .entries import (
     GENESIS,
@@ -22,7 +23,6 @@ from .entries import (
     DataAccess,
     DatasetAdded,
     Entry,
-    Fields,
     FilterCharge,
     FilterDatasetAdded,
     LedgerCreated,
@@ -34,7 +34,6 @@ from .entries import (
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
-    amount_text,
 )
 
 Stage = Literal["charged", "reading", "published", "abandoned"]

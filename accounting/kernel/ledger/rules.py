@@ -14,6 +14,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar
 
 from ....mechanisms.kernel.errors import AccountantRefused, InputRefused
+from ..field_forms import Fields, differ
 from ..prices.mechanism_kind import Price
 from ..prices.registry import kind_of, mechanism_of_record, not_covered, paper_price, recorded_price
 from .entries import (
@@ -24,7 +25,6 @@ from .entries import (
     DatasetAdded,
     DatasetUnit,
     Entry,
-    Fields,
     FilterCharge,
     FilterDatasetAdded,
     FreeSeriesRegistered,
@@ -36,7 +36,6 @@ from .entries import (
     SeriesRegistered,
     TokenAdded,
     TokenRevoked,
-    differ,
 )
 from .filter_budget import FilterBudget, accounting_faults, charge_faults, filter_charge
 from .ledger_state import Dataset, LedgerState, amounts_of, enforced_unit, is_exclusive, released_once

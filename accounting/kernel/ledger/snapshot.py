@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection, select
 
 from ....mechanisms.kernel.errors import AccountantRefused
+from ..field_forms import amount_of_text, amount_text
 from ..keys.signing import PublicKey, SigningKey, SigningKeys, canonical_bytes, read_statement, signed_statement
 from .database import entry
 from .entries import (
@@ -34,8 +35,6 @@ from .entries import (
     Head,
     SeriesRegistered,
     TokenAdded,
-    amount_of_text,
-    amount_text,
     bytes_of_entry,
     entry_of_bytes,
 )

@@ -7,13 +7,12 @@ from dataclasses import replace
 from itertools import chain
 
 from ....mechanisms.kernel.errors import AccountantRefused
+from ..field_forms import Fields, OutputHashes
 from .database import Store
 from .entries import (
     DatasetUnit,
-    Fields,
     FilterDatasetAdded,
     FreeSeriesRegistered,
-    OutputHashes,
     ReleaseCharged,
     ReleasePublished,
     ReleaseReading,

@@ -21,8 +21,9 @@ from crowdblend.accounting.certificate.write_certificate import (
     map_fields,
     signed_bytes,
 )
+from crowdblend.accounting.kernel.field_forms import amount_text
 from crowdblend.accounting.kernel.keys.signing import SigningKey, SigningKeys
-from crowdblend.accounting.kernel.ledger.entries import amount_text, sorted_fields
+from crowdblend.accounting.kernel.ledger.entries import sorted_fields
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger.lookup import DatasetContext

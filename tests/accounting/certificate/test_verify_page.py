@@ -23,8 +23,8 @@ import pytest
 from click.testing import CliRunner
 from crowdblend.accounting.certificate.write_certificate import VERIFY_PAGE
 from crowdblend.accounting.descriptions.description_registry import description_of
+from crowdblend.accounting.kernel.field_forms import amount_text
 from crowdblend.accounting.kernel.keys.signing import canonical_bytes
-from crowdblend.accounting.kernel.ledger.entries import amount_text
 from crowdblend.accounting.kernel.prices.registry import MECHANISM_KINDS, kind_of, mechanism_record, paper_price, price
 from crowdblend.deploy.commands.release_commands import verify
 from crowdblend.mechanisms.kernel.errors import InputRefused

@@ -13,7 +13,7 @@ from decimal import Decimal
 import mpmath
 import pytest
 from crowdblend.accounting.descriptions.zero_knowledge import delta_zero_knowledge, epsilon_zero_knowledge_robust
-from crowdblend.accounting.kernel.ledger.entries import TOLERANCE
+from crowdblend.accounting.kernel.field_forms import TOLERANCE
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.composition import (
     amplification,

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crowdblend.accounting.kernel.field_forms import amount_text
 from crowdblend.accounting.kernel.keys.signing import PublicKey, SigningKey
 from crowdblend.accounting.kernel.ledger.database import UNIQUE_OF_CHARGE, entry
-from crowdblend.accounting.kernel.ledger.entries import GENESIS, amount_text, entry_of_bytes, link_hash
+from crowdblend.accounting.kernel.ledger.entries import GENESIS, entry_of_bytes, link_hash
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Place
 from crowdblend.accounting.kernel.ledger.transactions import NO_CHARGE, columns_of, keep_snapshot
 from crowdblend.accounting.ledger.anchor_check import check_anchor
