@@ -78,7 +78,9 @@ def test_a_fault_is_seen_and_kept(tmp_path, monkeypatch, name) -> None:
     broken, words = FAULTS[name]
 
     def breaking(content: bytes) -> None:
-        monkeypatch.setattr("crowdblend.accounting.certificate.verify.verify_certificate", lambda *given, **named: None)
+        monkeypatch.setattr(
+            "crowdblend.deploy.documents.document_registry.verify_release", lambda *given, **named: None
+        )
         desks.said(desks.Desk(tmp_path), "registry", tmp_path / "x")
 
     target = targets.Target(
