@@ -197,7 +197,12 @@ def _explained(request: MicrodataRequest) -> dict[str, Any]:
         epsilon=mechanism.selection_epsilon,
         rate=rate,
         costs=selection_cost(mechanism.selection_epsilon, selection_rate=rate).epsilon,
-        alone=price(mechanism.release, delta=charged.delta, releases=charged.releases),
+        alone=price(
+            mechanism.release,
+            delta=charged.delta,
+            releases=charged.releases,
+            rows_per_person=charged.rows_per_person,
+        ),
         threshold=group_threshold(mechanism.k, mechanism.sampling_rate, rate),
     )
     return {"maps": choice.lattice.size, "selection": selection}

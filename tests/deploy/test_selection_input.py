@@ -121,6 +121,17 @@ def explained(desk, *words: str, **changes) -> dict:
     return answer.json
 
 
+def test_the_release_alone_is_priced_for_all_records_of_a_person(desk) -> None:
+    one, three = (
+        explained(
+            desk, edit=lambda text, rows=rows: chosen()(text).replace("[data]", f"[data]\nrows_per_person = {rows}")
+        )
+        for rows in (1, 3)
+    )
+    assert three["selection"]["epsilon_of_release"] > 2 * one["selection"]["epsilon_of_release"]
+    assert three["selection"]["epsilon_of_release"] < three["epsilon"]
+
+
 def test_it_explains_a_choice_from_public_things_alone(desk) -> None:
     (desk.folder / "people.csv").unlink()
     told = explained(desk, edit=chosen(age="min_level = 1\nweight = 2"))
