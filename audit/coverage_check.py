@@ -1,8 +1,8 @@
 """Line and branch coverage of mechanisms and accounting by the ordinary tests; writes audit-results/coverage.json.
 
 As a program: `python -m audit.coverage_check`; leaves with 1 where a package has less than 98%. All packages are
-measured by the tests of all of them, and by those of other rooms that try a module of theirs as its users do. A process
-that is killed while it computes leaves no record of what it ran.
+measured by the tests of all of them, and by those of other packages that try a module of theirs as its users do. A
+process that is killed while it computes leaves no record of what it ran.
 """
 
 from __future__ import annotations

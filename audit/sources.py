@@ -17,9 +17,9 @@ def sources_digest() -> str:
 
 
 def bench_digest() -> str:
-    """The same for what decides what the statistical audits draw: all rooms but the accounts, and the cases."""
-    rooms = {name: folder for name, folder in PACKAGES.items() if name != "accounting"}
-    whole = hashlib.sha256(digest_of_sources(rooms).encode())
+    """The same for what decides what the statistical audits draw: all packages but the accounts, and the cases."""
+    packages = {name: folder for name, folder in PACKAGES.items() if name != "accounting"}
+    whole = hashlib.sha256(digest_of_sources(packages).encode())
     for path in sorted(Path(__file__).parent.glob("statistics/cases*.py")):
         whole.update(path.read_bytes())
     return whole.hexdigest()

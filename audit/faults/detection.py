@@ -22,10 +22,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..sources import detectors_digest
 from .catalogue import FAULTS, Fault
 
-__all__ = ["ROOMS", "copied", "detected", "planted_faults"]
+__all__ = ["PACKAGE_NAMES", "copied", "detected", "planted_faults"]
 
 PROJECT = Path(__file__).resolve().parents[2]
-ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
+PACKAGE_NAMES = ("mechanisms", "accounting", "tasks", "flows", "deploy")
 LONGEST = 400.0
 SOUND = ""
 
@@ -41,11 +41,13 @@ def copied(fault: Fault | None) -> Iterator[Path]:
         package = Path(name) / "crowdblend"
         package.mkdir()
         changed = None if fault is None else fault.file.split("/")[0]
-        for room in ROOMS:
-            if room == changed:
-                shutil.copytree(PROJECT / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
+        for package_name in PACKAGE_NAMES:
+            if package_name == changed:
+                shutil.copytree(
+                    PROJECT / package_name, package / package_name, ignore=shutil.ignore_patterns("__pycache__")
+                )
             else:
-                (package / room).symlink_to(PROJECT / room)
+                (package / package_name).symlink_to(PROJECT / package_name)
         if fault is not None:
             path = package / fault.file
             text = path.read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ from .outcomes import DEAD, reported
 if TYPE_CHECKING:
     from coverage import CoverageData
 
-ROOMS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger", "tests/kernel")
+TEST_FOLDERS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger", "tests/kernel")
 NOT_NEEDED = ("schemathesis", "xdist", "anyio")  # plugins that cost each fork half a second
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
 LOOKING_ON = "tests/architecture/test_records.py"  # and runs what runs at import, which no test's lines tell
@@ -47,7 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--files", nargs="*", type=Path, default=[], help="Only mutants of these, from the project's folder."
     )
-    parser.add_argument("--rooms", nargs="*", default=list(ROOMS), help="Where tests are looked for.")
+    parser.add_argument("--tests", nargs="*", default=list(TEST_FOLDERS), help="Where tests are looked for.")
     parser.add_argument(
         "--seconds-of-tests", type=float, default=90, help="A mutant meets tests of its line up to these."
     )
@@ -61,7 +61,7 @@ def main() -> int:
     begun = time.monotonic()
     arguments.state.mkdir(parents=True, exist_ok=True)
     tests = Tests.known(
-        arguments.state, rooms=arguments.rooms, more=arguments.more_tests, most=arguments.seconds_of_tests
+        arguments.state, folders=arguments.tests, more=arguments.more_tests, most=arguments.seconds_of_tests
     )
     order = sampled(arguments.seed, tuple(arguments.files) or SCOPE)
     done = _done(arguments.state / "met.jsonl", order, again=arguments.again)
@@ -110,11 +110,11 @@ class Tests:
         self.breadth = Counter(name for lines in of_line.values() for names in lines.values() for name in names)
 
     @classmethod
-    def known(cls, state: Path, *, rooms: list[str], more: list[str], most: float) -> Tests:
+    def known(cls, state: Path, *, folders: list[str], more: list[str], most: float) -> Tests:
         """What was found out before, or is found out now, which takes some minutes."""
         file = state / "tests.json"
         if not file.exists():
-            file.write_text(json.dumps(_covered(state, rooms)), encoding="utf-8")
+            file.write_text(json.dumps(_covered(state, folders)), encoding="utf-8")
         told = json.loads(file.read_text(encoding="utf-8"))
         lines = {path: {int(line): names for line, names in lines.items()} for path, lines in told["lines"].items()}
         return cls(lines, told["seconds"], more, most=most)
@@ -139,7 +139,7 @@ class Tests:
         return [*self.more, *looking, *chosen]
 
 
-def _covered(state: Path, rooms: list[str]) -> dict[str, Any]:
+def _covered(state: Path, folders: list[str]) -> dict[str, Any]:
     """Run the ordinary tests under coverage, each line with the tests that ran it."""
     from coverage import CoverageData
 
@@ -147,7 +147,7 @@ def _covered(state: Path, rooms: list[str]) -> dict[str, Any]:
     settings = state / "coverage.ini"
     settings.write_text(f"[run]\nsource = mechanisms,accounting,tasks\ndata_file = {data.resolve()}\nbranch = true\n")
     words = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings.resolve()}", "-m", "pytest", "-q"]
-    words += ["-p", "no:cacheprovider", "-p", "audit.mutation.by_test", "-m", "not long and not extra", *rooms]
+    words += ["-p", "no:cacheprovider", "-p", "audit.mutation.by_test", "-m", "not long and not extra", *folders]
     own = {"PYTHONPATH": str(PROJECT), "CROWDBLEND_SECONDS": str(seconds.resolve())}
     with (state / "said").open("wb") as said:
         subprocess.run(words, cwd=PROJECT, env=os.environ | own, stdout=said, stderr=said, check=False)

@@ -20,8 +20,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-ROOMS = ("accounting", "mechanisms", "tasks", "flows", "deploy")
-NEEDED = (*ROOMS, "pyproject.toml", "README.md", "LICENSE")
+PACKAGE_NAMES = ("accounting", "mechanisms", "tasks", "flows", "deploy")
+NEEDED = (*PACKAGE_NAMES, "pyproject.toml", "README.md", "LICENSE")
 WORKFLOW = ROOT / ".github" / "workflows" / "wheels.yml"
 COMPILED = {f"crowdblend/tasks/readers/{name}.abi3.so" for name in ("csv_decoder", "page_decoder")}
 LINTER = ("--offline", "--no-progress", "--no-config", "--strict-collection", "--persona", "auditor")
@@ -75,7 +75,7 @@ def wheel(sdist: Path, tmp_path_factory) -> Path:
 
 def modules() -> set[str]:
     """Every Python file of the packages, as it lies in the repository."""
-    return {str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    return {str(path.relative_to(ROOT)) for package in PACKAGE_NAMES for path in (ROOT / package).rglob("*.py")}
 
 
 def declared_data() -> set[str]:

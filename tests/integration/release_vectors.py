@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 FOLDER = pathlib.Path.cwd()
-ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy")
+PACKAGE_NAMES = ("mechanisms", "accounting", "tasks", "flows", "deploy")
 COLOUR = '[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n'
 AGE = "[columns.age]\ninterval = { lower = 0, upper = 100, widths = [10, 50] }\nlevel = 2\n"
 TOWN = '[columns.town]\nhierarchy = "towns.csv"\nlevel = 1\n'
@@ -238,8 +238,8 @@ def fix_surroundings() -> Callable[[list[str]], int]:
     secrets.token_bytes, secrets.token_hex = COINS.bytes, COINS.digits
     fix_noise()
     command = next(iter(importlib.metadata.entry_points(group="console_scripts", name="crowdblend"))).load()
-    for room in ROOMS:
-        package = importlib.import_module(f"crowdblend.{room}")
+    for name in PACKAGE_NAMES:
+        package = importlib.import_module(f"crowdblend.{name}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith(("__main__", "migrations.env")):
                 importlib.import_module(module.name)

@@ -22,7 +22,7 @@ from support.golden_ledger import GOLDEN
 from support.ledger_books import of_series, of_two_samples, registration, request
 
 PROJECT = Path(__file__).parents[2]
-ROOMS = ("mechanisms", "accounting", "tasks", "flows", "deploy", "audit")
+PACKAGE_NAMES = ("mechanisms", "accounting", "tasks", "flows", "deploy", "audit")
 KINDS = {kind.__name__ for kind in get_args(Entry)}
 MANY_KINDS = {
     "accounting/kernel/ledger/ledger_state.py",  # the fold
@@ -41,7 +41,7 @@ def kinds_told_apart(function: ast.AST) -> set[str]:
 def test_nothing_but_the_state_folds_entries() -> None:
     """Whoever else keeps what follows from entries would have to tell their kinds apart, or apply them."""
     many, applying = set(), set()
-    for file in (file for room in ROOMS for file in (PROJECT / room).rglob("*.py")):
+    for file in (file for package in PACKAGE_NAMES for file in (PROJECT / package).rglob("*.py")):
         tree, name = ast.parse(file.read_text(encoding="utf-8")), str(file.relative_to(PROJECT))
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         many |= {name for function in functions if len(kinds_told_apart(function)) > 3}
