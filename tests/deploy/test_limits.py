@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from crowdblend.deploy import run
+from crowdblend.deploy import prefect_environment, run
 from crowdblend.deploy.commands import doctor
-from crowdblend.deploy.prefect import environment
 from crowdblend.flows import prepare
 from crowdblend.flows.spec import MOST_COLUMNS
 from crowdblend.tasks.inputs import list as listing
@@ -46,7 +45,7 @@ def test_a_scheduler_that_accepts_and_stays_silent(desk, silent, monkeypatch) ->
 def test_a_prefect_server_that_accepts_and_stays_silent(desk, silent, monkeypatch) -> None:
     desk.add_dataset()
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{silent}/api")
-    monkeypatch.setattr(environment, "ANSWERED_WITHIN_SECONDS", 0.2)
+    monkeypatch.setattr(prefect_environment, "ANSWERED_WITHIN_SECONDS", 0.2)
     told = desk("run", desk.write_spec())
     require_refused(desk, told, "PREFECT_API_URL", "doesn't answer within 0.2 seconds", "unset the variable")
 

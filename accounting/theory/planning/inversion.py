@@ -180,30 +180,32 @@ def _parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]
     return parts
 
 
-def least_k(sampling_rate: Decimal, target: Target, *, near: int = 1) -> int:
+def least_k(sampling_rate: Decimal, target: Target, *, near: int | None = None) -> int:
     """Return the least threshold k whose charged price is within the target.
 
     Args:
         sampling_rate: β.
         target: what is allowed.
-        near: where the search begins.
+        near: where the search begins, by the share that is charged there; None for no such k.
 
     Raises:
         InputRefused: a value out of range, or no k up to `LARGEST_K` is enough.
     """
+    guess, share = near or 1, _USUAL_SHARE if target.releases > 1 else 1.0  # one is charged nearly the composed price
+    if near is not None:
+        share = _charged_share(_mechanism(near, sampling_rate), target)
 
     def search(share: float) -> int | None:
-        nonlocal near
+        nonlocal guess
         found = first_whole(
             lambda k: _search_cost(_mechanism(k, sampling_rate), target, share),
             float_down(target.epsilon),
             largest=LARGEST_K,
-            guess=near,
+            guess=guess,
         )
-        near = found or 1
+        guess = found or 1
         return found
 
-    share = _USUAL_SHARE if target.releases > 1 else 1.0  # one release is charged nearly the composed price
     k = _search_by_charged_share(search, lambda k: (_mechanism(k, sampling_rate), target), share)
     while k is not None and k <= LARGEST_K and not _within(_mechanism(k, sampling_rate), target):
         k += 1

@@ -164,7 +164,7 @@ def test_the_page_judges_each_case_as_it_must_be(page) -> None:
 @pytest.mark.slow
 def test_a_price_is_computed_again_or_said_not_to_be(page) -> None:
     """Of every kind, and of what is priced neither a lower nor a higher ε is accepted."""
-    contract = program(TESTS / "accounting" / "theory" / "test_kinds_contract.py")
+    contract = program(TESTS / "kernel" / "test_kinds_contract.py")
     rows, kinds = [], []
     for mechanism in [one for examples in contract.EXAMPLES.values() for one in examples]:
         record, kind = mechanism_record(mechanism), kind_of(mechanism)
