@@ -23,7 +23,7 @@ from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHi
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.group_counts import joined_counts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.tasks.counting import group_counts as chunk_counts
+from crowdblend.tasks.counting import group_counting as chunk_counts
 from crowdblend.tasks.counting.count_frames import counts_of_frame, merged_counts
 from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counting import (

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.composition.renyi_filter import FilterTerms, filter_cost, spent_share, tail_for
-from crowdblend.accounting.theory.planning import forecast as planned
+from crowdblend.accounting.theory.planning import budget_forecast as planned
 from crowdblend.accounting.theory.planning.budget_forecast import (
     CALENDARS,
     BudgetLeft,
