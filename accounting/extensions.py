@@ -19,7 +19,7 @@ Group = Literal["kinds", "sources", "documents", "commands"]
 
 
 class ExtensionKind(NamedTuple):
-    """What an entry point of `crowdblend.kinds` names; the entry point's own name is that of the kind.
+    """Name the modules of a kind: the object of an entry point of `crowdblend.kinds`, which has the kind's name.
 
     Args:
         price_module: full name of the module with the `MechanismKind`, under the kind's name in capitals.

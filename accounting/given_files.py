@@ -1,4 +1,4 @@
-"""How files that somebody else may have made are opened: regular ones of a bounded size, and nothing is waited for."""
+"""Open files that somebody else may have made: regular ones of a bounded size, without waiting for anything."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _plan(prepared: PreparedRelease, layout: SourceLayout, folder: ReleaseFolder
         digest=request.digest,
         inputs=manifest_bytes(layout.source),
         output=request.output,
-        software=software_digest(),
+        software=software_digest(reader=type(layout.source.file_format).__module__),
         facts={
             "delivery": None if delivery is None else folder.fingerprint(delivery),
             "source_day": None if request.source_day is None else request.source_day.isoformat(),

@@ -115,14 +115,22 @@ LIBRARIES = ("dask", "numpy", "opendp", "pyarrow", "scipy")
 """Libraries that decide how records are read, drawn, counted and written."""
 
 
-def software_digest() -> str:
+def software_digest(*, reader: str) -> str:
     """Return the digest of all that a resumed release depends on: the sources, these libraries' versions and Python's.
 
-    PRIVACY: a release that goes on with another sampler, or other noise, would mix two draws. Two installations of one
-    version's name may differ in each.
+    PRIVACY: a release that goes on with another sampler, another cut into blocks, or other noise would mix two draws.
+    Two installations of one version's name may differ in each. Packages of other distributions that read or price count
+    with their files.
+
+    Args:
+        reader: full name of the module that reads the records.
+
+    Raises:
+        InputRefused: such a package is no folder of files.
     """
     versions = ",".join(f"{name} {_version_of(name)}" for name in LIBRARIES)
-    added = {kind.price_module.partition(".")[0] for kind in MECHANISM_KINDS.values()} - {_OWN.rstrip(".")}
+    modules = (reader, *(kind.price_module for kind in MECHANISM_KINDS.values()))
+    added = {module.partition(".")[0] for module in modules if not module.startswith(_OWN)}
     versions += "".join(f",{package} {_digest(_package_files(package))}" for package in sorted(added))
     python = ".".join(map(str, sys.version_info[:2]))
     return hashlib.sha256(f"{sources_digest()}\n{versions}\npython {python}\n".encode()).hexdigest()

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 from crowdblend.flows import software
-from crowdblend.flows.software import PACKAGES, digest_of_sources, kernel_digest, kernel_files, sources_digest
+from crowdblend.flows.software import (
+    PACKAGES,
+    digest_of_sources,
+    kernel_digest,
+    kernel_files,
+    software_digest,
+    sources_digest,
+)
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
@@ -92,6 +99,19 @@ def test_a_release_goes_on_with_the_software_that_began_it(
     assert answer.code == 3, answer.err
     assert "since then this changed: the software or a library of it." in answer.err
     desk.succeed("run", spec, "--release-id", "one")
+
+
+def test_packages_of_others_that_read_the_records_count_too(tmp_path, monkeypatch) -> None:
+    """A reader's package that was changed may cut files into other blocks, whose coins would be others."""
+    package = tmp_path / "others_reader"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    own = software_digest(reader="crowdblend.tasks.readers.csv_records")
+    assert software_digest(reader="crowdblend.tasks.readers.parquet_records") == own
+    before = software_digest(reader="others_reader")
+    (package / "__init__.py").write_text("# another cut\n")
+    assert len({own, before, software_digest(reader="others_reader")}) == 3
 
 
 def test_once_its_bytes_are_final_a_release_depends_on_no_code(desk, cut_off, monkeypatch) -> None:

@@ -1,4 +1,4 @@
-"""How files of the private store are written, locked and destroyed.
+"""Write, lock and destroy files of the private store.
 
 A private file is whole or absent after a crash, durable, and readable by its owner alone.
 """

@@ -1,4 +1,4 @@
-"""What the ledger records: the kinds of entries, the form of each of their fields, and the one byte string of an entry.
+"""Define what the ledger records: the kinds of entries with their fields, and the one byte string of an entry.
 
 A kind has a version and is never reinterpreted. Its bytes are sorted-key ASCII JSON without floating-point numbers; the
 hash of an entry's link binds them to their place and to all entries before.

@@ -97,7 +97,7 @@ class ReferencePopulation:
         counts: records of each group; shape (groups,).
         scale: how many people a counted record stands for.
         origin: what this is, in words.
-        remarks: what has to be borne in mind, a sentence each.
+        remarks: what readers must know, a sentence each.
         undeclared: columns with values that become `*`, the most of them first.
     """
 

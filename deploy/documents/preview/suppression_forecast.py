@@ -117,7 +117,7 @@ class ForecastBasis:
 
     Args:
         crowd: The records that were looked at, in words.
-        remarks: What has to be borne in mind; sentences.
+        remarks: What readers must know; sentences.
         people: Number of people that these records stand for.
         k: Suppression threshold: the smallest number of records of a group that is published.
         epsilon: ε that the release would be charged.
