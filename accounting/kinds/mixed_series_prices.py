@@ -86,7 +86,6 @@ MIXED_SERIES: MechanismKind[MixedSeries] = MechanismKind(
     price=even_group_price(lambda series, delta, releases: price_mixed(series, delta=delta, releases=releases)),
     filter_parts=no_filter_parts("a series of different mechanisms is charged whole, to a budget that adds prices up"),
     sampling_rate=lambda _: None,
-    samples=lambda _: 0,
     survey_rate=None,
     exclusive=False,
     not_covered=_not_covered,

@@ -185,7 +185,6 @@ EPSILON_SAFE: MechanismKind[EpsilonSafeRelease] = MechanismKind(
         draws_of(chosen),
     ),
     sampling_rate=lambda mechanism: mechanism.sampling_rate,
-    samples=lambda mechanism: 1 if mechanism.selection_rate is None else 2,
     survey_rate=None,
     exclusive=False,
     not_covered=covered_by_fewer,

@@ -365,7 +365,7 @@ def test_a_kind_that_lacks_what_has_no_strictest_value_is_none() -> None:
     kind = load_kind("strongly_safe")
     whole = {one.name: getattr(kind, one.name) for one in fields(MechanismKind)}
     assert MechanismKind(**whole) == kind
-    for field in whole.keys() - {"selection", "samples", "paper_price", "earlier", "not_covered"}:
+    for field in whole.keys() - {"selection", "paper_price", "earlier", "not_covered"}:
         with pytest.raises(TypeError, match=f"'{field}'"):
             MechanismKind(**{name: value for name, value in whole.items() if name != field})
 
@@ -373,7 +373,7 @@ def test_a_kind_that_lacks_what_has_no_strictest_value_is_none() -> None:
 def test_a_broken_kind_is_found_by_the_field_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     kind, described = load_kind("strongly_safe"), description_of(SAFE)
     for law, wrong, field in (
-        (check_samples, {"samples": lambda _: 2}, "samples"),
+        (check_samples, {"protections": ()}, "samples"),
         (check_samples, {"sampling_rate": lambda _: None}, "sampling_rate"),
         (check_statements, {"series": False}, "series"),
         (check_records, {"records": {}}, "records"),

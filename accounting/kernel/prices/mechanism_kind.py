@@ -221,8 +221,6 @@ class MechanismKind(Generic[M]):
             own coins. Such a data set can be released once, ever.
         exclusive: whether its price holds only while nothing else is ever published of its records.
         selection: how a mechanism's map is chosen; None where it is fixed.
-        samples: how many samples a charge of it takes: its own, and one more where a map is chosen on a fresh sample;
-            0 for what no release runs, a series that is only registered.
         paper_price: (mechanism, δ, releases) → its price by the paper alone, None where it has none; None for a kind
             that the paper doesn't treat.
         earlier: rule by which earlier versions charged more → (mechanism, δ, releases, M) → the price by it, so that
@@ -241,10 +239,16 @@ class MechanismKind(Generic[M]):
     survey_rate: Callable[[M], Decimal] | None
     exclusive: bool
     selection: Callable[[M], Selection] | None = None
-    samples: Callable[[M], int] = lambda _: 1
     paper_price: Callable[[M, Decimal, int], Price | None] | None = None
     earlier: Mapping[str, Callable[[M, Decimal, int, int], Price]] = field(default_factory=dict)
     not_covered: Callable[[M, Mechanism, int], str | None] = covered_alone
+
+    def samples(self, mechanism: M) -> int:
+        """Return how many samples a charge takes: none for a series, two where a map is chosen on a fresh one."""
+        if not self.protections:
+            return 0
+        chosen = None if self.selection is None else self.selection(mechanism)
+        return 1 if chosen is None or chosen.rate is None else 2
 
 
 RELATION = "add/remove"
