@@ -84,14 +84,12 @@ class ContributionKeys:
             raise ValueError(f"a release's key has {KEY_BYTES} bytes, not {len(self.secret)}")
 
     def of_texts(self, raw_bytes: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Words:
-        """Return the keyed hashes of texts that lie in some bytes from `starts`, shape (n,), to `ends`; shape (2, n).
-
-        A CBC-MAC over the text's length and the text: no message begins another, for which it is a pseudorandom
-        function (Bellare, Kilian, Rogaway, JCSS 61(3), 2000; Petrank, Rackoff, J. Cryptology 13(3), 2000).
-        """
+        """Return the keyed hashes, shape (2, n), of texts that lie in bytes from `starts`, shape (n,), to `ends`."""
         cipher = self._cipher(b"ids")
-        padded = np.concatenate((raw_bytes, np.zeros(_WORD_BYTES, dtype=np.uint8)))
+        padded = np.concatenate((raw_bytes, np.zeros(_WORD_BYTES, dtype=np.uint8)))  # the last word is read whole too
         lengths = ends - starts
+        # CBC-MAC is a pseudorandom function only where no message is a prefix of another. Each begins with its length,
+        # so none is (Bellare, Kilian, Rogaway, JCSS 61(3), 2000; Petrank, Rackoff, J. Cryptology 13(3), 2000).
         state = np.empty((lengths.size, _BLOCK_WORDS), dtype=np.uint64)
         state[:, 0] = lengths
         state[:, 1] = _word_of(padded, starts, lengths)
@@ -158,9 +156,10 @@ def sorted_records(keys: NDArray[np.int64], counts: NDArray[np.int64] | None = N
     first, second = keys[0][order], keys[1][order]
     changes = first[1:] != first[:-1]
     starts = np.concatenate((np.zeros(1, dtype=np.int64), np.flatnonzero(changes) + 1))
+    # Two persons may share the first word of their hashes; then both words must be compared.
     if starts.size * cells >= _COMPOSITES or np.any((second[1:] != second[:-1]) & ~changes):
         return _sorted_slowly(keys, counts)
-    # The first words of the hashes tell the persons apart, so one number tells person and group.
+    # Here the first word alone identifies a person, so person and group make one number, which is sorted quickly.
     composites = np.zeros(order.size, dtype=np.int64)
     composites[starts[1:]] = cells
     np.cumsum(composites, out=composites)
@@ -187,11 +186,6 @@ def chosen_counts(
 ) -> GroupCounts:
     """Return how many records of each group count, and are sampled: of each person at most M, of the lowest ranks.
 
-    PRIVACY: a record's rank and coin follow from its person's id, its group, its number among the person's equal
-    records, and the key. So another person, or the order of the records, changes nothing for this one; equal records
-    may change places. The limit comes before the coins: a person's many records don't make it likelier that one of
-    them is sampled.
-
     Args:
         records: how many records each person has in each group; keys of shape (2 + words, n). Every record of a person
             is here.
@@ -206,6 +200,8 @@ def chosen_counts(
     starts = np.flatnonzero(np.append(True, np.any(words[:, 1:] != words[:, :-1], axis=0)))[: pairs.shape[1]]
     sizes = np.diff(starts, append=pairs.shape[1])
     totals = np.add.reduceat(counts, starts) if starts.size else counts
+    # PRIVACY: the limit comes before the coins, so that a person with more than M records isn't sampled more often
+    # than one with M.
     within = np.repeat(totals <= most, sizes)
     parts = [GroupCounts(np.empty((groups.shape[0], 0), dtype=np.int64), np.empty(0, dtype=np.int64))]
     limit = None if rate is None else np.uint64(threshold(rate))
@@ -226,31 +222,30 @@ def _lowest(
     records: GroupCounts, chosen: NDArray[np.int64], person: NDArray[np.int64], most: int, keys: ContributionKeys
 ) -> tuple[NDArray[np.int64], Words]:
     """Return the pairs and coins of the M records of lowest rank of each person, for some pairs, ascending."""
-    found = [_first(block, person, most) for block in _drawn(records, chosen, keys)]
-    if not found:
+    lowest = [_first(block, person, most) for block in _drawn(records, chosen, keys)]
+    if not lowest:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint64)
-    if len(found) > 1:  # a person's records may lie in several blocks
-        places, ranks, coins = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        found = [_first((places, ranks, coins), person, most)]
-    [(places, _, coins)] = found
+    if len(lowest) > 1:  # a person's records may lie in several blocks
+        places, ranks, coins = (np.concatenate(parts) for parts in zip(*lowest, strict=True))
+        lowest = [_first((places, ranks, coins), person, most)]
+    [(places, _, coins)] = lowest
     return places, coins
 
 
 def _first(
     block: tuple[NDArray[np.int64], Words, Words], person: NDArray[np.int64], most: int
 ) -> tuple[NDArray[np.int64], Words, Words]:
-    """Return, of some records by ascending pair, the M of lowest rank of each person; equal ranks in their order.
-
-    Where the first bits of a rank tell, one word is sorted for person and rank.
-    """
+    """Return, of some records by ascending pair, the M of lowest rank of each person; equal ranks in their order."""
     places, ranks, coins = block
     owners = person[places]
     starts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))
     sizes = np.diff(starts, append=owners.size)
     number = np.repeat(np.arange(starts.size, dtype=np.uint64), sizes)
     bits = np.uint64(int(starts.size).bit_length())
+    # The person's number and the first bits of the rank share one word: sorting one word is faster than sorting two.
     composites = (number << (np.uint64(64) - bits)) | (ranks >> bits)
     order = np.argsort(composites)
+    # Where the bits that were cut off would decide, the whole ranks are sorted.
     if np.any(composites[order[1:]] == composites[order[:-1]]):
         order = np.lexsort((ranks, number))
     kept = order[np.arange(owners.size) - np.repeat(starts, sizes) < most]
@@ -267,6 +262,8 @@ def _drawn(
         numbers = np.arange(first, min(first + _DRAWN_AT_ONCE, int(ends[-1])), dtype=np.int64)
         drawn = np.searchsorted(ends, numbers, side="right")
         places = chosen[drawn]
+        # PRIVACY: a record's rank and coin follow from the key and the person's own records: id, group, and number
+        # among the person's equal records. Neither other persons nor the order of the records change them.
         occurrences = numbers - (ends[drawn] - records.counts[places])
         persons = records.keys[:PERSON_WORDS, places].view(np.uint64)
         ranks, coins = keys.draws(persons, records.keys[PERSON_WORDS:, places], occurrences)
@@ -275,20 +272,21 @@ def _drawn(
 
 def _word_of(padded: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Words:
     """Return the next eight bytes from some offsets on, little-endian, with zeros for what is past a length."""
+    # With a stride of one byte, word i begins at byte i: texts of any offset are read without being copied.
     words = np.ndarray((padded.size - _WORD_BYTES + 1,), dtype="<u8", buffer=padded, strides=(1,))
-    found = words[np.minimum(starts, words.size - 1)]
+    next_words = words[np.minimum(starts, words.size - 1)]
     short = lengths < _WORD_BYTES
     if short.any():
         bits = (np.clip(lengths, 0, _WORD_BYTES - 1) * _WORD_BYTES).astype(np.uint64)
-        found = np.where(short, found & ((np.uint64(1) << bits) - np.uint64(1)), found)
-    return found.astype(np.uint64, copy=False)
+        next_words = np.where(short, next_words & ((np.uint64(1) << bits) - np.uint64(1)), next_words)
+    return next_words.astype(np.uint64, copy=False)
 
 
 def _encrypted(cipher: CipherContext, blocks: Words) -> Words:
     """Return each block of two words, shape (n, 2), after the cipher."""
     if not blocks.size:
         return blocks
-    given = np.ascontiguousarray(blocks)
-    found = np.empty(given.size + _BLOCK_WORDS, dtype=np.uint64)  # the cipher wants room for most of a block more
-    cipher.update_into(given.data.cast("B"), found.data.cast("B"))
-    return found[: given.size].reshape(given.shape)
+    plain = np.ascontiguousarray(blocks)
+    encrypted = np.empty(plain.size + _BLOCK_WORDS, dtype=np.uint64)  # the cipher wants room for most of a block more
+    cipher.update_into(plain.data.cast("B"), encrypted.data.cast("B"))
+    return encrypted[: plain.size].reshape(plain.shape)

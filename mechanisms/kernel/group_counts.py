@@ -74,6 +74,7 @@ def add_counts(total: list[GroupCounts], parts: Sequence[GroupCounts]) -> list[G
         Blocks of which each has ascending keys, all above those of the one before; keys with the same first word lie
         in one. A block has at most `_MERGED_AT_ONCE` groups, or few more.
     """
+    # Parts are cut where the blocks begin, by the first word alone: groups that share it stay in one block.
     edges = np.array([block.keys[0, 0] for block in total[1:]], dtype=np.int64)
     cuts = [_cut(part, edges) for part in parts]
     merged = []
@@ -101,6 +102,7 @@ def _ranges(parts: Sequence[GroupCounts]) -> Iterator[Sequence[GroupCounts]]:
     if pieces < 2:
         yield parts
         return
+    # Quantiles of every thousandth key: ranges of nearly equal sizes, without sorting all keys first.
     sampled = np.sort(np.concatenate([part.keys[0, ::_SAMPLED_EVERY] for part in parts]))
     edges = np.unique(sampled[np.arange(1, pieces) * sampled.size // pieces])
     yield from zip(*(_cut(part, edges) for part in parts), strict=True)
@@ -146,13 +148,14 @@ def _merge_dense(parts: Sequence[GroupCounts], least: int, cells: int) -> GroupC
     """Add up by one place per possible group from the least key on, where these are not many more than the groups."""
     tally = np.zeros(cells, dtype=np.int64)
     for part in parts:
-        tally[part.keys[0] - least] += part.counts  # the keys of one part are distinct
+        tally[part.keys[0] - least] += part.counts  # numpy adds once to each place: the keys of a part are distinct
     present = np.flatnonzero(tally)
     return GroupCounts((present + least).reshape(1, -1), tally[present])
 
 
 def sorted_counts(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCounts:
     """Return groups in the ascending order of their keys, word by word; shapes (words, n) and (n,)."""
+    # The stable sort is timsort, which merges ascending runs in linear time; each part of a sum is such a run.
     order = np.argsort(keys[0], kind="stable") if keys.shape[0] == 1 else np.lexsort(keys[::-1])
     return GroupCounts(keys[:, order], counts[order])
 
@@ -164,6 +167,6 @@ def _merge_sorted(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> GroupCo
 
 
 def _starts(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each run of equal keys begins, in sorted keys."""
+    """Return where each run of equal keys begins, in sorted keys."""
     changes = np.flatnonzero(np.any(keys[:, 1:] != keys[:, :-1], axis=0)) + 1
     return np.concatenate((np.zeros(min(1, keys.shape[1]), dtype=np.int64), changes))

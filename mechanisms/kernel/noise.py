@@ -47,6 +47,7 @@ class TwoSidedGeometricNoise:
     @property
     def variance(self) -> float:
         """The variance 2α/(1−α)²."""
+        # `expm1` keeps the digits of 1 − α where the scale is large and α near 1.
         return 2.0 * self.decay / math.expm1(-1.0 / self.scale) ** 2
 
     def half_width(self, confidence: float) -> int:
@@ -57,6 +58,7 @@ class TwoSidedGeometricNoise:
         """
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"a confidence must lie strictly between 0 and 1, not {confidence}")
+        # The tail is at most 1 − confidence exactly where w + 1 is at least this number of steps.
         steps = -self.scale * math.log((1.0 - confidence) * (1.0 + self.decay) / 2.0)
         return max(0, math.ceil(steps) - 1)
 
@@ -73,6 +75,7 @@ def add_two_sided_geometric(values: Sequence[int], noise: TwoSidedGeometricNoise
 
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    # The sensitivity Δ is already part of the scale. OpenDP only draws: its own map from distances to ε isn't asked.
     measurement = dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=noise.scale)
     return [int(value) for value in measurement([int(value) for value in values])]
 

@@ -40,6 +40,7 @@ class Placement(NamedTuple):
         Raises:
             ReleaseFailed: one of them isn't a code of the column.
         """
+        # Before codes are added up: one that is out of range would carry into the next column, and name another group.
         if codes.size and not (int(codes.min()) >= 0 and int(codes.max()) < self.size):
             raise ReleaseFailed("a reader gave a code that its column doesn't declare.")
         return codes * self.stride
@@ -132,6 +133,7 @@ def coarsened(
         The keys of the coarser groups, distinct and ascending, shape (words, m); and for each group that was given
         the place of its own among them, shape (n,).
     """
+    # In blocks, since the codes of all columns take several times the memory of the keys.
     blocks = [slice(first, first + _RECODED_AT_ONCE) for first in range(0, keys.shape[1], _RECODED_AT_ONCE)]
     places = np.empty(keys.shape[1], dtype=np.int64)
     parts = [np.empty((coarser.key_words, 0), dtype=np.int64)]
@@ -142,6 +144,7 @@ def coarsened(
         ]
         above, places[block] = _distinct(coarser.keys(codes))
         parts.append(above)
+    # Each block has numbered its own coarser groups; these numbers become those of all blocks together.
     whole, of_parts = _distinct(np.concatenate(parts, axis=1))
     end = 0
     for block, above in zip(blocks, parts[1:], strict=True):
@@ -169,6 +172,7 @@ def _place(sizes: Sequence[int]) -> tuple[Placement, ...]:
     key_words: list[list[int]] = [[]]
     cells = 1
     for size in sizes:
+        # Keys below 2**63 neither overflow a signed word nor become negative, which would reverse their order.
         if cells * size >= _WORD_CELLS:
             key_words.append([])
             cells = 1

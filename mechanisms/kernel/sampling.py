@@ -115,6 +115,8 @@ class Coins:
         for start in range(0, records, _BLOCK_RECORDS):
             size = min(_BLOCK_RECORDS, records - start)
             self._first_bytes.update_into(memoryview(_ZEROS)[:size], memoryview(buffer)[:size])
+            # Seven more bytes are needed for one record in 256. So a coin takes little more than one byte of key stream
+            # and still decides by all 64 bits of the threshold.
             tied = np.flatnonzero(np.equal(raw_bytes[:size], self._top_byte, out=marks[:size]))
             dropped = tied[_tie_words(self._tie_bytes, tied.size) >= self._rest]
             np.less_equal(raw_bytes[:size], self._top_byte, out=marks[:size])
@@ -126,17 +128,7 @@ class Coins:
 
 
 def kept_positions(*, key: bytes, chunk: ChunkIdentity, records: int, rate: Decimal) -> NDArray[np.int64]:
-    """Positions of the sampled records of one chunk, ascending, shape (sampled,); a function of the arguments alone.
-
-    Args:
-        key: the release's secret, 32 bytes.
-        chunk: identity of the chunk.
-        records: number of records in the chunk, below 2**32.
-        rate: sampling rate, 0 < rate < 1.
-
-    Raises:
-        ValueError: an argument out of range.
-    """
+    """Return the positions of one chunk's sampled records, ascending, shape (sampled,); arguments as of `Coins`."""
     return Coins(key=key, chunk=chunk, rate=rate).kept(records)
 
 

@@ -48,6 +48,7 @@ def naming_kinds_only(function: Callable[Arguments, Result]) -> Callable[Argumen
             raise
         except Exception as error:  # noqa: BLE001 - the text of an unknown fault must not leave the worker
             kind = type(error).__name__
+        # PRIVACY: outside of the handler, so that the fault isn't chained to this one and its text sent along.
         raise ReleaseFailed(
             f"a task failed on its worker ({kind}).",
             remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
@@ -164,11 +165,8 @@ class CountJob:
         token: unique to this computation; with the release id it is part of every task's key, because Dask
             takes two tasks of one key for the same and would let two releases share a sample.
         sample_id: the ledger's name of the sample; another key is refused. None where every record is counted.
-        layout: how a record's codes make its group.
-        rate: sampling rate; None counts every record and needs no key.
-        source: reads the records.
         key_source: where the key lies; None where every record is counted.
-        limit: how many records of a person count; the key chooses them, whether or not there is a rate.
+        layout, rate, source, limit: as of `Counting`. A limit needs the key too, which chooses the records that count.
 
     Raises:
         ValueError: a rate or limit without a sample and its key, or a sample or key without either.
@@ -225,6 +223,7 @@ def counted_blocks(blocks: Sequence[Block], *, job: CountJob) -> BlockCounts:
         job.layout.require_keys(keys)
         waiting.append(keys)
         held += keys.shape[1]
+        # Counted every two million records, so that a task's memory doesn't grow with its blocks.
         if held >= _RECORDS_AT_ONCE:
             parts = [merge_counts([*parts, _counted(waiting, job)])]
             waiting, held = [], 0
@@ -294,8 +293,11 @@ def _checked(
     given = dict.fromkeys(left, 0)
 
     def coins(identity: ChunkIdentity) -> BlockCoins:
+        # PRIVACY: coins are drawn once for each block. A subclass could equal one block here, and name another for
+        # coins.
         if type(identity) is not ChunkIdentity or identity not in left or identity in begun:
             raise ReleaseFailed("a reader began a block of the records that isn't its task's, or began one twice.")
+        # Where persons' records are limited all of them are read: coins come after the limit, in `chosen_counts`.
         if secret is None or job.rate is None or persons is not None:
             begun[identity] = BlockCoins(None)
         else:
@@ -358,6 +360,7 @@ def _keys_and_limit(job: CountJob) -> tuple[ContributionKeys, ContributionLimit]
 def _numbers(blocks: Sequence[Block]) -> NDArray[np.int64]:
     """Return blocks as numbers: the file's above, the block's in the lower 32 bits."""
     identities = [block.identity for block in blocks]
+    # A file's number of 31 bits keeps the whole number positive, which `marked` turns into a negative key.
     if any(identity.file >= _FILES for identity in identities):
         raise ReleaseFailed(f"a release reads fewer than {_FILES:,} files.")
     return np.array([identity.file << 32 | identity.block for identity in identities], dtype=np.int64)
@@ -375,7 +378,7 @@ def add_block_counts(
 
 
 def marked(part: BlockCounts) -> GroupCounts:
-    """Return counts with a mark for each block: a group below all others, counted once. So both travel in one table."""
+    """Return counts with a mark for each block, a group below all others that is counted once, in one table."""
     marks = np.zeros((part.counts.keys.shape[0], part.blocks.size), dtype=np.int64)
     marks[0] = -1 - part.blocks
     ones = np.ones(part.blocks.size, dtype=np.int64)
@@ -385,6 +388,7 @@ def marked(part: BlockCounts) -> GroupCounts:
 def unmarked(table: GroupCounts) -> BlockCounts:
     """Return counts and blocks of tables by `marked` that were put together; equal groups are added up."""
     marks = table.keys[0] < 0
+    # The marks of a block that was counted twice may have been added up; it must stand there twice to be refused.
     blocks = np.repeat(-1 - table.keys[0][marks], table.counts[marks])
     return BlockCounts(sum_counts(table.keys[:, ~marks], table.counts[~marks]), blocks)
 

@@ -89,6 +89,7 @@ def stored_numbers(stored: Any) -> tuple[int, ...] | NDArray[np.int64]:  # noqa:
         case {"size": int(size), "zlib": str(packed)} if 0 <= size < 1 << 40:
             try:
                 raw_bytes = base64.b64decode(packed, validate=True)
+                # One byte past the stated size shows that there is more, without unpacking all that a file may claim.
                 unpacker = zlib.decompressobj()
                 unpacked = unpacker.decompress(raw_bytes, 8 * size + 1) if size else raw_bytes
             except (binascii.Error, zlib.error, MemoryError) as error:
@@ -111,10 +112,10 @@ def load_draw(draw: StoredDraw, *, folder: ReleaseFolder) -> tuple[int, ...] | N
         return None
     try:
         numbers = stored_numbers(stored.pop(draw.field, None))
-        known = stored == draw.drawn_for and draw.fits(numbers)
+        valid = stored == draw.drawn_for and draw.fits(numbers)
     except ValueError:
-        known = False
-    if not known:
+        valid = False
+    if not valid:
         raise ReleaseFailed(
             f"{draw.what} not drawn for this release.",
             remedy=f"{draw.again} never drawn again: the release can only be abandoned.",
@@ -136,6 +137,7 @@ def draw_once(
     drawn = load_draw(draw, folder=folder)
     if drawn is None:
         store_draw(draw, make(), folder=folder)
+        # Read back, so that this attempt goes on with exactly what the next one would find.
         drawn = load_draw(draw, folder=folder)
     if drawn is None:
         raise ReleaseFailed(f"{draw.what} drawn, and not stored.")

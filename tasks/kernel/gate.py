@@ -116,11 +116,11 @@ class Gate:
         randomness: Randomness,
         place_of: Callable[[str], Output],
     ) -> None:
-        known = type(plan) is Plan and type(folder) is ReleaseFolder and issubclass(type(ledger), ReleaseWriter)
-        if not known:
+        # Exact classes: a subclass could answer one thing when it is checked, and another when it is used.
+        if not (type(plan) is Plan and type(folder) is ReleaseFolder and issubclass(type(ledger), ReleaseWriter)):
             raise TypeError("a gate takes a plan, a folder of the private store and a ledger")
         self._plan = plan
-        self._ledger = ReleaseWriter.over(ledger)  # a subclass could answer as it likes
+        self._ledger = ReleaseWriter.over(ledger)
         self._folder = folder
         self._randomness = randomness
         self._place_of = place_of
@@ -152,31 +152,20 @@ class Gate:
 
     @property
     def receipt(self) -> Receipt:
-        """The receipt of its charge.
-
-        Raises:
-            ReleaseFailed: it isn't charged.
-        """
+        """The receipt of its charge; `ReleaseFailed` where it isn't charged."""
         if self._receipt is None:
             raise ReleaseFailed("the release isn't charged.")
         return self._receipt
 
     @property
     def entry(self) -> ReleaseCharged:
-        """The charge as the ledger has it.
-
-        Raises:
-            ReleaseFailed: it isn't charged.
-        """
+        """The charge as the ledger has it; `ReleaseFailed` where there is none."""
         if self._entry is None:
             raise ReleaseFailed("the release isn't charged.")
         return self._entry
 
     def charge(self) -> Receipt:
         """Reserve the cost and the sample in one transaction.
-
-        The key is durable in the private store before the ledger knows the sample. A key whose release was never
-        charged drew nothing, so a new one takes its place.
 
         Raises:
             AccountantRefused: over budget, no place in the series, id or sample used, or the ledger behind its anchor.
@@ -195,6 +184,8 @@ class Gate:
             raise ReleaseFailed(
                 "this release was charged meanwhile, by an attempt that lost the database.", not_done=""
             )
+        # A key whose release was never charged has drawn nothing, so a new one may replace it. The new key is durable
+        # before the ledger knows its sample: the other way round a crash could leave a charge whose key is lost.
         folder.destroy_key()
         folder.forget_draws()
         entry = replace(plan.entry, sample_id=sample_commitment(folder.key.create(self._randomness).load()))
@@ -205,12 +196,15 @@ class Gate:
         recorded = entry_of_bytes(bytes_of_entry(entry))
         if not isinstance(recorded, ReleaseCharged):
             raise TypeError("a release is charged by an entry of a charge")
+        # Before the charge: a charged release without these facts couldn't be resumed, while facts of one that was
+        # never charged are replaced by the next attempt.
         folder.remember(remembered)
         try:
             self._receipt = self._ledger.charge(
                 recorded, rows_per_person=plan.rows_per_person, unit=plan.unit, part=plan.part
             )
         except AccountantRefused:
+            # After a refusal alone: a lost connection may have left the charge in the ledger, which needs its key.
             folder.destroy_key()
             raise
         self._entry = self._ledger.charged(self._receipt)
@@ -240,6 +234,7 @@ class Gate:
         charge, folder, remembered = self._plan.entry, self._folder, self._folder.remembered()
         differs = {
             "the software's version": entry.code_version != charge.code_version,
+            # Once bytes are staged nothing is computed any more, and other software may bring them into view.
             "the software or a library of it": "published" not in remembered
             and remembered.get("software") != self._binding["software"],
             "the sampler's layout": entry.sampler_layout != charge.sampler_layout,
@@ -321,7 +316,7 @@ class Gate:
         total = counted(job_of, None if unused else key)
         require_every_block(total.blocks, blocks)
         counting.layout.require_keys(total.counts.keys)
-        unchanged()
+        unchanged()  # last, so that a file that was changed while it was read is noticed too
         of = Counted(receipt, counting.layout.sizes, counting.rate, selection=on_selection_sample)
         if counting.rates is None or on_selection_sample:
             return seal_counts(total.counts, of=of)
@@ -409,7 +404,7 @@ class Gate:
             return draw_once(draw, make, folder=self._folder)
 
         protected = protect(exact, by, charged=charged, of=of, randomness=self._randomness, once=once)
-        self._enter(Step.READING, Step.PROTECTED)
+        self._enter(Step.READING, Step.PROTECTED)  # only now: `exact` counts while the step is that of reading
         self._protected = protected
 
     def stage(self, render: Callable[[Path, Any], Rendered]) -> StagedRelease:
@@ -443,6 +438,7 @@ class Gate:
     def close(self) -> None:
         """Record that the release is published, then destroy its sampling keys."""
         self._enter(Step.IN_VIEW, Step.CLOSED)
+        # The key goes last: until the ledger has recorded the end, a release that was cut off needs it to be resumed.
         self._ledger.mark_published(self.receipt, self._staged().staged.hashes)
         self._folder.destroy_key()
 

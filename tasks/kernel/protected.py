@@ -81,15 +81,16 @@ def _sealed(kind: type[_Sealed], of: Counted | None, content: Any) -> Any:  # no
 
 
 def _opened(sealed: object, kind: type[_Sealed]) -> tuple[Counted | None, Any]:
-    found = _CONTENTS.get(sealed) if isinstance(sealed, _Sealed) else None
-    if found is None or type(sealed) is not kind or found[0] is not kind:  # an object can be given another class
+    entry = _CONTENTS.get(sealed) if isinstance(sealed, _Sealed) else None
+    # The class is kept with the content too: assigning `__class__` could make exact counts look protected.
+    if entry is None or type(sealed) is not kind or entry[0] is not kind:
         raise ReleaseFailed(f"these are no {kind.__name__} that the kernel made.")
-    return found[1:]
+    return entry[1:]
 
 
 def _counts_of(sealed: object, of: Counted, *, whichever_sizes: bool = False) -> Any:  # noqa: ANN401 - as above
-    found, counts = _opened(sealed, ExactCounts)
-    if found is None or (found._replace(sizes=of.sizes) if whichever_sizes else found) != of:
+    counted, counts = _opened(sealed, ExactCounts)
+    if counted is None or (counted._replace(sizes=of.sizes) if whichever_sizes else counted) != of:
         raise ReleaseFailed("these counts are of another release, sample or layout than was charged.")
     return counts
 
@@ -128,7 +129,8 @@ def protect(
     if type(by) not in kind_of(charged).protections:  # a class below one of them protects otherwise
         raise ReleaseFailed("this is no protection that the kernel knows for the mechanism.")
     values: Any = by
-    trusted = replace(values, mechanism=charged)  # whatever the other one answers when it is compared
+    # It protects by the mechanism as the ledger has it, whatever its own answered when the two were compared.
+    trusted = replace(values, mechanism=charged)
     made = once(lambda: trusted.protect(_counts_of(exact(), of), randomness=randomness))
     sealed: Protected = _sealed(Protected, None, made)
     return sealed

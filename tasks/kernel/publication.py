@@ -115,15 +115,15 @@ def remembered_release(folder: ReleaseFolder, *, place_of: Callable[[str], Outpu
     facts = folder.remembered()
     if "published" not in facts:
         return None
-    known = facts["published"]
-    hashes = tuple((str(name), str(digest)) for name, digest in known["hashes"])
+    published = facts["published"]
+    hashes = tuple((str(name), str(digest)) for name, digest in published["hashes"])
     return StagedRelease(
-        sample_id=str(known["sample_id"]),
-        output=place_of(str(known["output"])),
-        groups=int(known["groups"]),
-        records=None if known["records"] is None else int(known["records"]),
-        staged=Staged(folder=Path(known["staging"]), hashes=hashes),
-        details=known.get("details", {}),
+        sample_id=str(published["sample_id"]),
+        output=place_of(str(published["output"])),
+        groups=int(published["groups"]),
+        records=None if published["records"] is None else int(published["records"]),
+        staged=Staged(folder=Path(published["staging"]), hashes=hashes),
+        details=published.get("details", {}),
     )
 
 
@@ -140,8 +140,7 @@ def stage_release(
 
     Args:
         protected: what is published, and all that the files may be made of.
-        output: where they will be published.
-        sample_id: commitment to the release's sample.
+        output, sample_id: as of `StagedRelease`.
         day: of the charge.
         folder: the release's folder in the private store.
         render: writes every file into the folder it is given, from the protected result.
@@ -161,6 +160,7 @@ def stage_release(
         staged=staged,
         details=rendered.details,
     )
+    # After the bytes are durable: whoever finds this publishes them, and never computes or draws again.
     folder.remember(
         {
             "published": {
@@ -222,6 +222,7 @@ def write_staged(folder: Path, *, day: date, write: Callable[[Path], None]) -> S
     write(folder)
     seconds = datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp()
     hashes = []
+    # Files are made durable before the folders that name them, so that no name outlives a crash without its bytes.
     for name, path in output_files(folder).items():
         os.utime(path, (seconds, seconds))
         _sync(path)
@@ -249,7 +250,7 @@ def bring_into_view(staged: Staged, output: Output) -> None:
             output.bring(staged.folder, staged.hashes)
         shutil.rmtree(staged.folder, ignore_errors=True)
         return
-    if _holds(output, staged.hashes):
+    if _holds(output, staged.hashes):  # an attempt was killed after its rename
         shutil.rmtree(staged.folder, ignore_errors=True)
         return
     _require_intact(staged)
@@ -259,7 +260,7 @@ def bring_into_view(staged: Staged, output: Output) -> None:
             where=str(output),
             remedy="Move it away and run again with the same release id.",
         )
-    staged.folder.rename(output)
+    staged.folder.rename(output)  # within one file system, so that readers see the whole folder or none
     _sync(output.parent)
 
 
