@@ -9,7 +9,6 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
-from crowdblend.accounting.kernel.prices import arithmetic
 from crowdblend.accounting.kernel.prices.arithmetic import (
     ABOVE,
     BELOW,
@@ -33,7 +32,6 @@ from crowdblend.accounting.kernel.prices.arithmetic import (
     multiply_up,
     sum_margin,
 )
-from crowdblend.accounting.kinds.composition import loss_distribution
 from crowdblend.accounting.kinds.composition.robust_counts import tail_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -43,14 +41,6 @@ from hypothesis import strategies as st
 def digits():
     with mpmath.workdps(90):
         yield
-
-
-def test_stirlings_remainder_is_its_definition_to_the_last_digit():
-    numbers = [*range(1, 41), 100, 10**6, 10**15]
-    for n, found in zip(numbers, arithmetic._stirling_error(np.array(numbers, dtype=float)), strict=True):
-        exact = mpmath.mpf(n)
-        truth = mpmath.loggamma(exact + 1) - (exact + 0.5) * mpmath.log(exact) + exact - mpmath.log(2 * mpmath.pi) / 2
-        assert abs(mpmath.mpf(float(found)) - truth) < mpmath.mpf("2e-17")
 
 
 def test_margins_are_the_roundings_that_they_cover():
@@ -63,23 +53,6 @@ def test_a_binomial_of_no_trials_is_0():
     (log,), (error,) = log_binomial_pmf(np.zeros(1), np.zeros(1), 0.3)
     assert log == 0.0
     assert 0.0 <= error <= 4 * ULP
-
-
-def test_stirlings_series_has_six_terms():
-    for m in (1.0, 3.0):
-        terms = [mpmath.bernoulli(2 * i) / (2 * i * (2 * i - 1)) / mpmath.mpf(m) ** (2 * i - 1) for i in range(1, 7)]
-        assert float(arithmetic._stirling_series(np.array([m]))[0]) == pytest.approx(float(sum(terms)), rel=1e-15)
-
-
-def test_deviances_keep_their_relative_precision_near_the_mean_and_far_from_it():
-    mean = 1e6
-    places = mean * np.array(
-        [1e-6, 0.1, 0.7, 0.818, 0.819, 0.9, 1 - 1e-6, 1 + 1e-9, 1.001, 1.2, 1.222, 1.223, 3.0, 1e5]
-    )
-    for x, found in zip(places, arithmetic._deviance(places, np.full(places.shape, mean)), strict=True):
-        exact = mpmath.mpf(float(x))
-        truth = exact * mpmath.log(exact / mean) + mean - exact
-        assert abs(mpmath.mpf(float(found)) - truth) <= truth * mpmath.mpf(16 * ULP)
 
 
 @pytest.mark.parametrize("n", [1, 2, 16, 17, 300])
@@ -139,15 +112,6 @@ def test_a_tail_is_its_geometric_series(least, trials, p):
     ratio = mpmath.mpf(trials - least) * p / ((least + 1) * (1 - mpmath.mpf(p)))
     found = tail_up(least, trials, p)
     assert first / (1 - ratio) < found <= first / (1 - ratio) * (1 + mpmath.mpf("1e-11"))
-
-
-@pytest.mark.parametrize(("sizes", "small"), [((2048, 2048), True), ((1024, 4096), True), ((2049, 2048), False)])
-def test_only_small_arrays_are_convolved_in_a_plain_loop(sizes, small, monkeypatch):
-    used = []
-    monkeypatch.setattr(arithmetic.np, "convolve", lambda *given: used.append(given) or np.ones(1))
-    for first, second in (sizes, sizes[::-1]):
-        loss_distribution.convolve_direct(np.ones(first), np.ones(second))
-    assert len(used) == (2 if small else 0)
 
 
 @settings(max_examples=300, derandomize=True)

@@ -60,59 +60,54 @@ def expected(keys: np.ndarray, *, most: int, rate: str | None) -> Counter:
 
 @pytest.mark.parametrize("rate", [None, "0.4"])
 @pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize("most", [3, 12], ids=["of some", "of everybody"])
 @pytest.mark.parametrize("at_once", [1 << 20, 9], ids=["one block", "a person's records in several blocks"])
-def test_the_records_of_the_lowest_ranks_count(monkeypatch, rate, words, at_once) -> None:
+def test_the_records_of_the_lowest_ranks_count(monkeypatch, rate, words, at_once, most) -> None:
     monkeypatch.setattr(contributions, "_DRAWN_AT_ONCE", at_once)
     keys = records_of(words=words)
     cells = CELLS**words
     groups = chosen_counts(
-        sorted_records(keys, cells=cells), most=3, rate=None if rate is None else Decimal(rate), cells=cells, keys=KEYS
+        sorted_records(keys, cells=cells),
+        most=most,
+        rate=None if rate is None else Decimal(rate),
+        cells=cells,
+        keys=KEYS,
     )
     found = {tuple(group): count for group, count in zip(groups.keys.T.tolist(), groups.counts.tolist(), strict=True)}
-    assert found == expected(keys, most=3, rate=rate)
+    assert found == expected(keys, most=most, rate=rate)
 
 
-@pytest.mark.parametrize("rate", [None, "0.4"])
-def test_where_nobody_has_more_records_than_count_nothing_is_added_to_theirs(rate) -> None:
-    keys = records_of()
-    decimal = None if rate is None else Decimal(rate)
-    groups = chosen_counts(sorted_records(keys, cells=CELLS), most=12, rate=decimal, cells=CELLS, keys=KEYS)
-    found = dict(zip(groups.keys[0].tolist(), groups.counts.tolist(), strict=True))
-    assert found == {group: count for (group,), count in expected(keys, most=12, rate=rate).items()}
+def told(ranks: np.ndarray, coin: int) -> ContributionKeys:
+    """Keys whose draws are the ranks of the records' groups, and one coin for all."""
 
+    class Told(ContributionKeys):
+        def draws(self, persons, groups, occurrences):
+            return ranks[groups[0]], np.full(occurrences.size, coin, dtype=np.uint64)
 
-class Told(ContributionKeys):
-    """Draws ranks in the order of the records, and the same coin for all."""
-
-    coin = 0
-
-    def draws(self, persons, groups, occurrences):
-        return np.arange(occurrences.size, dtype=np.uint64), np.full(occurrences.size, self.coin, dtype=np.uint64)
+    return Told(secret=KEYS.secret)
 
 
 @pytest.mark.parametrize("most", [5, 2], ids=["within the limit", "beyond it"])
-def test_a_coin_takes_a_record_below_the_threshold_and_not_at_it(monkeypatch, most) -> None:
+def test_a_coin_takes_a_record_below_the_threshold_and_not_at_it(most) -> None:
     """So that the chance is no larger than the rate, to the last of 64 bits."""
-    records = GroupCounts(np.array([[7, 7], [1, 1], [0, 3]]), np.array([2, 1]))
+    rate, records = Decimal("0.3"), GroupCounts(np.array([[7, 7], [1, 1], [0, 3]]), np.array([2, 1]))
     for below, taken in ((1, min(most, 3)), (0, 0)):
-        monkeypatch.setattr(Told, "coin", threshold(Decimal("0.3")) - below)
-        found = chosen_counts(records, most=most, rate=Decimal("0.3"), cells=CELLS, keys=Told(secret=KEYS.secret))
-        assert found.counts.sum() == taken
+        keys = told(np.arange(4, dtype=np.uint64), threshold(rate) - below)
+        assert chosen_counts(records, most=most, rate=rate, cells=CELLS, keys=keys).counts.sum() == taken
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_lowest_ranks_are_kept_also_where_they_agree_in_their_first_bits(seed) -> None:
-    """The sorted word names the person in its first bits, so that a rank's last ones are not in it."""
     draws = np.random.default_rng(seed)
     person = np.repeat(np.arange(5), draws.integers(1, 6, 5))
     ranks = draws.integers(0, 8, person.size).astype(np.uint64)
     ranks += draws.integers(0, 2, person.size).astype(np.uint64) << np.uint64(63)
-    ordered = sorted(range(person.size), key=lambda place: (person[place], ranks[place], place))
-    expected = [place for one in range(5) for place in sorted([p for p in ordered if person[p] == one][:2])]
-    places, kept, coins = contributions._first((np.arange(person.size), ranks, ranks + np.uint64(100)), person, 2)
-    assert places.tolist() == expected
-    assert kept.tolist() == ranks[expected].tolist()
-    assert coins.tolist() == (ranks[expected] + np.uint64(100)).tolist()
+    records = GroupCounts(np.array([person, person, np.arange(person.size)]), np.ones(person.size, dtype=np.int64))
+    found = chosen_counts(records, most=2, rate=None, cells=person.size, keys=told(ranks, 0))
+    own = [[place for place in range(person.size) if person[place] == one] for one in range(5)]
+    assert found.keys[0].tolist() == [
+        place for places in own for place in sorted(sorted(places, key=lambda place: ranks[place])[:2])
+    ]
 
 
 @pytest.mark.parametrize("counts", [None, np.arange(1, 13)])
@@ -128,36 +123,6 @@ def test_records_are_counted_alike_in_one_number_and_word_by_word(counts) -> Non
             tally[tuple(one)] += int(count)
         assert found.keys.T.tolist() == sorted(map(list, tally))
         assert found.counts.tolist() == [tally[key] for key in sorted(tally)]
-
-
-def test_persons_and_groups_are_told_by_one_number_where_it_has_room(monkeypatch) -> None:
-    """Which is several times faster. Word by word where a first word is two persons', or where 62 bits have no room."""
-    slowly = []
-    monkeypatch.setattr(contributions, "_sorted_slowly", lambda keys, counts: slowly.append(keys.shape))
-    one = np.array([[5, 6, 6, 7, 8], [1, 2, 2, 1, 1], [3, 0, 0, 3, 2]])
-    shared = one + np.array([[0, 0, 0, -1, 0], [0] * 5, [0] * 5])
-    for keys, cells, counted in (
-        (one, CELLS, False),
-        (one, (1 << 60) - 1, False),
-        (one, 1 << 60, True),
-        (shared, CELLS, True),
-        (one[:, :0], CELLS, True),
-        (one[[0, 1, 2, 2]], CELLS, True),
-        (one[:2], CELLS, True),
-    ):
-        slowly.clear()
-        sorted_records(keys, None, cells=cells)
-        assert slowly == ([keys.shape] if counted else []), (keys, cells)
-
-
-def test_one_word_is_sorted_for_person_and_rank_where_it_tells_them_apart(monkeypatch) -> None:
-    draws = np.random.default_rng(1)
-    person = np.repeat(np.arange(5), 3)
-    ranks = draws.integers(0, 2**64 - 1, 15, dtype=np.uint64)
-    expected = [place for one in range(5) for place in sorted(np.argsort(ranks[3 * one : 3 * one + 3])[:2] + 3 * one)]
-    monkeypatch.setattr(contributions.np, "lexsort", None)
-    places, *_ = contributions._first((np.arange(15), ranks, ranks), person, 2)
-    assert places.tolist() == expected
 
 
 def test_of_no_texts_there_are_no_hashes() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from typing import Any, get_args
@@ -28,7 +27,6 @@ from crowdblend.accounting.kernel.ledger.entries import (
     ReleasePublished,
     ReleaseRefused,
     SeriesPlace,
-    TokenRevoked,
     bytes_of_entry,
     entry_of_bytes,
     link_hash,
@@ -225,19 +223,6 @@ def test_a_field_is_taken_up_to_its_bounds(kind: str, place: str, sound: list[An
             entry_of_bytes(changed(kind, place, value))
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        lambda: dataclasses.replace(PRICE, releases=0),
-        lambda: SeriesPlace(**IN_A_SERIES | {"number": 0}),
-        lambda: TokenRevoked(token_id="7" * 15, by="b", day=DAY),
-    ],
-)
-def test_an_entry_out_of_range_is_none(made: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match=r"must be at least 1, not 0|16 lower-case hexadecimal"):
-        made()
-
-
 def test_a_number_in_floating_point_is_never_written() -> None:
     with pytest.raises(TypeError, match="can't hold a value of type float"):
         bytes_of_entry(dataclasses.replace(request().entry, mechanism=(("sampling_rate", 0.1),)))
@@ -305,11 +290,6 @@ def test_a_link_hash_is_the_one_of_the_first_version() -> None:
     for previous in ("", "00" * 31, "00" * 33, "0" * 63):
         with pytest.raises(ValueError, match=r"32 bytes|non-hexadecimal"):
             link_hash(previous=previous, position=0, body=b"")
-
-
-def test_parts_of_a_link_can_not_run_into_each_other() -> None:
-    one = link_hash(previous=GENESIS, position=1, body=b"\x00body")
-    assert one != link_hash(previous=GENESIS, position=256, body=b"body")
 
 
 def test_a_head_has_a_ledger_a_place_and_a_hash() -> None:

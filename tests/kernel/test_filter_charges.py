@@ -77,22 +77,6 @@ def test_as_many_releases_fit_as_the_arithmetic_says() -> None:
     assert faults_of(charged("more"), state) == ["the budget of dataset 'census' is exceeded"]
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "releases", "full"), [("0.391", 12, True), ("0.48", 12, False), ("0.91", 52, False)]
-)
-def test_as_many_fit_as_were_expected_and_a_full_budget_refuses_the_next(epsilon, releases, full) -> None:
-    proposed = propose_accounting(epsilon=Decimal(epsilon), delta=DELTA, expected=((MECHANISM, releases),))
-    added = dataset(epsilon=Decimal(epsilon), delta=DELTA, accounting=proposed)
-    charges = [
-        charged_to(FilterBudget.of(added), request(f"r{number}").entry, rows_per_person=1)
-        for number in range(releases + 1)
-    ]
-    state = sound_state(added, *charges[:-1])
-    assert (state.datasets["census"].account.spent_share > Decimal("0.98")) is full
-    if full:
-        assert faults_of(charges[-1], state) == ["the budget of dataset 'census' is exceeded"]
-
-
 def test_tails_are_added_up_beside_divergences() -> None:
     """Divergences would allow more releases, and the tails of δ fewer."""
     tails = Decimal("0.01") * TAKEN.tail

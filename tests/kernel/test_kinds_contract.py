@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 from crowdblend import mechanisms
-from crowdblend.accounting.descriptions import microdata_description
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.kernel.prices.mechanism_kind import MechanismKind, Price
 from crowdblend.accounting.kernel.prices.registry import (
@@ -370,26 +369,6 @@ def test_a_kind_that_lacks_what_has_no_strictest_value_is_none() -> None:
             MechanismKind(**{name: value for name, value in whole.items() if name != field})
 
 
-def test_a_broken_kind_is_found_by_the_field_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind, described = load_kind("strongly_safe"), description_of(SAFE)
-    for law, wrong, field in (
-        (check_samples, {"protections": ()}, "samples"),
-        (check_samples, {"sampling_rate": lambda _: None}, "sampling_rate"),
-        (check_statements, {"series": False}, "series"),
-        (check_records, {"records": {}}, "records"),
-    ):
-        with pytest.raises(AssertionError, match=f"strongly_safe: .*`.*{field}"):
-            law("strongly_safe", replace(kind, **wrong), SAFE)
-    for law, wrong, field in (
-        (check_price, {"theorems": {}}, "theorems"),
-        (check_losses, {"losses": lambda _: (replace(SAFE, k=30),)}, "losses"),
-        (check_statements, {"chosen": ""}, "chosen"),
-    ):
-        monkeypatch.setattr(microdata_description, "STRONGLY_SAFE", replace(described, **wrong))
-        with pytest.raises(AssertionError, match=f"strongly_safe: .*`.*{field}"):
-            law("strongly_safe", kind, SAFE)
-
-
 def test_a_kind_of_another_distribution_holds_every_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """It lies elsewhere, and nothing in accounting is touched: the kernel is told where it is."""
     monkeypatch.syspath_prepend(STRANGER)
@@ -477,16 +456,7 @@ def test_crowd_blending_alone_has_no_price(event: Mechanism) -> None:
         description_of(event).losses(event)
 
 
-def test_outcome_counts_need_somebody() -> None:
-    with pytest.raises(ValueError, match="at least one person"):
-        OutcomeCounts(randomizer=FLIPS, least_people=0)
-
-
 def test_what_leans_on_the_data_sets_own_sampling_says_so() -> None:
     surveys = [name for name in MECHANISM_KINDS if load_kind(name).survey_rate is not None]
     assert surveys == ["survey_counts"]
     assert [name for name in MECHANISM_KINDS if load_kind(name).exclusive] == ["outcome_counts"]
-
-
-def done(mechanism: Mechanism) -> str:
-    return description_of(mechanism).done(mechanism)

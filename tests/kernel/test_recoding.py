@@ -122,15 +122,6 @@ def test_coarser_groups_are_those_of_the_coarser_codes(columns, seed):
         coarsened(above, finer=coarser, coarser=finer, tables=coarser.tables_to(finer))
 
 
-@pytest.mark.parametrize(("sizes", "unused"), [([4, 7], "lexsort"), ([4, 2**60, 2**60], "unique")])
-def test_keys_of_one_word_are_sorted_as_numbers_and_others_word_by_word(monkeypatch, sizes, unused):
-    wide = map_of(sizes)
-    keys = wide.keys([np.array([3, 1, 3]) for _ in sizes])
-    monkeypatch.setattr(recoding.np, unused, None)
-    above, places = coarsened(keys, finer=wide, coarser=wide, tables=wide.tables_to(wide))
-    assert (above.tolist(), places.tolist()) == (keys[:, [1, 0]].tolist(), [1, 0, 1])
-
-
 def test_no_groups_have_no_coarser_ones():
     flat = map_of([4, 2**60, 2**60])
     keys = flat.keys([np.zeros(0, dtype=np.int64)] * 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -25,12 +25,6 @@ words = st.integers(0, 2**32 - 1)
 def test_the_threshold_is_the_exact_floor(rate):
     limit = threshold(rate)
     assert limit <= Fraction(rate) * 2**64 < limit + 1
-
-
-def test_the_threshold_of_a_float_would_differ():
-    assert threshold(Decimal("0.1")) != int(0.1 * 2**64)
-    assert threshold(Decimal("1e-30")) == 0
-    assert threshold(Decimal(1) - Decimal("1e-25")) == 2**64 - 1
 
 
 @pytest.mark.parametrize(
@@ -113,26 +107,14 @@ def test_drawing_in_parts_gives_the_same_coins(parts, rate):
     assert np.concatenate([np.empty(0, dtype=np.int64), *pieces]).tolist() == whole.tolist()
 
 
-def test_a_coin_exactly_at_the_threshold_does_not_count(monkeypatch):
-    """One word in 2**64 equals it: so the words of the second stream are put in its place, and one below it."""
-    coins = Coins(key=KEY, chunk=ONE, rate=Decimal("0.37"))
-    tied: dict[int, int] = {}
-    for below in (0, 1):
-
-        def words_at_the_threshold(stream, ties, below=below):
-            tied[below] = ties
-            return np.full(ties, coins._rest - below, dtype=np.uint64)
-
-        monkeypatch.setattr(sampling, "_tie_words", words_at_the_threshold)
-        tied[below + 2] = kept_positions(key=KEY, chunk=ONE, records=100_000, rate=Decimal("0.37")).size
-    assert tied[0] == tied[1] > 300
-    assert tied[3] - tied[2] == tied[0]
-
-
-def test_blocks_of_the_stream_do_not_show(monkeypatch):
-    whole = kept_positions(key=KEY, chunk=ONE, records=100_000, rate=Decimal("0.37"))
-    monkeypatch.setattr(sampling, "_BLOCK_RECORDS", 777)
-    assert np.array_equal(whole, kept_positions(key=KEY, chunk=ONE, records=100_000, rate=Decimal("0.37")))
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_coin_exactly_at_the_threshold_does_not_count(more):
+    """The word of a block's first record is its byte of the first stream, and seven bytes of the second."""
+    first, rest = (stream(KEY, struct.pack("<III", 0, 0, number), 8) for number in (0x100, 0x101))
+    word = int.from_bytes(first[:1] + rest[:7], "big")
+    with localcontext(prec=80):
+        rate = Decimal(word + more) / 2**64
+    assert kept_positions(key=KEY, chunk=ONE, records=1, rate=rate).size == more
 
 
 def test_the_layout_has_not_drifted():
@@ -145,53 +127,6 @@ def test_the_layout_has_not_drifted():
 
 
 LAYOUT_DIGEST = "41a825d2e18d7ec9d656f348a67a99a633eba612e508845ca4b046ca634f56a4"
-
-
-def nonces(sample, chunks, monkeypatch) -> list[bytes]:
-    """Every nonce that a sampler uses for some chunks."""
-    used: list[bytes] = []
-    real = sampling.Cipher
-
-    def spy(algorithm, mode):
-        used.append(algorithm.nonce)
-        return real(algorithm, mode)
-
-    monkeypatch.setattr(sampling, "Cipher", spy)
-    for chunk in chunks:
-        sample(key=KEY, chunk=chunk, records=3, rate=Decimal("0.5"))
-    return used
-
-
-CHUNKS = [
-    ChunkIdentity(file=file, block=block)
-    for file in (0, 1, 2, 255, 256, 2**16, 2**31, 2**32 - 1)
-    for block in (0, 1, 2, 255, 256, 2**16, 2**31, 2**32 - 1)
-]
-
-
-def ignores_block(*, chunk, **rest):
-    return kept_positions(chunk=ChunkIdentity(file=chunk.file, block=0), **rest)
-
-
-def adds_places(*, chunk, **rest):
-    place = (chunk.file + chunk.block) % 2**32
-    return kept_positions(chunk=ChunkIdentity(file=0, block=place), **rest)
-
-
-def cuts_to_16_bits(*, chunk, **rest):
-    return kept_positions(chunk=ChunkIdentity(file=chunk.file % 2**16, block=chunk.block), **rest)
-
-
-def test_no_two_streams_share_a_nonce(monkeypatch):
-    used = nonces(kept_positions, CHUNKS, monkeypatch)
-    assert len(used) == len(set(used)) == 2 * len(CHUNKS)
-    assert all(len(nonce) == 16 and nonce[:4] == bytes(4) for nonce in used)
-
-
-@pytest.mark.parametrize("broken", [ignores_block, adds_places, cuts_to_16_bits])
-def test_the_nonce_test_catches_a_broken_sampler(monkeypatch, broken):
-    used = nonces(broken, CHUNKS, monkeypatch)
-    assert len(set(used)) < len(used)
 
 
 def test_what_does_not_fit_the_nonce_is_refused():
@@ -220,7 +155,7 @@ def test_the_key_is_in_no_repr():
 
 # An |z| beyond 5 has probability 5.7e-7 for a right sampler; a rate wrong by 1% stands at 10 or more.
 FALSE_ALARM_Z = 5.0
-DRAWS = {"0.1": 12_000_000, "0.02": 55_000_000, "0.5": 2_000_000, "0.9": 2_000_000}
+DRAWS = {"0.1": 12_000_000, "0.5": 2_000_000, "0.9": 2_000_000}
 
 
 def z_score(kept: int, draws: int, rate: float) -> float:
@@ -235,35 +170,3 @@ def test_inclusion_frequencies_are_right_and_a_rate_wrong_by_one_percent_is_seen
     for factor in (Decimal("1.01"), Decimal("0.99")):
         wrong = kept_positions(key=KEY, chunk=ONE, records=draws, rate=Decimal(rate) * factor)
         assert abs(z_score(wrong.size, draws, float(rate))) > FALSE_ALARM_Z
-
-
-def spread(kept: np.ndarray, records: int, classes: int) -> float:
-    """Chi-square of the kept positions over their remainders, less its mean, in standard deviations."""
-    tally = np.bincount(kept % classes, minlength=classes)
-    expected = kept.size / classes
-    chi_square = float(((tally - expected) ** 2 / expected).sum())
-    return (chi_square - (classes - 1)) / (2 * (classes - 1)) ** 0.5
-
-
-def test_coins_are_even_over_positions_and_independent_of_their_neighbours():
-    """False-alarm rate below 1e-6; controls: a sampler that spares every 64th record, doubled coins."""
-    records = 4_096_000
-    kept = kept_positions(key=KEY, chunk=ONE, records=records, rate=Decimal("0.1"))
-    assert spread(kept, records, 64) < 6
-    assert spread(kept[kept % 64 != 7], records, 64) > 6
-    pairs = np.count_nonzero(np.diff(kept) == 1)
-    assert abs(z_score(pairs, records - 1, 0.01)) < 6
-    doubled = np.unique(np.concatenate((kept[::2], kept[::2] + 1)))
-    assert abs(z_score(np.count_nonzero(np.diff(doubled) == 1), records - 1, 0.01)) > 6
-
-
-def test_chunks_keys_and_files_draw_independently():
-    """Overlap of two independent samples is Bin(n, β²); false-alarm rate 5.7e-7 for each of three pairs."""
-    records, rate = 1_000_000, Decimal("0.1")
-    base = kept_positions(key=KEY, chunk=ONE, records=records, rate=rate)
-    other_file, other_block = ChunkIdentity(file=1, block=0), ChunkIdentity(file=0, block=1)
-    others = [(KEY, other_file), (KEY, other_block), (bytes(32), ONE)]
-    for key, chunk in others:
-        other = kept_positions(key=key, chunk=chunk, records=records, rate=rate)
-        common = np.intersect1d(base, other, assume_unique=True).size
-        assert abs(z_score(common, records, 0.01)) < FALSE_ALARM_Z

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from audit.kernel_size import FOLDERS, kernel_files, kinds, lines_of, main, shared_files
+from audit.kernel_size import FOLDERS, kernel_files, kinds, lines_of, shared_files
 
 MOST = {"mechanisms/kernel": (9, 1115), "accounting/kernel": (16, 4460), "tasks/kernel": (5, 1460)}
 """Files and lines of each folder."""
@@ -23,9 +23,3 @@ def test_no_kind_is_longer_than_an_hour() -> None:
     assert {kind: lines_of(files) for kind, files in kinds().items() if lines_of(files) > MOST_OF_A_KIND} == {}
     assert all(path.is_file() for files in kinds().values() for path in files)
     assert lines_of(shared_files()) <= MOST_SHARED
-
-
-def test_the_sizes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    main()
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in (*FOLDERS, "the kernel", "strongly_safe", "shared by kinds"))
