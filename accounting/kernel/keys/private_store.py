@@ -133,6 +133,7 @@ class ReleaseFolder:
     @_failing_release()
     def destroy_key(self) -> None:
         """Overwrite and remove the sampling keys and the copy of a database's records; a second call does nothing."""
+        # Overwritten first: unlinking alone would leave the key's bytes on the disk for whoever reads the device.
         destroy(self.key.path)
         destroy(self.selection_key.path)
         self.destroy_copy()

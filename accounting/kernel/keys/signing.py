@@ -125,6 +125,7 @@ def read_statement(content: bytes) -> Statement:
         fields = json.loads(content)
     except RecursionError:
         raise ValueError("a line has no deep nesting") from None
+    # A reader that accepted other spaces or another order would accept several byte strings under one signature.
     if not isinstance(fields, dict) or canonical_bytes(fields) != content:
         raise ValueError("the line has another form than a signed one")
     texts = fields.get("public_key"), fields.get("key_id"), fields.pop("signature", None)

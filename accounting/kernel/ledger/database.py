@@ -86,6 +86,7 @@ def _sqlite_engine(path: Path, *, read_only: bool) -> Engine:
         return connection
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+    # A writer locks the database before it reads: one that read first could decide by a state that others have changed.
     begin = "BEGIN" if read_only else "BEGIN IMMEDIATE"
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
@@ -169,6 +170,7 @@ class Store:
             with self.engine.begin() as connection:
                 if self.dialect == "postgresql":
                     connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{SECONDS_TO_WAIT}s'")
+                    # Whatever the server's default is: a charge that has returned must survive a crash.
                     connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
                     if self.creating:
                         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({CREATORS_LOCK})")
@@ -211,16 +213,9 @@ def refuse_busy(error: DatabaseError, shown: str) -> None:
 
 
 def open_database(parsed: URL, *, shown: str, read_only: bool, creating: bool = False) -> Store:
-    """Open a database, whether or not a ledger is in it, and of whatever schema revision.
+    """Open the database of an address, whether or not a ledger is in it, and of whatever schema revision.
 
-    Args:
-        parsed: its address, of an SQLite file or of a PostgreSQL database.
-        shown: the same without password, for messages.
-        read_only: whether the database itself refuses writes.
-        creating: whether a ledger is about to be created in it.
-
-    Raises:
-        InputRefused: the driver is missing.
+    The other arguments are those of `Store`. A driver that is missing raises `InputRefused`.
     """
     if parsed.get_backend_name() == "sqlite":
         path = Path(str(parsed.database))

@@ -657,6 +657,7 @@ def _reader(hint: Any) -> Reader:  # noqa: ANN401 - a type hint
     last = [form for form in JSON_TYPES if form in options][-1]
 
     def read(value: object) -> object:
+        # By exact type, since `True` would pass for the number 1 otherwise, and have other bytes.
         if type(value) not in options:
             raise ValueError(f"a {JSON_TYPES[last]} holds something else")
         return options[type(value)](value)

@@ -89,13 +89,11 @@ def filter_charge(
 def charge_faults(
     mechanism: Fields, taken: FilterCharge, *, budget: FilterBudget, releases: int, rows_per_person: int
 ) -> tuple[str, ...]:
-    """Return what is wrong with what a charge is said to take of a filter budget, in sentences.
-
-    The tail is taken as recorded if it is one that the terms allow, since another machine may have halved it once more
-    or less (`tail_for`); the divergence must be that after this very tail is cut off.
-    """
+    """Return what is wrong with what a charge is said to take of a filter budget, in sentences."""
     try:
         decoded = mechanism_of_record(dict(mechanism))
+        # Another machine may have halved the tail once more or less, by its last bits. Whichever of the allowed tails
+        # was recorded, the divergence must be that after this very tail is cut off.
         tails = filter_rules().tails_of(budget.terms, decoded, releases=releases, rows_per_person=rows_per_person)
         allowed = not all(differ(taken.tail, tail) for tail in tails)
         tail = taken.tail if allowed else None

@@ -86,6 +86,7 @@ class Account:
     @property
     def spent_share(self) -> Decimal:
         """The larger share that is spent, from 0 to 1; above 1 where the budget is passed."""
+        # What is spent of a budget of 0 passes it, so it counts as 2.
         sums = ((self.epsilon_spent, self.epsilon_budget), (self.delta_spent, self.delta_budget))
         return max(spent / budget if budget else Decimal(bool(spent)) * 2 for spent, budget in sums)
 
@@ -304,6 +305,7 @@ class LedgerState:
         Raises:
             ValueError: it can't follow from the entries before it; then nothing of it is taken over but its place.
         """
+        # A verification folds entries that break rules too, since it tells everything that is wrong with a ledger.
         self.head = place = Place(position=self.head.position + 1, hash=link)
         self.kinds[entry.KIND] += 1
         match entry:
@@ -394,7 +396,7 @@ class LedgerState:
             return
         stage: Stage = "published" if isinstance(entry, ReleasePublished) else "abandoned"
         refunded = isinstance(entry, ReleaseAbandoned) and entry.refunded
-        if refunded and not release.refunded:
+        if refunded and not release.refunded:  # a second refund, in a ledger that breaks the rules, gives nothing back
             self._give_back(release)
         closed = release._replace(stage=stage, refunded=refunded, closed=place.position, closing=place.hash)
         self.releases[entry.release_id] = closed

@@ -147,13 +147,7 @@ def _known_dataset(entry: SeriesRegistered | ReleaseCharged | DataAccess, state:
 
 
 def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    """Find a release whose id, or one of whose samples, served before, or that has other samples than it reads.
-
-    A release reads a sample of its own. A map that is chosen on a fresh sample is chosen on another one, since the
-    release's price holds for a choice that its own sample has no part in (docs/proofs/selection.md). One that reads
-    every record takes a sample all the same, and draws nothing from it: the sample's id ties charge, draws and output
-    together (docs/decisions/0009-releases-without-a-sample.md).
-    """
+    """Find a release whose id, or one of whose samples, served before, or that has other samples than it reads."""
     where = f"release '{entry.release_id}'"
     if (earlier := state.releases.get(entry.release_id)) is not None:
         fault = f"release id '{entry.release_id}' is charged a second time"
@@ -166,12 +160,15 @@ def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation
         mechanism = entry.decoded_mechanism
     except InputRefused:
         return  # which has no price either, and that is said
+    # One that reads every record takes a sample too, and draws nothing from it: its id ties charge, draws and output
+    # together (docs/decisions/0009-releases-without-a-sample.md).
     needed = kind_of(mechanism).samples(mechanism)
     if needed == 0:
         fault = "its mechanism is a series of several, and a release runs one of them"
         yield _violation("samples-differ", fault, where)
     elif len(taken) != needed:
         yield _violation("samples-differ", f"its mechanism reads {needed} samples, and {len(taken)} are taken", where)
+    # The price holds for a choice that the release's own sample has no part in (docs/proofs/selection.md).
     elif len(set(taken)) != needed:
         yield _violation("samples-differ", "its map would be chosen on the release's own sample", where)
 
@@ -182,12 +179,7 @@ def _of_population(entry: SeriesRegistered | ReleaseCharged, state: LedgerState)
 
 
 def survey_violations(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Violation]:
-    """Find a price that leans on another sampling of the population than was registered.
-
-    A mechanism that draws no coins of its own, and leans on those that the data were drawn with, is sound once: so
-    its data set must be registered as a sample, which the ledger lets be released once, and its rates must not be
-    below what was registered.
-    """
+    """Find a price that leans on another sampling of the population than was registered."""
     try:
         decoded = mechanism_of_record(dict(mechanism))
     except InputRefused:
@@ -195,6 +187,7 @@ def survey_violations(mechanism: Fields, dataset: DatasetAdded) -> Iterator[Viol
     rate_of, registered, where = kind_of(decoded).survey_rate, dataset.survey_rate, f"dataset '{dataset.dataset}'"
     if rate_of is None:
         return
+    # Coins that the data were drawn with protect one release. A data set that is registered as a sample has no second.
     if registered is None:
         fault = "its price leans on the data having been sampled, and the data set is not registered as a sample"
         yield _violation("survey-differs", fault, where)
@@ -296,7 +289,7 @@ def price_faults(
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # a writer asks before its lock and within; a verification asks again for equal charges
 def _prices(
     record: Fields, rule: str, delta: Decimal, releases: int, rows_per_person: int
 ) -> tuple[Price, Price | None]:

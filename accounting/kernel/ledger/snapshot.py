@@ -165,10 +165,10 @@ def _text(entry: Entry) -> str:
 
 
 def _entry(text: str, kind: type[Kind]) -> Kind:
-    found = entry_of_bytes(text.encode("ascii"))
-    if not isinstance(found, kind):
+    recorded = entry_of_bytes(text.encode("ascii"))
+    if not isinstance(recorded, kind):
         raise TypeError("an entry of another kind")
-    return found
+    return recorded
 
 
 def sign_state(state: LedgerState, content: bytes, key: SigningKey) -> str:
@@ -187,6 +187,7 @@ def signed_state(statement: object, content: object, *, last: Place) -> tuple[Le
         ForgedState: it is damaged, no signature holds over it, or the chain ends elsewhere.
         NewerLedger: it has entries of kinds that this version doesn't know.
     """
+    # A cell may hold anything; what isn't ASCII text fails the comparison of digests.
     stored = content.encode("utf-8", "replace") if isinstance(content, str) else b""
     try:
         read = read_statement(statement.encode("ascii") if isinstance(statement, str) else b"")
@@ -264,14 +265,14 @@ def require_continued(
         raise anchor_refusal("this ledger's anchor is missing.", where, BEGIN, cause="anchor-missing")
     if last is not None:
         position = last.head.position
-        found = connection.execute(select(entry.c.hash).where(entry.c.position == position)).scalar()
-        if found is None:
+        stored_hash = connection.execute(select(entry.c.hash).where(entry.c.position == position)).scalar()
+        if stored_hash is None:
             what = (
                 f"the ledger ends at entry {end}, and its anchor vouches for entry {position}: what came after entry "
                 f"{end} was lost, such as by the restoring of an older copy."
             )
             raise anchor_refusal(what, where, RESTORE)
-        if found != last.head.hash:
+        if stored_hash != last.head.hash:
             what = f"entry {position} is not the one that the anchor vouches for: the chain was written anew."
             raise anchor_refusal(what, where, RESTORE)
     if end > 0 and signer not in anchor.keys.public_keys():

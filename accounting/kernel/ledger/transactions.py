@@ -56,7 +56,7 @@ class Look:
         Raises:
             ForgedState: one is missing or changed.
         """
-        found: dict[int, Entry] = {}
+        entries: dict[int, Entry] = {}
         columns = [entry.c[name] for name in ("position", "previous", "body")]
         places = sorted(links)
         for begin in range(0, len(places), MOST_PLACES):
@@ -65,10 +65,10 @@ class Look:
                 content = body.encode("ascii", "replace") if isinstance(body, str) else b""
                 with suppress(AttributeError, OverflowError, TypeError, ValueError):  # by what is in damaged cells
                     if link_hash(previous=previous, position=position, body=content) == links[position]:
-                        found[position] = entry_of_bytes(content)
-        if missing := links.keys() - found.keys():
+                        entries[position] = entry_of_bytes(content)
+        if missing := links.keys() - entries.keys():
             raise ForgedState(f"entry {min(missing)} is missing or changed")
-        return found
+        return entries
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +92,7 @@ class Write(Look):
         # Entries are held against the signed head once, before the first is appended.
         if self.state.head == self.begun:
             require_sound_entries(self.connection, self.state)
+        # The state is changed first: an entry that can't follow raises here, before anything is inserted.
         position, previous = self.state.head.position + 1, self.state.head.hash
         body = bytes_of_entry(recorded)
         own = link_hash(previous=previous, position=position, body=body)
@@ -154,7 +155,10 @@ def require_sound_entries(connection: Connection, state: LedgerState) -> None:
     Raises:
         ForgedState: an entry was changed, removed, inserted or moved, or what a charge took for itself was.
     """
-    taken = {one.position: (one.release_id, one.sample, one.selection_sample) for one in state.releases.values()}
+    taken = {
+        release.position: (release.release_id, release.sample, release.selection_sample)
+        for release in state.releases.values()
+    }
     expected, before, digest, domain = 0, GENESIS, bytes.fromhex(GENESIS), sha256(LINK_DOMAIN)
     for part in stored_rows(connection, ENTRY_COLUMNS):
         positions, previous, own, bodies, *cells = zip(*part, strict=True)
@@ -206,9 +210,7 @@ def writing(store: Store, anchor: Anchor) -> Iterator[Write]:
 
     INVARIANT: head, budget and single use are looked at and changed inside one such transaction. It begins with the
     ledger held against its anchor and its snapshot against its signature; before it appends, every entry is held
-    against the head. It ends with the new head and state signed, and after its commit the head is anchored: never
-    before, so that a crash between the two leaves the anchor behind, and the next transaction, of whatever kind, makes
-    up for it.
+    against the head.
 
     Raises:
         InputRefused: there is no signing key.
@@ -222,12 +224,15 @@ def writing(store: Store, anchor: Anchor) -> Iterator[Write]:
         state = LedgerState()
         if not store.creating:
             state, signer = stored_state(connection)
+            # Read under the writers' lock: nobody else can commit, so the anchor's last head must be in the chain.
             last = anchor.last_of(state.ledger_id)
             require_continued(connection, head_in(state), signer, anchor, last)
         before = state.head
         yield Write(connection=connection, state=state, begun=before)
         if state.head != before:
             keep_snapshot(connection, state, key)
+    # Never before the commit. A crash between the two leaves the anchor behind, which the next transaction makes up
+    # for; a head that is anchored and wasn't committed would look like a ledger that was set back.
     anchor.record(head_in(state), key, written=state.head != before)
 
 

@@ -48,13 +48,7 @@ class ReleaseWriter(OpenedLedger):
         return writing(self._store, self._anchor)
 
     def pay_for_series(self, entry: SeriesRegistered, *, rows_per_person: int, unit: DatasetUnit | None) -> None:
-        """Reserve the cost of several releases, in one entry.
-
-        Args:
-            entry: the registration.
-            rows_per_person: for how many records of a person its price is.
-            unit: whose presence its releases hide; None for parts in a data set without one.
-        """
+        """Reserve the cost of several releases, in one entry; as `charge`. `unit` is None in a data set without one."""
         _price_beforehand(entry, mechanism=entry.mechanism, rows_per_person=rows_per_person)
         with self._writing() as ledger:
             _pay(ledger, entry, rows_per_person=rows_per_person, unit=unit)
@@ -73,6 +67,7 @@ class ReleaseWriter(OpenedLedger):
             unit: whose presence it hides.
             part: its part of a series of different mechanisms, from 1; None elsewhere.
         """
+        # Pricing may take seconds, in which nobody else could write: so it comes before the writers' lock.
         priced: ReleaseCharged | SeriesRegistered = entry
         if (place := entry.series) is not None:
             with looking(self._store) as ledger:
@@ -95,7 +90,7 @@ class ReleaseWriter(OpenedLedger):
 
     def has_release(self, release_id: str) -> bool:
         """Return whether a release of this id was charged, alone among writers and by what continues the anchor."""
-        with self._writing() as ledger:
+        with self._writing() as ledger:  # the lock waits for a charge whose connection was lost within its commit
             return release_id in ledger.state.releases
 
     def charged_before(self, release_id: str) -> tuple[Receipt, ReleaseCharged]:

@@ -124,7 +124,7 @@ def bisected(
 
 
 def least_epsilon(delta_of: Callable[[float], float], delta: float, *, high: float) -> float | None:
-    """About the least ε ≥ 0 at which a falling δ(ε) is at most δ; the answer has been evaluated. None above `high`."""
+    """Return about the least ε ≥ 0 at which a falling δ(ε) is at most δ, itself evaluated; None above `high`."""
     if delta_of(0.0) <= delta:
         return 0.0
     low, top = 0.0, 1.0
@@ -193,6 +193,7 @@ def _deviance(x: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.f
     tail = np.zeros_like(v)
     for order in range(23, 1, -2):
         tail = w * (1.0 / order + tail)
+    # Near the mean the two parts of the formula nearly cancel; a series in v has no such difference.
     near = difference * v + 2.0 * x * v * tail
     far = x * np.log(x / mean) - difference
     return np.where(np.abs(v) < 0.1, near, far)
@@ -207,6 +208,7 @@ def log_binomial_pmf(
     docs/proofs/floating-point.md. All have the shape of `j` and `n`.
     """
     inner = (j > 0) & (j < n)
+    # Loader's form adds small terms. A difference of logarithms of factorials would lose its digits for large n.
     x = np.where(inner, j, 1.0)
     m = np.where(inner, n, 2.0)
     y = m - x

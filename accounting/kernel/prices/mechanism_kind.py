@@ -72,18 +72,19 @@ class RecordForm:
             if not isinstance(shape := record.get(name), str) or shape not in shapes:
                 raise InputRefused(f"a {kind} record has {name} {' or '.join(shapes)}.")
             made[name] = shapes[shape]
-        held = {name: _forms(one) for name, one in made.items()}
+        held = {name: _forms(held_class) for name, held_class in made.items()}
         names = {"kind", *own, *self.shapes}.union(*held.values())
+        # Exactly these fields: an unknown one may be a parameter that changes the price.
         if set(record) != names:
             raise InputRefused(f"a {kind} record has the fields {sorted(names)}, not {sorted(record)}.")
         try:
             values = {name: form.read(record[name]) for name, form in own.items()}
             for name, forms in held.items():
                 values[name] = made[name](**{inner: form.read(record[inner]) for inner, form in forms.items()})
-            found: Mechanism = self.mechanism(**values)
+            mechanism: Mechanism = self.mechanism(**values)
         except (ValueError, InvalidOperation) as fault:
             raise InputRefused(f"a {kind} record is out of range: {fault}.") from fault
-        return found
+        return mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class _Form:
 
 
 def _read_whole(value: object) -> int:
-    if type(value) is not int:
+    if type(value) is not int:  # `true` is an instance of int
         raise ValueError("a whole number is needed")
     return value
 
@@ -140,9 +141,9 @@ _FORMS: Mapping[object, _Form] = {
 
 @lru_cache
 def _forms(made: type, without: frozenset[str] = frozenset()) -> dict[str, _Form]:
-    """Field of a dataclass → its form, but for those that hold another mechanism."""
+    """Return the form of each field of a dataclass, but for those that hold another mechanism."""
     hints = get_type_hints(made)
-    return {one.name: _FORMS[hints[one.name]] for one in fields(made) if one.name not in without}
+    return {each.name: _FORMS[hints[each.name]] for each in fields(made) if each.name not in without}
 
 
 def _written(mechanism: object, forms: Mapping[str, _Form]) -> dict[str, str | int]:
@@ -171,31 +172,30 @@ class Selection(NamedTuple):
 
 
 def covered_alone(registered: Mechanism, mechanism: Mechanism, _number: int) -> str | None:
-    """The `not_covered` of a kind whose registered mechanism covers itself and nothing else."""
+    """Return None for the registered mechanism itself, and a reason for every other one."""
     return None if mechanism == registered else "another kind of mechanism"
 
 
 def covered_by_fewer(registered: Mechanism, mechanism: Mechanism, _number: int) -> str | None:
-    """The `not_covered` of a kind that drops groups of fewer than k.
-
-    It covers the registered mechanism with a higher k (post-processing), with a lower sampling rate (the same on
-    records that coins have thinned beforehand), or both. That a privacy profile is smaller is not enough: the price is
-    that of a game in which an adversary picks sizes of groups, and a smaller profile need not be below that of any one
-    size (docs/proofs/composition.md, "What may change within a series").
-    """
+    """Return None for the registered mechanism with a higher k, a lower sampling rate or both; else a reason."""
+    # A higher k is post-processing; a lower rate is the same mechanism on records that coins have thinned beforehand.
+    # That a privacy profile is smaller would not be enough: the price is that of a game in which an adversary picks
+    # sizes of groups, and a smaller profile need not be below that of each size (docs/proofs/composition.md, "What may
+    # change within a series").
     covered: tuple[type | None, ...] = (type(mechanism),)
     if hasattr(mechanism, "selection_draws"):  # an exponential draw is one that any private choice pays for
         covered += (type(mechanism).__base__,)
     if type(registered) not in covered:
         return covered_alone(registered, mechanism, 1)
-    for one in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
-        mine, own = getattr(mechanism, one.name), getattr(registered, one.name)
-        if one.name == "k" and mine < own:
-            return f"k = {mine} is below the registered {own}"
-        if one.name == "sampling_rate" and mine > own:
-            return f"the sampling rate {mine} is above the registered {own}"
-        if one.name not in ("k", "sampling_rate") and mine != own:
-            return f"{one.name.replace('_', ' ')} differs from what was registered"
+    for parameter in fields(registered):  # type: ignore[arg-type]  # every mechanism is a dataclass
+        name = parameter.name
+        asked, paid = getattr(mechanism, name), getattr(registered, name)
+        if name == "k" and asked < paid:
+            return f"k = {asked} is below the registered {paid}"
+        if name == "sampling_rate" and asked > paid:
+            return f"the sampling rate {asked} is above the registered {paid}"
+        if name not in ("k", "sampling_rate") and asked != paid:
+            return f"{name.replace('_', ' ')} differs from what was registered"
     return None
 
 

@@ -27,7 +27,7 @@ def log_adding(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
     (docs/proofs/exact-profile.md, Lemma 3), so that one n is evaluated, as a sum of positive terms. (k−1)/β must be
     below `LARGEST_GROUP`. Each is above the true logarithm by rounding only (about 1e-10 for k up to a thousand).
     """
-    # INVARIANT: γ is rounded down; the supremum falls with it.
+    # INVARIANT: γ is rounded down. The supremum falls with γ, so that the bound can only become larger.
     gamma = (sampling_rate * np.exp(-epsilons) - np.expm1(-epsilons)) * (1.0 - MARGIN)
     n, theta = groups_of_adding(k, gamma)
     log_weight = log_weighted_sum(
@@ -61,6 +61,7 @@ def log_removing(*, k: int, sampling_rate: float, epsilons: Array) -> Array:
 
 def groups_of_adding(k: int, gamma: Array) -> tuple[Array, Array]:
     """Return the first n ≥ k with γn ≥ k − 1, and θ = k − γn, in whole numbers, and rounded to the nearest double."""
+    # θ is a small difference of large numbers, in which doubles would lose every digit; fractions are exact.
     n, theta = np.empty_like(gamma), np.empty_like(gamma)
     for place, factor in enumerate(gamma.tolist()):
         over, under = factor.as_integer_ratio()
@@ -96,11 +97,9 @@ def log_weighted_sum(*, theta: Array, top: Array, bottom: Array, odds: float) ->
 
 
 def _terms(top: Array, bottom: Array, odds: float) -> Array:
-    """How many ratios are multiplied: until their product is about e^−40, but never past the one that is 0.
-
-    After m ratios the product is about exp(−dm − cm²/2), where d is the first one's drop and c how much it grows; with
-    half of c the quadratic formula gives the m.
-    """
+    """Return how many ratios are multiplied: until their product is about e^−40, but never past the one that is 0."""
+    # After m ratios the product is about exp(−dm − cm²/2), with d the first one's drop and c how much it grows; the
+    # quadratic formula gives m (with half of c). A wrong m costs time or slack, since the rest is bounded in any case.
     some = np.maximum(top, 1.0)
     drop = -np.log(odds * some / bottom)
     growing = 1.0 / bottom + 1.0 / some
@@ -108,7 +107,7 @@ def _terms(top: Array, bottom: Array, odds: float) -> Array:
 
 
 def _blocks(terms: Array) -> Iterator[NDArray[np.intp]]:
-    """The rows by their numbers of terms, in blocks whose longest row times their size is at most `_BLOCK`."""
+    """Yield the rows by their numbers of terms, in blocks whose longest row times their size is at most `_BLOCK`."""
     order = np.argsort(terms)
     start = 0
     for stop in range(1, order.size + 1):
@@ -124,6 +123,7 @@ def _block_of_sums(theta: Array, top: Array, bottom: Array, odds: float, terms: 
     ratios *= odds
     products = np.cumprod(ratios, axis=1)
     end = products[:, -1]
+    # The ratios fall, so the terms that are cut off are below a geometric series with the last ratio.
     last = odds * (top - terms) / (bottom + terms)
     gap = 1.0 - last
     plain = 1.0 + products[:, :-1].sum(axis=1) + end / gap
@@ -132,7 +132,7 @@ def _block_of_sums(theta: Array, top: Array, bottom: Array, odds: float, terms: 
 
 
 def _cost_of_sums(terms: int) -> float:
-    """What the roundings of a sum of so many products can cost at most, relatively."""
+    """Return the most that the roundings of a sum of so many products can cost, relatively."""
     return (8.0 * terms + 32.0) * ULP
 
 

@@ -15,16 +15,10 @@ from .mechanism_kind import MechanismKind, Price, check_records, check_request
 
 
 def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price:
-    """What is charged for `releases` fresh-sample releases of one mechanism with parameters fixed beforehand.
+    """Return what is charged for `releases` releases of one mechanism with parameters fixed beforehand.
 
-    Strongly-safe releases: docs/proofs/exact-profile.md and docs/proofs/composition.md. ε-safe releases, each with
-    a choice of its own: docs/proofs/selection.md. Histograms: docs/proofs/noisy-histogram.md and
-    docs/proofs/outlier-privacy.md, with unequal rates docs/proofs/robust-sampling.md; points cost what their counts do:
-    docs/proofs/points.md; answers, whose δ is 0: docs/proofs/answers.md; local reports, whose δ is 0, and their counts:
-    docs/proofs/local.md and docs/proofs/outcome-counts.md; deletion releases: docs/proofs/deletion.md; synthetic
-    tables: docs/proofs/synthetic-table.md.
-    Where a person has several records, the same prices for one record are carried over by group privacy, those of
-    deletion releases exactly: docs/proofs/group-privacy.md.
+    docs/proofs/README.md names the proof of each kind. Where a person has several records, the prices for one record
+    are carried over by group privacy, those of deletion releases exactly (docs/proofs/group-privacy.md).
 
     Args:
         mechanism: the release.
@@ -43,14 +37,13 @@ def price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_p
 def recorded_price(
     mechanism: Mechanism, *, rule: str, delta: Decimal, releases: int = 1, rows_per_person: int = 1
 ) -> Price:
-    """Return the price that a record with a rule must have: by that rule if earlier versions charged by it.
-
-    Else it is `price`. An earlier rule is proved as well, and charged more. The rule of several records of a person has
-    its prefix.
+    """Return the price that a record with a rule must have: by that rule if earlier versions charged by it, or `price`.
 
     Raises:
         InputRefused: as `price`.
     """
+    # An earlier rule is proved as well, and charged more: what was charged by it stays right. The rule of several
+    # records of a person has a prefix before "+".
     by_rule = kind_of(mechanism).earlier.get(rule.rpartition("+")[2])
     if by_rule is None:
         return price(mechanism, delta=delta, releases=releases, rows_per_person=rows_per_person)
@@ -72,15 +65,9 @@ def _checked_kind(mechanism: Mechanism, delta: Decimal, releases: int, rows_per_
 
 
 def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price | None:
-    """Return the price by the paper alone, which a charge records beside its own.
+    """Return the price by the paper alone, which a charge records beside its own; arguments as of `price`.
 
     None where the paper has none, as where a person has several records.
-
-    Args:
-        mechanism: the release.
-        delta: δ over all releases together, 0 < δ < 1.
-        releases: T ≥ 1.
-        rows_per_person: M ≥ 1, the most records of one person in a delivery.
 
     Raises:
         InputRefused: δ, the number of releases or of records is out of range.
@@ -245,5 +232,5 @@ def mechanism_of_record(record: Mapping[str, object]) -> Mechanism:
         InputRefused: an unknown kind, a missing or unknown field, or a value of the wrong form.
     """
     name = record.get("kind")
-    found: Mechanism = kind_of_record(name).records[str(name)].read(str(name), record)
-    return found
+    mechanism: Mechanism = kind_of_record(name).records[str(name)].read(str(name), record)
+    return mechanism
