@@ -65,9 +65,13 @@ def _checked_kind(mechanism: Mechanism, delta: Decimal, releases: int, rows_per_
 
 
 def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows_per_person: int = 1) -> Price | None:
-    """Return the price by the paper alone, which a charge records beside its own; arguments as of `price`.
+    """Return the price by the paper alone, which a charge records beside its own; None where the paper has none.
 
-    None where the paper has none, as where a person has several records.
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together, 0 < δ < 1.
+        releases: T ≥ 1.
+        rows_per_person: M ≥ 1, the most records of one person in a delivery; the paper has a price for M = 1 alone.
 
     Raises:
         InputRefused: δ, the number of releases or of records is out of range.
