@@ -93,7 +93,7 @@ def _losses(noise: DeletionNoise, *, records: int, times: int) -> FiniteLosses:
 def price_of_draws(draws: Counter[DeletionNoise], delta: Decimal, releases: int, records: int) -> Price:
     """Return what draws of some noises cost, each met by one record of M of a person; as `price_deletion`."""
     check_request(delta, releases)
-    # INVARIANT: equal weights that belong to noises of different parameters are added up as well.
+    # INVARIANT: noises of different parameters may have equal weights; as keys they are one, and are added up.
     parts: Counter[FiniteLosses] = Counter()
     for noise, times in draws.items():
         parts[_losses(noise, records=records, times=1)] += times * releases

@@ -79,7 +79,7 @@ class NoisyProfile:
         self._groups: list[_Group] = []
 
     def delta(self, epsilon: float, *, enough: float = _NEGLIGIBLE) -> float:
-        """An upper bound on the least δ at ε ≥ 0, above it by rounding only; or by up to `enough` where it is below.
+        """Return an upper bound on the least δ at ε ≥ 0, above it by rounding alone, or by `enough` where it is below.
 
         Raises:
             InputRefused: the search over group sizes is too long.
@@ -90,6 +90,7 @@ class NoisyProfile:
             larger, smaller = self._group(n), self._group(n - 1)
             rest = larger.rest + smaller.rest
             more = larger.sampled[0].size - smaller.sampled[0].size
+            # Both laws must list the same outcomes, so the smaller group's are continued.
             absent = [np.append(masses, np.zeros(more)) for masses in smaller.sampled]
             # INVARIANT: the bare divergence falls with n and is at least the published one.
             bare = rest + max(
@@ -109,7 +110,7 @@ class NoisyProfile:
         )
 
     def epsilon(self, delta: float) -> float | None:
-        """About the least ε with δ(ε) ≤ δ; it has been evaluated itself. None where none below 500 has it."""
+        """Return about the least ε with δ(ε) ≤ δ, itself evaluated; None where none below 500 has it."""
 
         def evaluated(epsilon: float) -> float:
             try:
@@ -120,9 +121,9 @@ class NoisyProfile:
         return least_epsilon(evaluated, delta, high=_LARGEST_EPSILON)
 
     def losses(self) -> Iterator[tuple[BothDirections, BothDirections]]:
-        """For the sizes n = 1, 2, … of a group the losses of what is published, and those of the bare sampled counts.
+        """Yield the losses of what is published for group sizes n = 1, 2, …, and losses that cover all later sizes.
 
-        The latter cover what is published of this size and of all later ones.
+        The second are those of the bare sampled counts, of which the published ones are a function with coins.
         """
         n = 0
         while True:
@@ -141,6 +142,7 @@ class NoisyProfile:
 
     def _computed(self, n: int) -> _Group:
         mean = n * self._rate
+        # Far beyond the mean outcomes aren't listed; their mass, `rest`, counts in full as an infinite loss.
         top = min(n, math.ceil(mean + 30.0 * math.sqrt(mean) + 200.0))
         rest = 0.0
         if n == 0:
@@ -159,7 +161,7 @@ class NoisyProfile:
         return _Group(published=published, sampled=(upper, lower), rest=rest)
 
     def _split(self, masses: Array, more: int) -> Array:
-        """Published outcomes with their open end taken apart into single places and a new open end."""
+        """Return published outcomes with their open end taken apart into single places and a new open end."""
         ends = masses[-1] * np.exp(-self._loss * np.arange(more + 1))
         ends[:-1] *= -math.expm1(-self._loss)
         return np.append(masses[:-1], ends)
@@ -187,23 +189,23 @@ class NoisyProfile:
 
 
 def _decaying_sums(terms: Array, decay: float) -> Array:
-    """The sums s_i = x_i + decay·s_{i−1}, one after the other as `scipy.signal.lfilter` forms them, shape (n,)."""
+    """Return the sums s_i = x_i + decay·s_{i−1}, in the order of `scipy.signal.lfilter`; shape (n,)."""
     return np.array(list(accumulate(terms.tolist(), lambda reached, term: term + decay * reached)))
 
 
 def _both(present: Sequence[Array], absent: Sequence[Array], rest: float) -> BothDirections:
-    """The losses of two laws in upper and lower bounds, in both directions."""
+    """Return the losses of two laws in upper and lower bounds, in both directions."""
     return losses_of_masses(present[0], absent[1], rest), losses_of_masses(absent[0], present[1], rest)
 
 
 def _divergence(upper: Array, lower: Array, growth: float) -> float:
-    """Σ max(0, P − E·Q) for upper bounds of P and lower ones of Q."""
+    """Return Σ max(0, P − E·Q) for upper bounds of P and lower ones of Q."""
     return float(np.maximum(upper - growth * lower, 0.0).sum()) * sum_margin(upper.size)
 
 
 @lru_cache  # whoever charges prices again what the specification has priced
 def price_noisy_histogram(mechanism: NoisyHistogram, *, delta: Decimal) -> Price:
-    """What one sampled histogram with noise below k costs under add/remove ("exact-noisy-profile/1").
+    """Return what one sampled histogram with noise below k costs under add/remove ("exact-noisy-profile/1").
 
     Raises:
         InputRefused: no sampling, δ out of range, no ε is enough, or too long a search.
@@ -218,7 +220,7 @@ def price_noisy_histogram(mechanism: NoisyHistogram, *, delta: Decimal) -> Price
 
 
 def noisy_parts(mechanism: NoisyHistogram) -> tuple[FilterPart, ...]:
-    """What such a histogram is in a filter budget: one step, whose losses are known for each size of a group.
+    """Return what such a histogram is in a filter budget: one step, whose losses are known for each size of a group.
 
     Raises:
         InputRefused: as `NoisyProfile`.

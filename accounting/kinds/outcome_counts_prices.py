@@ -69,7 +69,7 @@ class OnesProfile:
         self._others = np.array([np.convolve(ones[m], zeros[others - m]) for m in range(others + 1)])
 
     def delta(self, epsilon: float) -> float:
-        """The least δ at ε ≥ 0, rounded outward; 0 from the local ε on."""
+        """Return the least δ at ε ≥ 0, rounded outward; 0 from the local ε on."""
         q = self._q
         p = 1.0 - q
         growth = float(np.exp(epsilon)) * BELOW
@@ -134,9 +134,9 @@ def price_outcome_counts(mechanism: KRandomization, *, people: int, delta: Decim
         choices.append((shuffled, delta, SHUFFLED_RULE))
     if mechanism.bits == 1:
         profile = OnesProfile(people=people, flip_probability=float_down(mechanism.flip_probability))
-        found = least_epsilon(profile.delta, float_down(delta), high=float(local) + 1.0)
-        if found is not None:
-            choices.append((decimal_up(found), delta, EXACT_RULE))
+        exact = least_epsilon(profile.delta, float_down(delta), high=float(local) + 1.0)
+        if exact is not None:
+            choices.append((decimal_up(exact), delta, EXACT_RULE))
     epsilon, spent, rule = min(choices)
     return Price(epsilon=epsilon, delta=spent, relation=REPLACEMENT, rule=rule, releases=1)
 
@@ -151,14 +151,14 @@ def _price(counts: OutcomeCounts, delta: Decimal, _releases: int, records: int) 
             "the counts of local reports have no price where a person may have several.",
             remedy="Charge the reports: leave out δ and the least number of people.",
         )
-    found = price_outcome_counts(counts.randomizer, people=counts.least_people, delta=delta)
-    if found.rule == LOCAL_RULE:
+    price = price_outcome_counts(counts.randomizer, people=counts.least_people, delta=delta)
+    if price.rule == LOCAL_RULE:
         raise InputRefused(
             f"for the counts of {counts.least_people} reports nothing below the price of the reports themselves, "
-            f"ε = {amount_shown(found.epsilon)}, is proved at δ = {amount_exact(delta)}.",
+            f"ε = {amount_shown(price.epsilon)}, is proved at δ = {amount_exact(delta)}.",
             remedy="Charge the reports: leave out δ and the least number of people; or count more people.",
         )
-    return found
+    return price
 
 
 OUTCOME_COUNTS: MechanismKind[OutcomeCounts] = MechanismKind(

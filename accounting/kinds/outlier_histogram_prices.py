@@ -59,19 +59,20 @@ def price_outlier_histogram(mechanism: OutlierPrivateHistogram, *, delta: Decima
     if mechanism.horizon > _LARGEST_HORIZON:
         raise InputRefused(f"K of {mechanism.horizon} is beyond the enumeration; at most {_LARGEST_HORIZON}.")
     target = float_down(delta)
-    found: float | None = 0.0 if mechanism.epsilon <= _LARGEST_EPSILON else None  # it hides nobody
+    least: float | None = 0.0 if mechanism.epsilon <= _LARGEST_EPSILON else None  # it hides nobody
+    # From K − t + 1 records on, both counts have the same noise: larger groups are like this one.
     for count in range(1, mechanism.horizon - mechanism.margin + 2):
-        if found is not None and delta_for_group(mechanism, count=count, epsilon=found) > target:
-            found = epsilon_for_group(mechanism, count=count, delta=target)
-    if found is None:
+        if least is not None and delta_for_group(mechanism, count=count, epsilon=least) > target:
+            least = epsilon_for_group(mechanism, count=count, delta=target)
+    if least is None:
         raise InputRefused(
             f"no epsilon is enough for delta {amount_exact(delta)}.", remedy="Raise the margin t, or delta."
         )
-    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="outlier-exact/1", releases=1)
+    return Price(epsilon=decimal_up(least), delta=delta, relation=RELATION, rule="outlier-exact/1", releases=1)
 
 
 def _one_way(upper: float, lower: float, epsilon: float) -> float:
-    """Σ max(0, P − e^ε·Q) for P with losses `upper` round 0 and Q with losses `lower` round 1 (the place is symmetric).
+    """Return Σ max(0, P − e^ε·Q), P with losses `upper` round 0 and Q with losses `lower` round 1 (which is symmetric).
 
     Away from 1 on Q's side: P = N·x^{i+1}, Q = M·y^i; away from 0 on P's side: P = N·x^i, Q = M·y^{i+1}.
     """
@@ -82,7 +83,7 @@ def _one_way(upper: float, lower: float, epsilon: float) -> float:
 
 
 def _ray(first: float, loss: float, other_first: float, other_loss: float) -> float:
-    """Σ_{i≥0} max(0, A·e^{−ai} − B·e^{−bi}), with what rounding may lose added."""
+    """Return Σ_{i≥0} max(0, A·e^{−ai} − B·e^{−bi}), with what rounding may lose added."""
     gap = math.log(first) - math.log(other_first)
     slope = loss - other_loss
     if slope == 0.0:
@@ -110,7 +111,7 @@ def _outlier_filter_parts(mechanism: OutlierPrivateHistogram) -> tuple[FilterPar
 
 
 def _outlier_sizes(mechanism: OutlierPrivateHistogram) -> Iterator[tuple[BothDirections, None]]:
-    """For each count up to K − t + 1 the losses of its noisy count; the pairs of larger counts are like the last."""
+    """Yield the losses of the noisy count of each count up to K − t + 1; larger counts have those of the last."""
     for count in range(1, mechanism.horizon - mechanism.margin + 2):
         present, absent = (1.0 / mechanism.noise(c).scale for c in (count, count - 1))
         steps = np.arange(_reach(1.0 / absent), dtype=np.float64)  # of the wider noise
@@ -128,7 +129,7 @@ def _outlier_losses(likely: Array, other: Array, loss: float) -> LossesInDoubles
 
 
 def _reach(scale: float) -> int:
-    """So many places away the noise is negligible."""
+    """Return how many places away the noise is negligible."""
     return math.ceil(_FARTHEST * scale)
 
 

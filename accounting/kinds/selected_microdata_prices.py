@@ -41,7 +41,7 @@ def price_selected(
     draws: int | None = None,
     games: bool = True,
 ) -> Price:
-    """What is charged for `releases` rounds of choosing a map and releasing with it on a fresh sample.
+    """Return what is charged for `releases` rounds of choosing a map and releasing with it on a fresh sample.
 
     One round costs its exact mixture of profiles ("exact-profile-selection/1"), several their composed losses
     ("pld-selection/1"), or the sum ε₁·T + the release's price where that is smaller ("basic-selection/1"). Where the
@@ -64,22 +64,23 @@ def price_selected(
     check_request(delta, releases)
     if draws is not None and (draws < 1 or (draws > 1 and selection_rate is not None)):
         raise InputRefused("a map is drawn at least once, and once alone from a fresh sample.")
+    # Each of the prices below is proved by itself, so the least of them may be charged.
     cost = selection_cost(selection_epsilon, selection_rate=selection_rate)
     rest = composed_price_fixed(mechanism, delta=delta, releases=releases)
     best = decimal_up(add_up(rest.epsilon, multiply_up(cost.epsilon, releases)))
     rule = "basic-selection/1"
     try:
         if releases == 1:
-            found = _epsilon_of_one(mechanism, float_up(cost.epsilon), log_down(delta), float_up(best))
+            together = _epsilon_of_one(mechanism, float_up(cost.epsilon), log_down(delta), float_up(best))
         elif delta >= COMPOSED_FLOOR:
             parts: dict[Part, int] = {mechanism: releases, cost: releases}
-            found = epsilon_composed(parts, delta=float_down(delta))
+            together = epsilon_composed(parts, delta=float_down(delta))
         else:
-            found = None
-    except ValueError:
-        found = None
-    if found is not None and decimal_up(found) <= best:
-        best = decimal_up(found)
+            together = None
+    except ValueError:  # no grid holds these losses; the sum is a price all the same
+        together = None
+    if together is not None and decimal_up(together) <= best:
+        best = decimal_up(together)
         rule = "exact-profile-selection/1" if releases == 1 else "pld-selection/1"
     if draws is not None and delta >= COMPOSED_FLOOR:
         draw = range_of_draw(cost.epsilon, draws=draws)
@@ -93,21 +94,21 @@ def price_selected(
 def _epsilons_of_drawn(
     mechanism: StronglySafeRelease, draw: BoundedRange, draws: int, delta: Decimal, releases: int, games: bool
 ) -> dict[str, Decimal]:
-    """What draws of bounded range and releases cost, by rule; without what no grid can hold."""
+    """Return what draws of bounded range and releases cost, by rule; without what no grid can hold."""
     parts: dict[Part, int] = {mechanism: releases, draw: releases * draws}
-    found: dict[str, Decimal] = {}
+    costs: dict[str, Decimal] = {}
     with suppress(ValueError):
         composed = epsilon_composed(parts, delta=float_down(delta))
         if composed:
-            found["bounded-range-pld/1"] = decimal_up(composed)
+            costs["bounded-range-pld/1"] = decimal_up(composed)
             played = None
             if games:
                 played = epsilon_of_drawn_game(
                     mechanism, draw, draws=draws, releases=releases, delta=float_down(delta), composed=composed
                 )
             if played is not None:
-                found["bounded-range-game/1"] = decimal_up(played)
-    return found
+                costs["bounded-range-game/1"] = decimal_up(played)
+    return costs
 
 
 def _epsilon_of_one(
@@ -154,7 +155,7 @@ def selected_cost(mechanism: EpsilonSafeRelease) -> Guarantee:
 
 
 def draws_of(mechanism: EpsilonSafeRelease) -> int | None:
-    """How many exponential mechanisms share ε₁; None for any ε₁-private draw."""
+    """Return how many exponential mechanisms share ε₁; None for any ε₁-private draw."""
     return mechanism.selection_draws if isinstance(mechanism, ExponentialSafeRelease) else None
 
 

@@ -200,6 +200,7 @@ def tallied(
                 raise ValueError("a sum or a mean needs values")
             sums = np.zeros(answer.groups, dtype=np.int64)
             _require_room(lower, upper, int(each.sum()))
+            # Clamping bounds what one record can change; the sensitivity leans on it.
             np.add.at(sums, groups, np.clip(values, lower, upper) * each)
             return Tally(records=records, sums=sums)
         case _:
@@ -219,6 +220,7 @@ def answered(answer: Answer, tally: Tally) -> list[int]:
             exact = tally.sums.tolist()
         case MeanAnswer(least_records=least):
             grid = step(answer)
+            # Exact fractions are rounded to the grid before the noise, so that the noise is on whole steps alone.
             exact = [
                 math.floor(Fraction(total, max(records, least)) / grid + Fraction(1, 2))
                 for total, records in zip(tally.sums.tolist(), tally.records.tolist(), strict=True)

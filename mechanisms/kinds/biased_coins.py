@@ -23,10 +23,7 @@ def word_threshold_up(probability: Decimal | Fraction) -> int:
 
 
 def biased_coins(count: int, *, threshold: int, randomness: Randomness) -> NDArray[np.bool_]:
-    """Return independent coins, shape (count,), each true with probability T / 2⁶⁴ exactly, 0 ≤ T < 2⁶⁴.
-
-    A coin is a 64-bit word compared with T; its seven low bytes are drawn only where the top byte ties.
-    """
+    """Return independent coins, shape (count,), each true with probability T / 2⁶⁴ exactly, 0 ≤ T < 2⁶⁴."""
     if not 0 <= threshold < WORD:
         raise ValueError(f"a threshold must lie in 0 … 2**64 - 1, not {threshold}")
     top, rest = threshold >> 56, threshold & ((1 << 56) - 1)
@@ -35,6 +32,7 @@ def biased_coins(count: int, *, threshold: int, randomness: Randomness) -> NDArr
         first = np.frombuffer(randomness(min(_BLOCK, count - start)), dtype=np.uint8)
         block = coins[start : start + first.size]
         np.less(first, top, out=block)
+        # A coin is a 64-bit word below T; its seven low bytes are drawn only where the top byte doesn't decide.
         tied = np.flatnonzero(first == top)
         words = np.zeros((tied.size, 8), dtype=np.uint8)
         words[:, 1:] = np.frombuffer(randomness(7 * tied.size), dtype=np.uint8).reshape(tied.size, 7)
@@ -48,6 +46,7 @@ def uniform_below(count: int, *, bound: int, randomness: Randomness) -> NDArray[
         raise ValueError(f"a bound must lie in 1 … 2**32, not {bound}")
     drawn = np.empty(count, dtype=np.int64)
     waiting = np.arange(count)
+    # Words from the last whole multiple of the bound on are drawn again: their remainders would favour small numbers.
     limit = np.uint64(WORD // bound * bound - 1)
     while waiting.size:
         words = np.frombuffer(randomness(8 * waiting.size), dtype="<u8")

@@ -120,6 +120,8 @@ def thinned_counts(
     Raises:
         ValueError: a rate outside (0, highest].
     """
+    # The first coins' real rate is ⌊p′·2⁶⁴⌋/2⁶⁴. Divided by that, a record's own rate is met exactly or from above, and
+    # both coins together are never above the highest.
     first = Fraction(threshold(highest), WORD)
     kept = np.empty(counts.shape, dtype=np.int64)
     for place, (count, rate) in enumerate(zip(counts.tolist(), rates, strict=True)):
@@ -260,6 +262,8 @@ class SurveyProtection:
         """Return the published count of every cell, by their keys; nothing of it is drawn."""
         cells = self._cells
         if self.counted is not None:
+            # A record whose stated rate is out of bounds counts for nothing, whatever the others are: so the bounds
+            # hold for every record that counts.
             *codes, stated = self.layout.decode(exact.keys)
             exact = GroupCounts(cells.layout.keys(codes), np.where(self.counted[stated], exact.counts, 0))
         return cells.protect(exact, randomness=randomness)

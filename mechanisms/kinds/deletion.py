@@ -24,9 +24,8 @@ class DeletionRelease(Mechanism):
     others go on to the next stage, as part of the group that theirs belongs to there. So every published record is
     another one. A group of which fewer than k would be published at a stage publishes none there.
 
-    PRIVACY: k is tested on what would be published, never on a count of records or a residual; it costs nothing. The
-    records of a group that k keeps back go on too: what a stage publishes decides what is left, and more is published
-    than if they were dropped (docs/proofs/deletion.md).
+    The test by k costs nothing (docs/proofs/deletion.md). The records of a group that k keeps back go on to the next
+    stage too, so that more is published than if they were dropped.
 
     Args:
         stages: maps in the chain, at least 1.
@@ -137,6 +136,7 @@ class CalibratedDeletion(DeletionRelease):
 def stage_counts(counts: Counts, deletions: Counts, *, k: int) -> Counts:
     """Return how many records a stage publishes of each group, shape (groups,); 0 where it publishes none."""
     kept = counts - deletions
+    # PRIVACY: k is compared with what would be published, which is noisy already, and never with a count of records.
     kept[kept < max(k, 1)] = 0
     return kept
 

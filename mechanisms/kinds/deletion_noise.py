@@ -160,6 +160,7 @@ def _symmetric(width: int, exponent: Callable[[int], Decimal]) -> tuple[int, ...
     weights = [WEIGHT_TOTAL * term // total for term in half]
     if weights[-1] == 0:
         raise ValueError(f"the ends of this noise, {width} from its middle, are too improbable: lower the width")
+    # The rounding's remainder goes to the middle, so that the weights add up to 2**128 and no draw is rejected.
     weights[0] += WEIGHT_TOTAL - (2 * sum(weights) - weights[0])
     return (*weights[:0:-1], *weights)
 
@@ -177,9 +178,6 @@ def expected_deletion(noise: DeletionNoise) -> Fraction:
 def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness) -> Counts:
     """Return Z for each of a number of groups, exactly by the integer weights; shape (groups,).
 
-    Each draw is a uniform whole number below 2¹²⁸, 16 bytes of `randomness`, the first the most significant; Z is the
-    number of cumulative weights that it reaches.
-
     PRIVACY: draw once for each group of each stage, store before anything depends on it, and never draw again.
     """
     reached = np.cumsum(np.array(deletion_weights(noise), dtype=object))[:-1]
@@ -188,6 +186,8 @@ def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness)
     draws = np.empty(groups, dtype=np.int64)
     for start in range(0, groups, _DRAWS_AT_ONCE):
         size = min(_DRAWS_AT_ONCE, groups - start)
+        # A uniform number below 2**128, most significant byte first; Z is how many cumulative weights it reaches. Its
+        # first 64 bits nearly always decide, and the whole number is compared where they don't.
         halves = np.frombuffer(randomness(_DRAW_BYTES * size), dtype=">u8").reshape(size, 2).astype(np.uint64)
         low = np.searchsorted(heads, halves[:, 0], side="left")
         high = np.searchsorted(heads, halves[:, 0], side="right")

@@ -70,7 +70,7 @@ class NoisyHistogram(Mechanism):
 
 
 def suppressed_counts(counts: NDArray[np.int64], mechanism: SuppressedHistogram) -> NDArray[np.int64]:
-    """Return the counts of all cells, shape (cells,), with those below k as 0, which says the same as an empty cell."""
+    """Return the counts of all cells, shape (cells,), with those below k as 0, as empty cells have it."""
     return np.where(counts >= mechanism.k, counts, 0)
 
 
@@ -81,6 +81,7 @@ def noisy_counts(counts: NDArray[np.int64], mechanism: NoisyHistogram) -> NDArra
     noise by itself: store the result before anything depends on it.
     """
     published = counts.copy()
+    # Empty cells have noise like other small ones: a cell without would tell that nobody is in it.
     small = np.flatnonzero(counts < mechanism.k)
     noise = TwoSidedGeometricNoise(epsilon=mechanism.epsilon)
     published[small] = add_two_sided_geometric(counts[small].tolist(), noise)

@@ -94,5 +94,6 @@ def flipped(mechanism: KRandomization, vectors: NDArray[np.uint32], *, randomnes
 def outcome_counts(mechanism: KRandomization, reports: NDArray[np.unsignedinteger]) -> Counts:
     """Return how many reports are each of the 2^L vectors; shape (2^L,). Reports with more bits count nowhere."""
     outcomes = 1 << mechanism.bits
-    known = reports[reports < outcomes]  # a single strange report would else cost memory for all numbers below it
-    return np.bincount(known, minlength=outcomes).astype(np.int64)
+    # `bincount` takes memory for all numbers below its largest, so one malformed report could exhaust it.
+    valid = reports[reports < outcomes]
+    return np.bincount(valid, minlength=outcomes).astype(np.int64)

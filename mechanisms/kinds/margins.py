@@ -40,8 +40,7 @@ def noisy_margins(
 ) -> Cells:
     """Return every cell's count and Z − m, margin after margin; shape (cells of all margins,). Some may be negative.
 
-    PRIVACY: every cell that was declared is there, so that a label tells nothing by being there; each has a draw of its
-    own. Draw once, store before anything depends on it, and never draw again.
+    PRIVACY: each cell has a draw of its own. Draw once, store before anything depends on it, and never draw again.
 
     Args:
         counts: all records, by the map of the first stage.
@@ -58,7 +57,7 @@ def noisy_margins(
     codes = layout.decode(counts.keys)
     exact = []
     for margin, size in zip(margins, margin_sizes(layout, margins), strict=True):
-        cells = np.zeros(size, dtype=np.int64)
+        cells = np.zeros(size, dtype=np.int64)  # every declared cell: one that stood there alone would tell of a record
         np.add.at(cells, cells_of_margin(codes, layout, margin), counts.counts)
         exact.append(cells)
     whole = np.concatenate(exact)

@@ -40,17 +40,15 @@ class OutlierPrivateHistogram(Mechanism):
             raise ValueError(f"the margin t must lie in 1 … K - 1, not {self.margin} with K = {self.horizon}")
 
     def noise(self, count: int) -> TwoSidedGeometricNoise:
-        """The noise of a group of `count` records: α = e^{−ε(count)}.
-
-        Written as ε·t with sensitivity K − c, so that nothing is rounded before the scale.
-        """
+        """Return the noise of a group of `count` records: α = e^{−ε(count)}."""
         if count >= self.horizon - self.margin:
             return TwoSidedGeometricNoise(epsilon=self.epsilon)
+        # As ε·t with sensitivity K − c, so that nothing is rounded before the scale.
         return TwoSidedGeometricNoise(epsilon=self.epsilon * self.margin, sensitivity=self.horizon - count)
 
 
 def outlier_private_counts(counts: NDArray[np.int64], mechanism: OutlierPrivateHistogram) -> NDArray[np.int64]:
-    """Every count with the noise of its own size.
+    """Return every count with the noise of its own size.
 
     PRIVACY: as in `noisy_counts`; no cell's scale may be told.
 

@@ -58,6 +58,7 @@ class CountMeanSketch(Mechanism):
     @property
     def flip_threshold(self) -> int:
         """T: a bit is flipped with probability T / 2⁶⁴ below one half, the least that is not below 1/(e^{ε/2}+1)."""
+        # Rounded down, so that the flip is at least as likely as the declared ε asks.
         growth = _DIGITS.next_minus(_DIGITS.exp(_DIGITS.divide(self.epsilon, Decimal(2))))
         return word_threshold_up(Fraction(1) / (Fraction(growth) + 1))
 
@@ -161,7 +162,7 @@ def _position(seed: bytes, number: int, text: bytes, bits: int) -> int:
 
 def _ones_by_bit(packed: NDArray[np.uint8], rows: NDArray[np.int64]) -> NDArray[np.int64]:
     total = np.zeros(packed.shape[1] * 8, dtype=np.int64)
-    size = min(_BLOCK_BYTES // total.size, np.iinfo(np.uint16).max)
+    size = min(_BLOCK_BYTES // total.size, np.iinfo(np.uint16).max)  # so that a block's sums fit 16 bits
     for start in range(0, rows.size, size):
         bits = np.unpackbits(packed[rows[start : start + size]], axis=1)
         total += bits.sum(axis=0, dtype=np.uint16)

@@ -72,11 +72,9 @@ def range_divergence(part: BoundedRange, *, order: float) -> Decimal:
 
 
 def _log_largest_mean(epsilon: Decimal, order: Decimal) -> Decimal:
-    """ln K to nearest, with an error far below `_FINE_SLACK`.
-
-    With h = e^ε, K is (h^α − h)/((α−1)(h−1)) · ((α−1)/α · (h^α − 1)/(h^α − h))^α; the powers of h that are large are
-    taken out of the logarithms.
-    """
+    """Return ln K to nearest, with an error far below `_FINE_SLACK`."""
+    # With h = e^ε, K is (h^α − h)/((α−1)(h−1)) · ((α−1)/α · (h^α − 1)/(h^α − h))^α; the large powers of h are taken out
+    # of the logarithms, since they would overflow.
     fine = _FINE
     above = fine.subtract(order, Decimal(1))
 

@@ -85,7 +85,7 @@ def curves_of(part: Part, *, negligible: float) -> LossCurves | FiniteLosses:
 
 
 def _curves_of_guarantee(guarantee: Guarantee) -> LossCurves:
-    """The worst (ε, δ)-private pair: Kairouz, Oh, Viswanath, arXiv:1311.0776v4, Theorem 3.1 and its proof."""
+    """Return the curves of the worst (ε, δ)-private pair: Kairouz, Oh, Viswanath, arXiv:1311.0776v4, Theorem 3.1."""
     end, delta = float_up(guarantee.epsilon), float_up(guarantee.delta)
 
     def curve(epsilons: Array) -> Array:
@@ -147,8 +147,6 @@ def _end(curve: _LogCurve, level: float, deviation: float, farthest: float) -> f
 def grid_spacing(parts: Mapping[LossCurves | FiniteLosses, int], *, negligible: float) -> float:
     """Return a grid step fine against every mechanism's deviation, and coarse enough for the composed support.
 
-    It has at most 20 significant bits, so that its multiples by whole numbers below 2**32 are exact.
-
     Raises:
         ValueError: a privacy loss is beyond what the grid can hold.
     """
@@ -160,6 +158,7 @@ def grid_spacing(parts: Mapping[LossCurves | FiniteLosses, int], *, negligible: 
         2.0 * math.sqrt(2.0 * math.log(1.0 / negligible) * variance) + reach,
         math.fsum(times * (part.adding_end + part.removing_end) for part, times in parts.items()),
     )
+    # The grid decides how far a price is above the least one, never whether it is valid: rounding goes up on any grid.
     finest = min(part.deviation for part in parts) / _POINTS_PER_DEVIATION
     return few_bits(max(support / _LARGEST_SUPPORT, reach / _MOST_POINTS, finest))
 
@@ -264,6 +263,7 @@ def _compose_all(parts: Mapping[Part, int], delta: float) -> tuple[LossDistribut
         raise ValueError("a composition needs at least one mechanism, each at least once")
     # INVARIANT: the order of composition is a function of the mechanisms, so that the price is the same in any order.
     ordered = sorted(parts.items(), key=lambda item: repr(item[0]))
+    # What is cut off is added to δ in full, so a ten-thousandth of δ for all cuts together costs next to nothing.
     negligible = delta * _CUT_SHARE / sum(parts.values())
     curves: dict[LossCurves | FiniteLosses, int] = {
         curves_of(part, negligible=negligible): times for part, times in ordered

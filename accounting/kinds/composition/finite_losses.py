@@ -145,10 +145,9 @@ def _one_sided(atoms: tuple[tuple[int, int], ...]) -> int:
 
 
 def _least_growth(atoms: tuple[tuple[int, int], ...], target: Fraction) -> Fraction | None:
-    """Return the least E ≥ 0 with Σ max(0, P − E·Q) ≤ target, exactly; None where there is none.
-
-    Between two ratios P/Q of outcomes the sum is U − E·L, with U and L the sums over the outcomes above.
-    """
+    """Return the least E ≥ 0 with Σ max(0, P − E·Q) ≤ target, exactly; None where there is none."""
+    # Between two ratios P/Q of outcomes the sum is U − E·L, with U and L the sums over the outcomes of larger ratios.
+    # It rises as E falls, so the ratios are walked down until the target would be passed.
     above, below = _one_sided(atoms), 0
     if above > target:
         return None

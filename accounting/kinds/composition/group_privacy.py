@@ -41,10 +41,7 @@ def no_price_for_group(delta: Decimal, records: int) -> InputRefused:
 
 
 def rule_for_group(inner: str, *, even: bool) -> str:
-    """Return the versioned rule of a price for several records, from that of its price for one, the `inner`.
-
-    `even` says that the same ε was taken for every record.
-    """
+    """Return the rule of a price for several records, from the `inner` one for one; `even` if all have the same ε."""
     return f"{'even-' if even else ''}group-privacy/1+{inner}"
 
 
@@ -139,6 +136,7 @@ def _ratios(log_deltas: Array, log_target: float) -> Array:
 
 def _of_group(one: Array, epsilons: Array, records: int) -> Array:
     """Return the curve of M records by doubling: any way to split them into two parts gives a valid bound."""
+    # M − 1 joins one after the other would be as valid, and take M/log M times as long.
     result: Array | None = None
     power, rest = one, records
     while True:
@@ -162,13 +160,14 @@ def _joined(first: Array, second: Array, epsilons: Array) -> Array:
 
 def _on_chord(epsilons: Array, ratios: Array, index: int) -> float:
     """Return the ε at which the chord over e^ε from the last point above the target to the first below it meets it."""
+    # δ as a function of e^ε is convex, so the chord between two points lies above it.
     right = float(epsilons[index])
     if index == 0:
         return right
     left, above, below = float(epsilons[index - 1]), float(ratios[index - 1]), float(ratios[index])
     share = (above - 1.0) / (above - below)
-    found = left + math.log1p(share * math.expm1(right - left))
-    return min(found * (1.0 + 1e-12), right)
+    met = left + math.log1p(share * math.expm1(right - left))
+    return min(met * (1.0 + 1e-12), right)
 
 
 def even_split(
@@ -184,10 +183,10 @@ def even_split(
     """
     share = divide_down(delta, records)
     for _ in range(_ROUNDS):
-        found = inner(share)
-        affordable = divide_down(delta, _growth(epsilon_of(found), records))
+        one = inner(share)
+        affordable = divide_down(delta, _growth(epsilon_of(one), records))
         if share <= affordable:
-            return found, multiply_up(epsilon_of(found), records)
+            return one, multiply_up(epsilon_of(one), records)
         share = multiply_up(affordable, _UNDERCUT)
     raise no_price_for_group(delta, records)
 

@@ -55,14 +55,14 @@ def from_curve(*, spacing: float, lowest: int, deltas: NDArray[np.float64]) -> L
     """
     if not 0.0 < spacing < _COARSEST:
         raise ValueError(f"a grid of spacing {spacing:g} shows nothing of a curve")
-    deltas = np.maximum.accumulate(deltas[::-1])[::-1]
+    deltas = np.maximum.accumulate(deltas[::-1])[::-1]  # rounding may have made a point higher than one before it
     steps = np.diff(deltas)
     grow = math.expm1(spacing)
     masses = np.empty_like(deltas)
     masses[0] = 1.0 - deltas[0] + steps[0] / grow
     masses[1:-1] = (steps[1:] - math.exp(spacing) * steps[:-1]) / grow
     masses[-1] = steps[-1] / math.expm1(-spacing)
-    masses = np.maximum(masses, 0.0)
+    masses = np.maximum(masses, 0.0)  # second differences of a convex curve, which rounding can make negative
     infinite = float(deltas[-1]) + _UNDERFLOW
     deficit = _deficit(spacing, lowest, masses, infinite, deltas)
     if not deficit <= _TOLERATED_DEFICIT:
@@ -91,10 +91,6 @@ def _deficit(
 def from_atoms(spacing: float, atoms: LossesInDoubles) -> LossDistribution:
     """Return a measure on a grid whose curve lies above that of finitely many losses.
 
-    The mass of a loss goes to the two grid points around it, in shares that keep the mean of e^{−loss}: the curve is a
-    mean of functions that are convex in it, so that it only rises (docs/proofs/composition.md, Lemma 1a). Nothing is
-    subtracted, so that small masses keep their relative precision.
-
     Raises:
         ValueError: the spacing is too coarse, or there is no finite loss.
     """
@@ -102,6 +98,9 @@ def from_atoms(spacing: float, atoms: LossesInDoubles) -> LossDistribution:
         raise ValueError(f"a grid of spacing {spacing:g} shows nothing of a curve")
     if atoms.losses.size == 0:
         raise ValueError("there is no finite loss to put on a grid")
+    # A loss's mass goes to the two grid points around it, in shares that keep the mean of e^{−loss}. The curve is a
+    # mean of functions that are convex in it, so it only rises (docs/proofs/composition.md, Lemma 1a). Nothing is
+    # subtracted, so that small masses keep their relative precision.
     places = np.floor(atoms.losses / spacing)
     shares = np.expm1(places * spacing - atoms.losses) / math.expm1(-spacing) * (1.0 + 8.0 * ULP)
     shares = np.clip(shares, 0.0, 1.0)
@@ -168,6 +167,7 @@ def _cut_ends(whole: LossDistribution, cut: float) -> LossDistribution:
     first = min(int(np.searchsorted(from_below, cut, side="right")), masses.size - 1)
     stop = masses.size - int(np.searchsorted(from_above, cut, side="right"))
     stop = max(stop, first + 1)
+    # Losses only grow: the lowest masses move up to the first loss that is kept, the highest to an infinite one.
     kept = masses[first:stop].copy()
     kept[0] += masses[:first].sum()
     return LossDistribution(
@@ -216,14 +216,15 @@ def convolution_slack(first: int, second: int) -> float:
 
 
 def convolve_direct(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the full convolution of non-negative arrays, without Fourier transforms, which err by the largest entry.
+    """Return the full convolution of non-negative arrays.
 
-    The shorter array is cut into blocks; a matrix product convolves every block with the longer array at once. The
-    relative error of every entry is at most `convolution_slack`, but for products below the smallest normal double.
+    The relative error of every entry is at most `convolution_slack`, but for products below the smallest normal double.
     """
+    # Not by Fourier transforms: their error is relative to the largest entry, and tails would be lost in it.
     short, long = sorted((first, second), key=len)
     if short.size * long.size <= _SMALL * _SMALL:
         return np.convolve(short, long)
+    # One matrix product convolves all blocks of the shorter array with the longer one.
     blocks = -(-short.size // _BLOCK)
     padded = np.zeros(blocks * _BLOCK)
     padded[: short.size] = short

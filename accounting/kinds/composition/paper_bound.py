@@ -93,10 +93,8 @@ def _check(k: int, sampling_rate: float) -> None:
 
 
 def _relative_entropy(gamma: float, kappa: float, rate: float, epsilon: float) -> float:
-    """Return a lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), where κ = 1 − γ is (1 − β)e^{−ε}.
-
-    So ln(κ/(1 − β)) is −ε. Taken from κ itself it would err by 1e-16, more than all the divergence where β is small.
-    """
+    """Return a lower bound on KL(Bernoulli(γ) ‖ Bernoulli(β)), where κ = 1 − γ is (1 − β)e^{−ε}."""
+    # ln(κ/(1 − β)) is −ε exactly. Computed from κ it would err by 1e-16, more than all the divergence where β is small.
     ahead = gamma * math.log(gamma / rate)
     behind = kappa * epsilon if kappa > 0.0 else 0.0
     return max(0.0, ahead - behind - 1e-14 * (gamma + ahead))
@@ -115,11 +113,11 @@ def paper_price_fixed(mechanism: StronglySafeRelease, *, delta: Decimal, release
     rate = float_up(mechanism.sampling_rate)
     if share <= 0.0 or rate >= 1.0:
         return None
-    found = epsilon_paper(k=mechanism.k, sampling_rate=rate, delta=share)
-    if found is None:
+    epsilon = epsilon_paper(k=mechanism.k, sampling_rate=rate, delta=share)
+    if epsilon is None:
         return None
     return Price(
-        epsilon=decimal_up(multiply_up(decimal_up(found), releases)),
+        epsilon=decimal_up(multiply_up(decimal_up(epsilon), releases)),
         delta=delta,
         relation=RELATION,
         rule="lqs-theorem-3.9/1",

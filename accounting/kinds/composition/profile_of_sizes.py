@@ -60,7 +60,7 @@ def log_removing_within(*, k: int, sampling_rate: float, epsilons: Array, first:
     eta = np.maximum(eta[positive], (k - 1.0) / LARGEST_GROUP)
     decisive, _ = groups_of_removing(k, eta)
     sizes = np.clip(decisive, first[:, None], last[:, None])
-    found = np.full(sizes.shape, -np.inf)
+    bounds = np.full(sizes.shape, -np.inf)
     whole = sizes >= decisive
     product = eta * sizes
     most = np.floor(product * (1.0 + MARGIN))
@@ -70,10 +70,10 @@ def log_removing_within(*, k: int, sampling_rate: float, epsilons: Array, first:
         theta=theta[whole], top=j, bottom=n - j + 1.0, odds=(1.0 - sampling_rate) / sampling_rate
     )
     log_first, error = log_binomial_pmf(j, n, sampling_rate)
-    found[whole] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + MARGIN
+    bounds[whole] = log_first + error + log_weight - np.log(n) - math.log1p(-sampling_rate) + MARGIN
     for row in np.flatnonzero(~whole.all(axis=1)):
-        found[row] = np.where(whole[row], found[row], _log_unlikelier(k, sampling_rate, eta, float(last[row])))
-    result[:, positive] = found
+        bounds[row] = np.where(whole[row], bounds[row], _log_unlikelier(k, sampling_rate, eta, float(last[row])))
+    result[:, positive] = bounds
     return result
 
 

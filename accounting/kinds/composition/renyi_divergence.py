@@ -52,9 +52,10 @@ def step_divergence(part: FilterPart, order: float, tail: float) -> float | None
         return float_up(range_divergence(part, order=order))
     if isinstance(part, Concentrated):
         return float_up(multiply_up(Decimal(order), part.rho))
+    # Rounded to a power of 16, so that charges of nearly equal tails share the measures of `_covers`.
     negligible = math.ldexp(_NEGLIGIBLE, math.frexp(tail)[1] // 4 * 4)
-    found = [_after_cut(cover, order, tail) for cover in _covers(part, negligible)]
-    return max(found) if all(map(math.isfinite, found)) else None
+    divergences = [_after_cut(cover, order, tail) for cover in _covers(part, negligible)]
+    return max(divergences) if all(map(math.isfinite, divergences)) else None
 
 
 def _of_sizes(part: LossesBySize, order: float, tail: float) -> float | None:
@@ -167,10 +168,8 @@ def _of_atoms(atoms: LossesInDoubles) -> _Cover:
 
 
 def _after_cut(cover: _Cover, order: float, tail: float) -> float:
-    """Return the largest D_α of the measures after a mass τ is cut off each; infinite where τ doesn't hold that.
-
-    The part of P above λ·Q is cut off, λ so that it weighs τ: of all ways to cut this leaves the least D_α.
-    """
+    """Return the largest D_α of the measures after a mass τ is cut off each; infinite where τ doesn't hold that."""
+    # Cut off is the part of P above λ·Q, with λ such that it weighs τ: of all ways to cut this leaves the least D_α.
     losses, masses, infinite = cover
     rounding = 1.0 + (2.0 * losses.size + 64.0) * ULP
     if np.any(infinite * rounding > tail):
@@ -182,7 +181,7 @@ def _after_cut(cover: _Cover, order: float, tail: float) -> float:
     curve = np.zeros_like(masses)
     curve[:, :-1] = np.cumsum(rises[:, ::-1], axis=1)[:, ::-1]
     curve = (curve + infinite[:, None]) * rounding
-    rows = np.arange(masses.shape[0])
+    rows = np.arange(masses.shape[0])  # the loss at which the curve falls to τ is where λ lies, measure by measure
     place = np.argmax(curve <= tail, axis=1)
     behind = above[rows, place] * rounding
     # Below that loss the curve rises by Q's mass above it.
@@ -194,6 +193,7 @@ def _after_cut(cover: _Cover, order: float, tail: float) -> float:
     some = np.isfinite(cap)
     place, cap, behind, masses = place[some], cap[some], behind[some], masses[some]
     scale = order - 1.0
+    # Losses above the cap count as the cap; its factor stands outside of the sum, so that no power overflows.
     powers = np.where(np.arange(losses.size) < place[:, None], scale * (losses - cap[:, None]), -np.inf)
     moments = (masses * np.exp(powers)).sum(axis=1) + np.exp(cap) * behind
     farthest = float(np.abs(losses).max())

@@ -170,6 +170,7 @@ def tail_for(terms: FilterTerms, mechanism: Mechanism, *, releases: int = 1, row
     """
     tails = tails_of(terms, mechanism, releases=releases, rows_per_person=rows_per_person)
 
+    # Halving a tail saves some of D_τ and costs divergence; it goes on while divergence isn't the scarcer of the two.
     def share(halvings: int) -> Decimal:
         try:
             cost = filter_cost(
@@ -243,12 +244,12 @@ def filter_cost(
     for part, times in parts:
         share = each if _has_tail(part) else 0.0
         try:
-            found = step_divergence(part, float_up(order), share)
+            divergence = step_divergence(part, float_up(order), share)
         except ValueError as fault:
             raise InputRefused(f"this release has no place in a filter budget: {fault}.") from fault
-        if found is None:
+        if divergence is None:
             raise _no_divergence(part, tail, steps)
-        total = add_up(total, multiply_up(decimal_up(found), times))
+        total = add_up(total, multiply_up(decimal_up(divergence), times))
     kind = kind_of(mechanism)
     relation = kind.price(mechanism, Decimal(0), 1, 1).relation if kind.pure else RELATION
     return FilterCost(

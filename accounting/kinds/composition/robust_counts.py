@@ -168,10 +168,10 @@ def price_robust_counts(mechanism: BiasedSampleCounts, *, delta: Decimal) -> Pri
         except InputRefused:
             return math.inf
 
-    found = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
-    if found is None:
+    epsilon = least if evaluated(least) <= target else least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
+    if epsilon is None:
         raise no_epsilon_for_counts(mechanism, delta)
-    return Price(epsilon=decimal_up(found), delta=delta, relation=RELATION, rule="robust-counts/1", releases=1)
+    return Price(epsilon=decimal_up(epsilon), delta=delta, relation=RELATION, rule="robust-counts/1", releases=1)
 
 
 def tail_up(least: int, trials: int, p: float) -> float:

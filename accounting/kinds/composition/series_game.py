@@ -62,19 +62,19 @@ def epsilon_of_game(release: StronglySafeRelease, *, releases: int, delta: float
         return None
     curves, spacing = _grid(release, releases, delta)
     adding, removing = moves_of(release, curves, spacing)
-    found = _epsilon([adding], releases, delta, composed)
-    if found is None:
+    of_adding = _epsilon([adding], releases, delta, composed)
+    if of_adding is None:
         return None
     # Removing is mostly cheaper even composed, or in a game of few, wide blocks; the whole game is played only where
     # neither settles it.
     whole = power(measures_of(curves, spacing)[1], releases, cut=delta * _CUT_SHARE)
-    if delta_at(whole, found) <= delta:
-        return found
+    if delta_at(whole, of_adding) <= delta:
+        return of_adding
     wide = moves_of(release, curves, spacing, together=_TOGETHER)[1]
-    if found > 0.0 and _delta([wide], releases, found) <= delta:
-        return found
-    other = _epsilon([removing], releases, delta, composed)
-    return None if other is None else max(found, other)
+    if of_adding > 0.0 and _delta([wide], releases, of_adding) <= delta:
+        return of_adding
+    of_removing = _epsilon([removing], releases, delta, composed)
+    return None if of_removing is None else max(of_adding, of_removing)
 
 
 def epsilon_of_drawn_game(
@@ -84,11 +84,11 @@ def epsilon_of_drawn_game(
 
     As many draws as `draws`, at least 1, come before each of the T releases, one after the other.
     """
-    found = [
+    directions = [
         _epsilon(steps, releases, delta, composed) for steps in _drawn_steps(release, draw, draws, releases, delta)
     ]
-    finite = [one for one in found if one is not None]
-    return max(finite) if finite and len(finite) == len(found) else None
+    finite = [epsilon for epsilon in directions if epsilon is not None]
+    return max(finite) if finite and len(finite) == len(directions) else None
 
 
 def curve_of_drawn_game(
@@ -165,7 +165,7 @@ def delta_of_game(release: StronglySafeRelease, *, releases: int, epsilon: float
 
 
 def _grid(release: StronglySafeRelease, releases: int, delta: float) -> tuple[LossCurves, float]:
-    """The curves of a release, and a grid fine against its deviation, with so many points at most as can be played."""
+    """Return a release's curves, and a grid fine against its deviation, of as many points at most as can be played."""
     curves = curves_of_release(release, negligible=delta * _CUT_SHARE / releases)
     few = releases > _MANY_RELEASES
     finest = curves.deviation / (_FEWER_POINTS if few else _POINTS_PER_DEVIATION)
@@ -234,7 +234,6 @@ def _table(steps: Sequence[Moves], releases: int, reach: float) -> tuple[Array, 
     """Return V before the first release at all states: a state is the loss so far, less ε, for all ε at once.
 
     With V_T(u) = max(0, 1 − e^{−u}) and V_t(u) = max over moves of Σ_d m_d·V_{t+1}(u + d) + m_∞, δ(ε) is V_0(−ε).
-    V rises with u and is at most 1, so that its value at the lower end stands for all below, and 1 for all above.
     `reach`, about the largest ε that is asked for, decides how far the states go, and nothing else.
     """
     spacing = steps[0][0].spacing
@@ -261,8 +260,9 @@ class _Step:
         self._infinite = np.array([move.infinite * (1.0 + move.slack) for move in moves])
 
     def before(self, values: Array) -> Array:
-        """V before the step, from V after it."""
+        """Return V before the step, from V after it."""
         rounding = 1.0 + (self.size + 16.0) * ULP
+        # V rises with the state and is at most 1: below the grid its lowest value stands for it, above the grid 1.
         padded = np.concatenate([np.full(-self.lowest, values[0]), values, np.ones(self.lowest + self.size - 1)])
         windows = np.ascontiguousarray(sliding_window_view(padded, self.size))
         return np.asarray(np.minimum((windows @ self._masses + self._infinite).max(axis=1) * rounding, 1.0))

@@ -77,16 +77,14 @@ class _Counts:
         self.removing_ratio = left / (math.exp(epsilon) * top)
 
     def worst(self, exceptions: int, enough: float, *, adding: bool) -> float:
-        """The largest divergence over all n and all a ≤ ℓ, rounded up, or a bound on it that is at most `enough`.
-
-        INVARIANT: what `at` gives for the first n of the most exceptions of a block, and the fewest, is reached by no
-        n with any number of the block; a block that could exceed the best is halved.
-        """
+        """Return the largest divergence over all n and all a ≤ ℓ, rounded up, or a bound on it of at most `enough`."""
         if not adding and self.removing_ratio <= 0.0:
             return 0.0
         best = self.at(self.first(exceptions, adding=adding), exceptions, adding=adding)
         skipped, blocks = best, [(0, exceptions)]
         while blocks and not best > enough > 0.0:
+            # INVARIANT: what `at` gives for the fewest exceptions of a block, and the first n of the most, is reached
+            # by no n with any number of the block. A block that could exceed the best is halved.
             fewest, most = blocks.pop()
             bound = self.at(self.first(most, adding=adding), fewest, adding=adding)
             if bound <= max(best, enough):
@@ -99,7 +97,7 @@ class _Counts:
         return max(best, skipped)
 
     def first(self, odd: int, *, adding: bool) -> int:
-        """The first n with Pr[X = k − 2] / Pr[X = k − 1] at most the ratio; by rounding, or if huge, a lower one."""
+        """Return the first n with Pr[X = k − 2] / Pr[X = k − 1] at most the ratio; by rounding or if huge, a lower."""
         ratio = (self.adding_ratio if adding else self.removing_ratio) * (1.0 + _TIE)
         least = max(self.k - 2 - odd, -1)  # too few for Pr[X = k − 1] > 0, or none at all
         alone = (self.k - 1.0) * (1.0 - self.rate) / (self.rate * ratio)  # without exceptions, and they make it less
@@ -120,7 +118,7 @@ class _Counts:
         return bool(below > here + math.log(ratio) or here == -math.inf)
 
     def _log_masses(self, n: int, odd: int, first: int, last: int) -> tuple[Array, float]:
-        """ln Pr[X = j] for j = first … last, −∞ where impossible, and a bound on the errors."""
+        """Return ln Pr[X = j] for j = first … last, −∞ where impossible, and a bound on the errors."""
         regular, error = _log_pmf(np.arange(first - odd, last + 1, dtype=np.float64), n, self.rate)
         others, more = _log_pmf(np.arange(odd, -1, -1, dtype=np.float64), odd, self.top)
         terms = sliding_window_view(regular, odd + 1) + others
@@ -131,11 +129,9 @@ class _Counts:
         return logs, error + more + (odd + 16.0 + 4.0 * size) * ULP
 
     def at(self, n: int, odd: int, *, adding: bool) -> float:
-        """The divergence between X + Ber(p_max) and X without suppression, rounded up.
-
-        Ratios of successive probabilities fall with j. So the counts that add to it are all those above one, or below
-        one; the window reaches past that one, and what lies beyond its other end is below a geometric series.
-        """
+        """Return the divergence between X + Ber(p_max) and X without suppression, rounded up."""
+        # Ratios of successive probabilities fall with j, so the counts that add to it are all those above one count, or
+        # all below. The window reaches past that count; what lies beyond its other end is below a geometric series.
         centre = max(float(self.k), n * self.rate + odd * self.top) if adding else float(self.k)
         width, near = math.ceil(_DEVIATIONS * math.sqrt(centre) + _MORE_TERMS), _NEAR
         middle = min(math.ceil(centre), n + odd)
@@ -148,7 +144,7 @@ class _Counts:
             near *= 2
 
     def _gains(self, n: int, odd: int, first: int, last: int, *, adding: bool) -> tuple[Array, float]:
-        """What each count from `first` to `last` + 1 adds, rounded up, and a bound on what lies beyond the far end."""
+        """Return what each count from `first` to `last` + 1 adds, rounded up, and a bound on all beyond the far end."""
         logs, error = self._log_masses(n, odd, first - 1, last + 1)
         with np.errstate(under="ignore"):
             upper, lower = np.exp(logs + error) * ABOVE, np.exp(logs - error) * BELOW
