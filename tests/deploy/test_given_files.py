@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pty
-import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,22 +16,25 @@ import pytest
 
 CONFORMANCE = Path(__file__).resolve().parents[1] / "vectors" / "conformance"
 SOUND = CONFORMANCE / "certificate" / "sound"
-BYTES = 4 << 30
 SECONDS = 120
 """A program that waits for a writer does so for ever."""
+LIMITED = """
+import resource, sys
+from crowdblend.deploy import cli
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+cli.main(sys.argv[1:])
+"""
 
 
-def answer(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def answer(desk, commands) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run one command in a process of its own, with a limit of memory and of time."""
-    return subprocess.run(
-        [sys.executable, "-m", "crowdblend.deploy", *map(str, words)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES)),
-    )
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | desk.settings
+        return commands.run(*words, folder=desk.folder, environment=environment, script=LIMITED, timeout=SECONDS)
+
+    return run
 
 
 def stranger(place: Path, kind: str) -> Path:
@@ -45,7 +48,7 @@ def stranger(place: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["pipe", pytest.param("device", marks=pytest.mark.slow)])
-def test_a_pipe_or_a_device_is_no_file_to_read(desk, kind) -> None:
+def test_a_pipe_or_a_device_is_no_file_to_read(desk, answer, kind) -> None:
     desk.add_dataset()
     [anchor] = (desk.home / "anchors").glob("*.jsonl")
     copy = shutil.copy(anchor, desk.folder / "kept.jsonl")
@@ -64,24 +67,24 @@ def test_a_pipe_or_a_device_is_no_file_to_read(desk, kind) -> None:
         ("ledger", "anchor", "--witnesses", there),
         ("ledger", "check", there, "--witnesses", there),
     ):
-        ended = answer(desk.folder, *words)
+        ended = answer(*words)
         assert ended.returncode == 2, (words, ended.stdout, ended.stderr)
         assert "it is not a regular file" in ended.stderr, (words, ended.stderr)
     there.unlink()
     schema = stranger(desk.folder / "schema.json", kind)
-    assert "it is not a regular file" in answer(desk.folder, "spec", "new", "--from", schema).stderr
+    assert "it is not a regular file" in answer("spec", "new", "--from", schema).stderr
     stranger(desk.folder / "towns.csv", kind)
-    assert "it is not a regular file" in answer(desk.folder, "explain", spec).stderr
+    assert "it is not a regular file" in answer("explain", spec).stderr
     stranger(anchor, kind)
-    ended = answer(desk.folder, "ledger", "verify")
+    ended = answer("ledger", "verify")
     assert ended.returncode == 2
     assert f"{anchor}: the anchor can't be read (it is not a regular file)" in ended.stderr
 
 
-def test_a_certificate_larger_than_any_is_not_read(desk) -> None:
+def test_a_certificate_larger_than_any_is_not_read(desk, answer) -> None:
     with (desk.folder / "certificate.json").open("wb") as file:
         file.truncate(1 << 40)
-    ended = answer(desk.folder, "verify", ".")
+    ended = answer("verify", ".")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "it has more than 67,108,864 bytes" in ended.stderr
 

@@ -17,7 +17,7 @@ FIRST: dict[str, tuple[str, ...] | None] = {
     "tests/deploy/serving/test_events.py": None,
     "tests/deploy/serving/test_kills.py": None,
     "tests/deploy/test_interruptions.py": None,
-    "tests/flows/test_crash_matrix.py": (),
+    "tests/flows/test_crash_matrix.py": ("drawn", "noisy", "deletion", "series", "postgresql", "sqlite"),
     "tests/audit/test_leaks.py": ("fixed", "drawn", "points", "deletion"),
     "tests/accounting/ledger/forgery/test_entry_mutations.py": ("sqlite", "postgresql"),
     "tests/accounting/ledger/forgery/test_forgeries.py": ("sqlite", "postgresql"),
