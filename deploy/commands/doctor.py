@@ -34,13 +34,13 @@ SHOWN = ("prefect", "dask", "sqlalchemy", "pyarrow", "opendp")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One thing that was examined.
 
     Args:
-        name: what it is.
-        ok: whether releases can run as far as it goes.
-        what: what was found.
-        remedy: what to do; empty where all is well.
+        name: Name of what was examined.
+        ok: Whether releases can run as far as this goes.
+        what: What was found.
+        remedy: What to do; empty where all is well.
     """
 
     name: str

@@ -107,14 +107,14 @@ class PlannedMargins(TypedDict):
 
 
 class PublishedMargins(PlannedMargins):
-    """The same after the release."""
+    """Noisy margins that were published beside a deletion release."""
 
     records: Annotated[float, "Number of records by the margins."]
     largest_difference: Annotated[float, "Largest difference between a margin's count and that of the weighted rows."]
 
 
 class RehearsedColumn(TypedDict):
-    """What a rehearsal tells of a column, by noisy counts of some of the records."""
+    """What a rehearsal found of a column, by noisy counts of some of the records."""
 
     column: Annotated[str, "Name of the column."]
     share: Annotated[float | None, "Share of the values that become `*`; null where the noise drowns the counts."]

@@ -468,7 +468,7 @@ class DatasetList(TypedDict):
 
 
 class EstimatedDataset(DatasetRow):
-    """The same, with an estimate."""
+    """A data set and its budget, with an estimate of its composed ε."""
 
     epsilon_estimate: Annotated[Number, "ε of all releases, composed; an estimate without guarantee."]
 

@@ -100,10 +100,10 @@ class ClassifierScore:
     """How well one classifier tells the held-out records' classes.
 
     Args:
-        trained_on: what it was trained on, in words.
-        trained_records: how many records that were.
-        accuracy: share of the held-out records whose most probable class is right, 0 … 1.
-        log_loss: average −ln of the probability that it gives to the right class.
+        trained_on: What the classifier was trained on, in words.
+        trained_records: Number of records that it was trained on.
+        accuracy: Share of the held-out records whose most probable class is right, 0 … 1.
+        log_loss: Average −ln of the probability that the classifier gives to the right class.
     """
 
     trained_on: str
@@ -117,10 +117,11 @@ class Classification:
     """Classifiers of one column by the others, all tested on the same held-out records.
 
     Args:
-        target: the column that is predicted.
-        classes: how many labels of it some record has.
-        held_out: how many records they are tested on: every third, of which the release may hold some.
-        scores: always the most frequent; trained on records; on coarsened records; on the release.
+        target: Column that is predicted.
+        classes: Number of its labels that some record has.
+        held_out: Number of records for testing: every third record, of which the release may hold some.
+        scores: Scores of the most frequent class, and of classifiers trained on records, on coarsened records and on
+            the release.
     """
 
     target: str

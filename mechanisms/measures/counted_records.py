@@ -118,14 +118,14 @@ class SizeErrors:
     """The queries whose true answers have one order of magnitude.
 
     Args:
-        least: the least true answer of this order.
-        below: the first of the next.
-        queries: how many there are.
-        median: of their relative errors.
-        high: the 95th percentile of their relative errors.
-        sampling_alone: the median that sampling would leave if nothing were suppressed, by normal approximation; None
+        least: Least true answer of this order of magnitude.
+        below: Least true answer of the next order of magnitude.
+        queries: Number of queries.
+        median: Median of their relative errors.
+        high: The 95th percentile of their relative errors.
+        sampling_alone: Median error that sampling would leave if nothing were suppressed, by normal approximation; None
             where nothing was sampled.
-        lost: share of them that the release answers with 0.
+        lost: Share of the queries that the release answers with 0.
     """
 
     least: int
@@ -142,12 +142,12 @@ class QueryErrors:
     """The errors of a set of counting queries.
 
     Args:
-        ways: each query fixes the labels of at most so many columns.
-        queries: how many there are.
-        median: of all relative errors.
-        high: their 95th percentile.
-        floor: the least number that an error is divided by.
-        by_size: by the size of the true answer, ascending.
+        ways: Largest number of columns whose labels a query fixes.
+        queries: Number of queries.
+        median: Median of all relative errors.
+        high: The 95th percentile of all relative errors.
+        floor: Least number that an error is divided by.
+        by_size: The errors by the size of the true answer, ascending.
     """
 
     ways: int

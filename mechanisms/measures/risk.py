@@ -98,15 +98,15 @@ class ReidentificationRisk:
     It is no guarantee: it knows nothing of what else an attacker may know. That is what ε and δ are for.
 
     Args:
-        prosecutor_highest: 1 over the smallest class of the table.
-        prosecutor_average: classes over records: the expected share that a prosecutor names rightly.
-        prosecutor_at_risk: share of the records with 1/f above the threshold.
-        journalist_highest: 1 over the smallest of those classes in the population.
-        journalist_average: the larger of classes over population records in them, and of the marketer's share.
-        journalist_at_risk: share of the records with 1/F above the threshold.
-        marketer: expected share of the table's records that are matched rightly with the population.
-        unique: share of the records that are alone in their class of the table.
-        threshold: the risk above which a record counts as at risk.
+        prosecutor_highest: 1 over the size of the smallest class of the table.
+        prosecutor_average: Classes over records: the expected share of records that a prosecutor identifies correctly.
+        prosecutor_at_risk: Share of the records with 1/f above the threshold.
+        journalist_highest: 1 over the size of the smallest of those classes in the population.
+        journalist_average: The larger of classes over population records in them, and of the marketer's share.
+        journalist_at_risk: Share of the records with 1/F above the threshold.
+        marketer: Expected share of the table's records that are matched correctly with the population.
+        unique: Share of the records that are alone in their class of the table.
+        threshold: Risk above which a record counts as at risk.
     """
 
     prosecutor_highest: float
@@ -240,9 +240,9 @@ class KnownPerson:
     1/(1 + e^(−L)).
 
     Args:
-        highest: the chance that his verdict is right, of the record that the release tells most of; 0.5 … 1.
-        median: the same of the record in the middle.
-        shares: share of the records of which he is at least so sure, one for each of CERTAINTIES.
+        highest: Probability that the attacker is right about the most exposed record; 0.5 … 1.
+        median: Median of this probability over the records.
+        shares: Share of the records with at least each of these probabilities, one for each of CERTAINTIES.
     """
 
     highest: float
@@ -255,12 +255,12 @@ class InferredColumn:
     """How often a column is guessed by all other columns: as the label that the release has most often beside them.
 
     Args:
-        name: of the column.
-        guessed: share of the records, all of them, for which the guess is right; of several most frequent labels each
-            has the same chance, and where nothing is published the most frequent label of the release is taken.
-        without: the same where each record is taken out of the release, if it is in, before it is guessed. What is
-            lacking to `guessed` is at most what one's own record tells.
-        most_frequent: the share that a guess is right which always is the most frequent label of the release.
+        name: Name of the column.
+        guessed: Share of all records for which the guess is right. Several most frequent labels are equally likely;
+            where nothing is published, the most frequent label of the release is taken.
+        without: The same share where each record is removed from the release before it is guessed. The difference from
+            `guessed` is at most what one's own record reveals.
+        most_frequent: Share of all records for which the most frequent label of the release is right.
     """
 
     name: str
@@ -276,9 +276,9 @@ class Attacks:
     PRIVACY: exact figures of the private records. Nothing of this may be published.
 
     Args:
-        known: whether one person is in, to somebody who knows all others.
-        inferred: each released column, guessed by the others at the levels of the last stage.
-        groups_of_one: groups with published records that one record alone has, at the levels of their stage.
+        known: How surely somebody who knows all other records can say whether one person is in.
+        inferred: How often each released column is guessed by the others, at the levels of the last stage.
+        groups_of_one: Number of groups with published records that have one record alone, at the levels of their stage.
     """
 
     known: KnownPerson

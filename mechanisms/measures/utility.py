@@ -66,8 +66,8 @@ class PairDistance:
     """Two columns together, before and after.
 
     Args:
-        columns: their names.
-        distance: total variation between the joint distributions, 0 … 1.
+        columns: Names of the two columns.
+        distance: Total variation between the joint distributions, 0 … 1.
         association_before: Cramér's V before, 0 … 1.
         association_after: Cramér's V after, 0 … 1.
     """
@@ -118,8 +118,8 @@ class EntropyLoss:
     """What coarsening one column loses of the information that its values had.
 
     Args:
-        lost: bits lost over all records.
-        had: bits that the values had over all records.
+        lost: Bits lost over all records.
+        had: Bits that the values had over all records.
     """
 
     lost: float
@@ -192,14 +192,14 @@ class ClassMeasures:
     """The equivalence classes of one table.
 
     Args:
-        records: number of records.
-        classes: number of classes.
-        average: average class size.
-        normalised: average class size in units of k.
-        discernibility: pairs of records that can't be told apart; a suppressed record counts with all.
-        ambiguity_log10: log₁₀ of the combinations of declared values that a record may stand for.
-        shares: share of the records by class size, one for each of CLASS_EDGES.
-        risk: re-identification risks, the population being all records.
+        records: Number of records.
+        classes: Number of classes.
+        average: Average class size.
+        normalised: Average class size in units of k.
+        discernibility: Number of pairs of indistinguishable records; a suppressed record counts with all others.
+        ambiguity_log10: Base-10 logarithm of how many combinations of declared values a record may represent.
+        shares: Share of the records by class size, one for each of CLASS_EDGES.
+        risk: Re-identification risks, the population being all records.
     """
 
     records: int
@@ -217,14 +217,14 @@ class ColumnUtility:
     """One column.
 
     Args:
-        name: of the column.
-        level: at which it is published.
-        granularity: loss of granularity by coarsening, 0 … 1.
-        entropy: bits lost by coarsening.
-        distance: total variation between its distributions, coarsened and released.
-        labels: the labels that some record has, in the order of publication.
-        before: records with each label, of all records.
-        after: records with each label, in the release.
+        name: Name of the column.
+        level: Level at which the column is published.
+        granularity: Loss of granularity by coarsening, 0 … 1.
+        entropy: Bits lost by coarsening.
+        distance: Total variation between the column's distributions, coarsened and released.
+        labels: Labels that some record has, in the order of publication.
+        before: Number of records with each label, of all records.
+        after: Number of records with each label, in the release.
     """
 
     name: str
@@ -242,11 +242,11 @@ class StageUtility:
     """One stage of a deletion release.
 
     Args:
-        levels: of the columns, in their order.
-        found: records that the stages before left.
-        published: of these records.
-        groups: that all records are in at these levels.
-        published_groups: that the stage published.
+        levels: Level of each column at this stage.
+        found: Number of records that the stages before left.
+        published: Number of these records that this stage published.
+        groups: Number of groups of all records at these levels.
+        published_groups: Number of groups that this stage published.
     """
 
     levels: tuple[int, ...]
@@ -263,19 +263,20 @@ class UtilityMeasures:
     PRIVACY: exact figures of the private records. Nothing of this may be published.
 
     Args:
-        k: suppression threshold.
-        sampling_rate: β; None where all records were counted.
-        suppressed: records of the sample that were left out, as the rate lets one expect: β · records − published, at
-            least 0. The sample itself is never known. Of all records, and exactly, where all were counted.
-        before: all records with their values, as declared.
-        coarsened: all records at the levels of the release.
-        after: the release.
-        columns: each released column.
-        pairs: each pair of columns, coarsened against released.
-        queries: errors of counting queries.
-        classification: what classifiers learn; None where no column can be predicted.
-        stages: of a deletion release, the finest first; none of another one.
-        left_out: records that didn't count, since their person has more than may; None where nothing limits them.
+        k: Suppression threshold.
+        sampling_rate: Sampling rate β; None where all records were counted.
+        suppressed: Expected number of sampled records that were left out: β · records − published, at least 0; the
+            sample itself is never known. Where all records were counted, their exact number.
+        before: The classes of all records with their values, as declared.
+        coarsened: The classes of all records at the levels of the release.
+        after: The classes of the release.
+        columns: Measures of each released column.
+        pairs: Measures of each pair of columns, coarsened against released.
+        queries: Errors of counting queries.
+        classification: What classifiers learn; None where no column can be predicted.
+        stages: The stages of a deletion release, the finest first; empty for other releases.
+        left_out: Number of records that didn't count, since their person has more than the limit; None where nothing
+            limits them.
     """
 
     k: int

@@ -57,28 +57,28 @@ class Record:
     These fields mean the same in all classes, but for what a class says of its own.
 
     Args:
-        accounting: how a filter budget is accounted; the budget itself is what all releases together guarantee.
-        by: who did it.
-        dataset: the data set's name, whose budget a charge is asked of.
-        day: when.
+        accounting: How the filter budget is accounted; the budget itself is what all releases together guarantee.
+        by: Name of the person who did this.
+        dataset: Name of the data set; a charge takes of its budget.
+        day: Day on which this was done.
         delta: δ of the whole budget, below 1, or of all releases that a price is for.
         epsilon: ε of the whole budget, or of all releases that a price is for.
-        filter_charge: what the release, or all releases of the series together, take of the filter budget.
-        ledger_id: which ledger, 64 random hexadecimal digits.
+        filter_charge: What the release, or all releases of the series together, take of the filter budget.
+        ledger_id: Id of the ledger, 64 random hexadecimal digits.
         map_digest: SHA-256 (hex) of the generalization map, or of the lattice that it is drawn from.
-        mechanism: the mechanism's versioned record, sorted by field.
+        mechanism: Versioned record of the mechanism, sorted by field.
         order: α > 1, the one order of all divergences in the data set.
-        price: what is charged, of a series for all its releases together.
-        reason: why, in one line.
-        relation: the one neighbouring relation that prices hold for.
-        release_id: the release's id, 1 to 128 characters, unique in the ledger.
-        releases: how many releases a price covers.
-        rule: versioned name of the theorem that the amounts follow from.
-        selection_sample_id: commitment to the key of the sample that the map is chosen on, unique among all samples;
-            None where there is no such.
-        spec_digest: SHA-256 (hex) of the canonical specification, of a series of what its releases have in common.
-        token_id: 16 random hexadecimal digits, public.
-        unit: whose presence all releases of the data set hide, fixed for ever.
+        price: Price that is charged; for a series, of all its releases together.
+        reason: Reason, in one line.
+        relation: The one neighbouring relation that prices hold for.
+        release_id: Id of the release, 1 to 128 characters, unique in the ledger.
+        releases: Number of releases that the price covers.
+        rule: Versioned name of the theorem that the amounts follow from.
+        selection_sample_id: Commitment to the key of the sample that the map is chosen on, unique among all samples;
+            None where there is no such sample.
+        spec_digest: SHA-256 (hex) of the canonical specification; for a series, of what its releases have in common.
+        token_id: Public id of the token, 16 random hexadecimal digits.
+        unit: Unit whose presence all releases of the data set hide, fixed for ever.
     """
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class DatasetUnit(Record):
     Args:
         name: "person" or "household", whose records a column names; "record" where no column limits how many records of
             a person count, and it is believed that nobody has more than the data set's `rows_per_person`.
-        column: the name of that column; None exactly for "record".
+        column: Name of the column that names persons or households; None exactly for "record".
     """
 
     name: str
@@ -146,9 +146,9 @@ class DatasetAdded(Record):
     """A population over time gets a budget; a later delivery of its records refreshes nothing.
 
     Args:
-        survey_rate: rate of the data set's own sampling where that is part of the price, else None; such a
+        survey_rate: Rate of the data set's own sampling where that is part of the price, else None; such a
             data set can be released once.
-        rows_per_person: the most records that one person has in a delivery.
+        rows_per_person: Largest number of records of one person in a delivery.
     """
 
     KIND: ClassVar[str] = "dataset-added/1"
@@ -173,10 +173,10 @@ class FilterAccounting(Record):
     """How a filter budget of (E, D) is accounted, fixed for ever when the data set is added.
 
     Args:
-        tail_delta: D_τ, the most that all τ together may become; below D.
-        tail_each: the most that τ of a release is beside what is infinite for sure; what it is follows from it, from
-            the other terms and from the mechanism.
-        allowance: the most that all D_α together may become, by E, D, α and D_τ, rounded down.
+        tail_delta: D_τ, the largest sum of all τ; below D.
+        tail_each: Largest τ of one release, besides the probability of an infinite loss. A release's own τ follows from
+            it, from the other terms and from the mechanism.
+        allowance: Largest sum of all D_α, by E, D, α and D_τ, rounded down.
     """
 
     rule: Name
@@ -203,7 +203,7 @@ class FilterDatasetAdded(DatasetAdded):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnitDatasetAdded(DatasetAdded):
-    """The same as dataset-added/1 with the unit that all its releases hide, so that what is spent is of one unit."""
+    """The same as dataset-added/1, with the unit that all releases hide; so everything spent is of one unit."""
 
     KIND: ClassVar[str] = "dataset-added/3"
     unit: DatasetUnit
@@ -211,7 +211,7 @@ class UnitDatasetAdded(DatasetAdded):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilterUnitDatasetAdded(FilterDatasetAdded):
-    """The same for a filter budget."""
+    """The same as dataset-added/2, with the unit that all releases hide."""
 
     KIND: ClassVar[str] = "dataset-added/4"
     unit: DatasetUnit
@@ -238,7 +238,7 @@ class DataAccess(Record):
     later releases say that there was one.
 
     Args:
-        what: what was looked at, in one line; never a value of the records.
+        what: What was looked at, in one line; never a value of the records.
     """
 
     KIND: ClassVar[str] = "private-look/1"
@@ -264,8 +264,8 @@ class FilterCharge(Record):
     """What a charge takes of a filter budget, with all that it was computed from beside the mechanism.
 
     Args:
-        divergence: D_α of all its releases together, the larger of both directions, after the tails are cut.
-        tail: τ, the mass that was cut off for it, of all its releases together.
+        divergence: D_α of all releases of the charge together, the larger of both directions, after the tails are cut.
+        tail: τ, the probability mass that was cut off, of all releases of the charge together.
     """
 
     order: Order
@@ -279,8 +279,8 @@ class Charge(Record):
     """What the charges of a series and of a release have in common.
 
     Args:
-        epsilon_paper: price by the published bound, None where it gives no guarantee.
-        day: of the charge, before any record is read.
+        epsilon_paper: ε by the published bound; None where that bound gives no guarantee.
+        day: Day of the charge, before any record is read.
     """
 
     dataset: Name
@@ -308,7 +308,7 @@ class SeriesRegistered(Charge):
     """Several releases of one mechanism, parameters fixed now, priced and reserved as one.
 
     Args:
-        series: its name, unique in the ledger.
+        series: Name of the series, unique in the ledger.
     """
 
     KIND: ClassVar[str] = "series-registered/1"
@@ -327,7 +327,7 @@ class SeriesRegistered(Charge):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FreeSeriesRegistered(SeriesRegistered):
-    """The same for a series whose releases have columns, hierarchies and levels of their own.
+    """A series whose releases have columns, hierarchies and levels of their own.
 
     A release of it may also have a higher k or a lower sampling rate than `mechanism`, which its price is for: what
     else is covered is nothing (`not_covered`). `map_digest` is of the specification that it was registered with, and
@@ -352,8 +352,8 @@ class SeriesPlace(Record):
     """The place that a release takes in the series that paid for it.
 
     Args:
-        name: of the series.
-        number: from 1 to the series' number of releases.
+        name: Name of the series.
+        number: Number of the place, from 1 to the series' number of releases.
     """
 
     name: SeriesName
@@ -366,11 +366,11 @@ class ReleaseCharged(Charge):
     """A release is paid for and its sample taken, in one entry: neither exists without the other.
 
     Args:
-        label: the release's name for people.
-        sample_id: commitment to the sampling key, unique in the ledger: a sample serves one release.
-        code_version: version of the software.
-        sampler_layout: version of the layout of random words.
-        series: its place in the series whose reservation pays and whose price it bears, None for a release that pays
+        label: Label of the release, for people.
+        sample_id: Commitment to the sampling key, unique in the ledger: a sample serves one release.
+        code_version: Version of the software.
+        sampler_layout: Version of the layout of random words.
+        series: The release's place in the series that paid, whose price the release has; None for a release that pays
             for itself.
     """
 
@@ -399,7 +399,7 @@ class ReleaseCharged(Charge):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseChargedTwoSamples(ReleaseCharged):
-    """The same for a release whose map is chosen on a fresh sample: that one is taken in the entry too."""
+    """The same as release-charged/1 for a map that is chosen on a fresh sample, which the entry takes too."""
 
     KIND: ClassVar[str] = "release-charged/2"
     selection_sample_id: Digest
@@ -407,7 +407,7 @@ class ReleaseChargedTwoSamples(ReleaseCharged):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseChargedToFilter(ReleaseCharged):
-    """A release that pays for itself in a filter data set; its price is what it states about itself alone."""
+    """A release that pays for itself in a filter data set; its price is the guarantee of this release alone."""
 
     KIND: ClassVar[str] = "release-charged/3"
     selection_sample_id: Digest | None
@@ -416,7 +416,7 @@ class ReleaseChargedToFilter(ReleaseCharged):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseReading(Record):
-    """Durable before the first record is read; from here on the cost is spent for ever.
+    """Records are about to be read: this is durable before the first one, and from here on the cost is spent for ever.
 
     PRIVACY: neither this nor the entry at publication has a time: their distance would follow the input.
     """
@@ -427,10 +427,10 @@ class ReleaseReading(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleasePublished(Record):
-    """The release's files are in view.
+    """The release's files are published.
 
     Args:
-        output_hashes: name and SHA-256 (hex) of each published file, sorted by name.
+        output_hashes: Name and SHA-256 (hex) of each published file, sorted by name.
     """
 
     KIND: ClassVar[str] = "release-published/1"
@@ -451,7 +451,7 @@ class ReleaseAbandoned(Record):
     """The release will never be published; its id and its sample stay used.
 
     Args:
-        refunded: whether its cost was given back: only where no record was read.
+        refunded: Whether its cost was given back: only where no record was read.
     """
 
     KIND: ClassVar[str] = "release-abandoned/1"
@@ -464,12 +464,12 @@ class ReleaseAbandoned(Record):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseRefused(Record):
-    """The accountant said no; evidence of an attempt.
+    """The accountant refused a release; evidence of an attempt.
 
     Args:
-        release_id: the id asked for, None where there was none.
-        cause: short versionless name of the rule, for example "over-budget".
-        reason: the refusal as a person saw it.
+        release_id: Id of the release that was refused; None where there was none.
+        cause: Short versionless name of the rule, for example "over-budget".
+        reason: The refusal as a person saw it.
     """
 
     KIND: ClassVar[str] = "release-refused/1"
@@ -487,9 +487,9 @@ class TokenAdded(Record):
     PRIVACY: the ledger has the secret's digest alone. The secret is 256 random bits, so it can't be found from it.
 
     Args:
-        name: for whom, as the steward calls them.
+        name: Name of the person that the token is for, as the steward calls them.
         secret_digest: SHA-256 (hex) that commits to the secret and the id.
-        expires: the first day on which it no longer opens anything.
+        expires: First day on which the token no longer opens anything.
     """
 
     KIND: ClassVar[str] = "token-added/1"

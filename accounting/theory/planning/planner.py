@@ -39,22 +39,22 @@ class Plan:
     """A priced point; None where a quantity does not exist or was not asked for.
 
     Args:
-        k: suppression threshold; None for a bare guarantee that is amplified.
-        sampling_rate: β of each release.
+        k: Suppression threshold; None for a bare guarantee that is amplified.
+        sampling_rate: Sampling rate β of each release.
         epsilon: ε that would be charged over all releases, selections included.
         delta: δ over all releases.
-        releases: T, each with a fresh sample.
+        releases: Number of releases T, each with a fresh sample.
         selection_epsilon: ε₁ of each private choice of a map.
-        selection_rate: rate of the fresh sample of each choice; None where it is made on the whole data.
-        amplify_from: the rate at which the given guarantee held, where LQS Theorem 1 was applied.
-        epsilon_paper: ε by the paper: Theorems 3.9 and 3.11, δ split evenly, added up.
+        selection_rate: Rate of the fresh sample of each choice; None where it is made on the whole data.
+        amplify_from: Rate at which the given guarantee held, where LQS Theorem 1 was applied.
+        epsilon_paper: ε by the paper: Theorems 3.9 and 3.11, with δ split evenly and ε added up.
         epsilon_exact: ε of one release alone by the exact profile at δ.
         epsilon_composed: ε of all releases by their composed privacy losses, selections included.
-        delta_paper: δ by the paper at the ε asked for.
-        delta_exact: δ of all releases, exact and composed, at the ε asked for.
-        k_paper: least k by the paper at the ε asked for and this δ.
-        k_exact: least k by the charged price at the ε asked for and this δ.
-        filled: the name of the parameter that was filled in; None where all were given.
+        delta_paper: δ by the paper at the requested ε.
+        delta_exact: δ of all releases, exact and composed, at the requested ε.
+        k_paper: Least k by the paper at the requested ε and this δ.
+        k_exact: Least k by the charged price at the requested ε and this δ.
+        filled: Name of the parameter that was filled in; None where all were given.
     """
 
     k: int | None
