@@ -96,9 +96,10 @@ def serve(desk, commands) -> Iterator[Callable[..., Serving]]:
 
 @dataclass
 class Prefect:
-    """What tests ask a Prefect server."""
+    """What tests ask a Prefect server, and the environment of a `serve` that uses it."""
 
     api_url: str
+    environment: dict[str, str]
 
     def ask(self, path: str, **body: object) -> list[dict]:
         return httpx.post(f"{self.api_url}/{path}", json=body, timeout=60).raise_for_status().json()
@@ -124,15 +125,15 @@ class Prefect:
 
 
 @pytest.fixture
-def prefect(own_prefect_server) -> Prefect:
-    """An outside server that runs schedules."""
-    return Prefect(own_prefect_server.api_url)
+def prefect(prefect_server) -> Prefect:
+    """The server that the tests share; releases come due on it when a test says so."""
+    return Prefect(prefect_server.api_url, prefect_server.environment)
 
 
 @pytest.fixture
-def outside(own_prefect_server) -> dict[str, str]:
-    """The environment of a `serve` that uses the outside server."""
-    return own_prefect_server.environment
+def scheduler(own_prefect_server) -> Prefect:
+    """A server of the module's own that runs schedules."""
+    return Prefect(own_prefect_server.api_url, own_prefect_server.environment)
 
 
 @pytest.fixture

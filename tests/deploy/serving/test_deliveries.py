@@ -147,14 +147,14 @@ def test_times_are_those_of_the_clock_that_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_serve_waits_for_the_next_delivery_and_shows_its_own_clock(desk, serve, outside, prefect) -> None:
+def test_serve_waits_for_the_next_delivery_and_shows_its_own_clock(desk, serve, prefect) -> None:
     desk.add_dataset()
     spec = desk.write_spec(source="people-{year}.csv")
     desk.succeed("series", "add", "monthly", spec, "--releases", "9")
     delivered = desk.folder / f"people-{datetime.now(UTC):%Y}.csv"
     (desk.folder / "people.csv").rename(delivered)
-    options = ("--retry-for", "30s", "--timezone", "Africa/Nairobi")
-    serving = serve("monthly", *options, environment=outside)
+    options = ("--retry-for", "120s", "--timezone", "Africa/Nairobi")
+    serving = serve("monthly", *options, environment=prefect.environment)
     assert "(Africa/Nairobi) comes next at 20" in serving.await_line("comes next at")
     assert "T00:00:00Z" in serving.await_line("Next run at")
     prefect.trigger("monthly")
@@ -164,9 +164,6 @@ def test_serve_waits_for_the_next_delivery_and_shows_its_own_clock(desk, serve, 
     assert "nothing was delivered since release 'monthly@" in serving.await_line("Waiting")
     deliver_again(delivered)
     serving.await_line("Published release monthly@")
-    serving.await_line("Next run at")
-    prefect.trigger("monthly")
-    assert "nothing was delivered since" in serving.await_line("Refused: release monthly@")
     serving.await_line("Next run at")
     assert serving.end(signal.SIGINT) == 0
     assert taken(desk) == 2

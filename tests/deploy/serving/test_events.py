@@ -53,10 +53,10 @@ def test_a_series_that_has_no_release_left_ends_serve_with_its_own_exit(desk, pr
 
 
 @pytest.mark.slow
-def test_a_schedule_fires_is_told_and_ends_with_its_series(desk, serve, outside, prefect) -> None:
+def test_a_schedule_fires_is_told_and_ends_with_its_series(desk, serve, scheduler) -> None:
     desk.add_dataset()
     desk.succeed("series", "add", "minutes", desk.write_spec(), "--releases", "1")
-    serving = serve("minutes", environment=outside, cron="* * * * *")
+    serving = serve("minutes", environment=scheduler.environment, cron="* * * * *")
     assert "serves the series 'minutes': 0 of 1 releases are taken" in serving.await_line("serves the series")
     coming = serving.await_line("comes next at")
     times = [
@@ -72,20 +72,20 @@ def test_a_schedule_fires_is_told_and_ends_with_its_series(desk, serve, outside,
     assert f"Published release {release_id} (1 of 1 of minutes): {desk.folder}" in serving.await_line("Published")
     assert serving.end() == 4
     assert "Ended: all 1 releases" in serving.lines[-1]
-    ended = [run["state"]["message"] for run in prefect.ask("flow_runs/filter") if run["state_type"] == "COMPLETED"]
+    ended = [run["state"]["message"] for run in scheduler.ask("flow_runs/filter") if run["state_type"] == "COMPLETED"]
     assert f"Release {release_id} is published." in ended
-    assert prefect.ask("deployments/filter", deployments={"name": {"any_": ["minutes"]}}) == []
+    assert scheduler.ask("deployments/filter", deployments={"name": {"any_": ["minutes"]}}) == []
 
 
 @pytest.fixture
-def hooked(desk, serve, outside) -> Callable[[str, str], Any]:
+def hooked(desk, serve, prefect) -> Callable[[str, str], Any]:
     """Start `serve` for a series of nine releases, with a hook that keeps what it is told."""
 
     def start(series: str, retry_for: str) -> Any:
         desk.add_dataset()
         desk.succeed("series", "add", series, desk.write_spec(), "--releases", "9")
         hook = f'{sys.executable} -c "{HOOK}"'
-        return serve(series, "--retry-for", retry_for, "--on-failure", hook, environment=outside)
+        return serve(series, "--retry-for", retry_for, "--on-failure", hook, environment=prefect.environment)
 
     return start
 
@@ -136,13 +136,11 @@ def test_a_file_that_does_not_come_is_waited_for_until_its_time_is_over(desk, ho
 
 
 @pytest.mark.long
-def test_ctrl_c_within_a_release_tells_what_it_cost_and_it_is_finished_later(
-    desk, serve, rig, outside, prefect
-) -> None:
+def test_ctrl_c_within_a_release_tells_what_it_cost_and_it_is_finished_later(desk, serve, rig, prefect) -> None:
     rig.write_records(desk.folder / "many", 6_000_000)
     desk.add_dataset()
     desk.succeed("series", "add", "cut", desk.write_spec(source="many"), "--releases", "2")
-    serving = serve("cut", environment=outside)
+    serving = serve("cut", environment=prefect.environment)
     serving.await_line("Next run at")
     number = prefect.trigger("cut")
     release_id = serving.await_line("Running release").split()[-1].rstrip(".")
@@ -153,16 +151,16 @@ def test_ctrl_c_within_a_release_tells_what_it_cost_and_it_is_finished_later(
     assert "is spent, since reading had begun" in told
     assert f"crowdblend abandon {release_id} --reason TEXT" in told
     assert prefect.flow_run(number)["state_type"] == "CRASHED"
-    again = serve("cut", environment=outside)
+    again = serve("cut", environment=prefect.environment)
     again.await_line(f"Unfinished: release {release_id} was cut off")
     again.await_line(f"Published release {release_id}")
 
 
 @pytest.mark.long
-def test_one_series_is_served_by_one_process(desk, serve, outside) -> None:
+def test_one_series_is_served_by_one_process(desk, serve, prefect) -> None:
     desk.add_dataset()
     desk.succeed("series", "add", "alone", desk.write_spec(), "--releases", "2")
-    serving = serve("alone", environment=outside)
+    serving = serve("alone", environment=prefect.environment)
     serving.await_line("Next run at")
     second = desk("serve", "spec.toml", "--series", "alone", "--cron", "0 3 1 1 *", "--output", "published")
     assert second.code == 3
@@ -170,10 +168,10 @@ def test_one_series_is_served_by_one_process(desk, serve, outside) -> None:
 
 
 @pytest.mark.long
-def test_a_server_outside_that_goes_and_comes_back_is_waited_for(desk, serve, outside, own_prefect_server) -> None:
+def test_a_server_outside_that_goes_and_comes_back_is_waited_for(desk, serve, scheduler, own_prefect_server) -> None:
     desk.add_dataset()
     desk.succeed("series", "add", "patient", desk.write_spec(), "--releases", "1")
-    serving = serve("patient", environment=outside, cron="* * * * *")
+    serving = serve("patient", environment=scheduler.environment, cron="* * * * *")
     serving.await_line("Next run at")
     own_prefect_server.stop(signal.SIGKILL)
     serving.await_line("Prefect's server can't be reached")

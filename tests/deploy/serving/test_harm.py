@@ -17,13 +17,13 @@ def test_an_attempt_that_is_refused_says_what_the_release_has_cost(desk, monkeyp
     """Nothing was charged by that attempt, but by the one before."""
     desk.add_dataset()
     spec, prefect = desk.write_spec(), desk.prefect()
-    desk.succeed("series", "add", "monthly", spec, "--releases", "2")
+    desk.succeed("series", "add", "harmed", spec, "--releases", "2")
     monkeypatch.setenv("PREFECT_API_URL", prefect)
     people, ledger = desk.folder / "people.csv", desk.folder / "ledger.db"
 
     def attempt() -> str:
         with configured_api():
-            state = scheduled_release(str(spec), "monthly", "published", release_id="one", return_state=True)
+            state = scheduled_release(str(spec), "harmed", "published", release_id="one", return_state=True)
         assert state.is_failed()
         return state.message
 
@@ -39,7 +39,7 @@ def test_an_attempt_that_is_refused_says_what_the_release_has_cost(desk, monkeyp
     )
     with monkeypatch.context() as broken:
         broken.setattr("crowdblend.tasks.stages.count.block_counts", lambda *_, **__: 1 / 0)
-        spent = "A place in the series 'monthly' is spent, since reading had begun."
+        spent = "A place in the series 'harmed' is spent, since reading had begun."
         assert spent in attempt()
     refused = attempt_without(people)
     assert f"people.csv: the file cannot be found (FileNotFoundError). {spent}" in refused
@@ -50,23 +50,25 @@ def test_an_attempt_that_is_refused_says_what_the_release_has_cost(desk, monkeyp
 
 
 @pytest.mark.slow
-def test_an_anchor_that_is_gone_at_the_close_is_waited_for(desk, serve, outside, prefect) -> None:
+def test_an_anchor_that_is_gone_at_the_close_is_waited_for(desk, serve, prefect) -> None:
     desk.add_dataset()
-    desk.succeed("series", "add", "monthly", desk.write_spec(), "--releases", "2")
+    desk.succeed("series", "add", "harmed", desk.write_spec(), "--releases", "2")
     [anchor] = (desk.home / "anchors").glob("*.jsonl")
     elsewhere = Path(f"{anchor}.elsewhere")
     harm = {
         "TEST_HARM_AT": "close",
         "TEST_HARM": f"test -e {desk.folder}/harmed || mv {anchor} {elsewhere}; touch {desk.folder}/harmed",
     }
-    serving = serve("monthly", "--retry-for", "100s", environment=outside | harm | {"PYTHONPATH": str(KILL_AT)})
+    serving = serve(
+        "harmed", "--retry-for", "100s", environment=prefect.environment | harm | {"PYTHONPATH": str(KILL_AT)}
+    )
     serving.await_line("Next run at")
-    prefect.trigger("monthly")
+    prefect.trigger("harmed")
     first = serving.await_line("Waiting")
     assert "this ledger's anchor is missing" in first
     assert "is spent, since reading had begun. Its output is in view at" in first
     again = serving.await_line("Waiting")
-    assert "this ledger's anchor is missing. A place in the series 'monthly' is spent" in again
+    assert "this ledger's anchor is missing. A place in the series 'harmed' is spent" in again
     elsewhere.rename(anchor)
     serving.await_line("Published release")
     assert serving.end(signal.SIGTERM) in (0, 1)  # 1 where its process had not ended yet
@@ -87,13 +89,13 @@ def test_serve_destroys_the_key_of_a_last_release_that_was_killed(desk, monkeypa
 
 
 @pytest.mark.slow
-def test_serve_destroys_the_key_of_a_release_whose_process_died(desk, serve, outside, prefect) -> None:
+def test_serve_destroys_the_key_of_a_release_whose_process_died(desk, serve, prefect) -> None:
     desk.add_dataset()
     desk.succeed("series", "add", "once", desk.write_spec(), "--releases", "1")
     # Keys are destroyed before the charge too, where an earlier attempt has left some.
     after_the_close = "! test -e published/*/certificate.json || kill -9 $PPID"
     harm = {"TEST_HARM_AT": "closed", "TEST_HARM": after_the_close}
-    serving = serve("once", environment=outside | harm | {"PYTHONPATH": str(KILL_AT)})
+    serving = serve("once", environment=prefect.environment | harm | {"PYTHONPATH": str(KILL_AT)})
     serving.await_line("Next run at")
     prefect.trigger("once")
     assert "its process died (signal 9)" in serving.await_line("Failed")

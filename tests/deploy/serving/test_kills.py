@@ -56,11 +56,11 @@ def killed_and_finished(desk, serve, environment, *, series: str, step: str, cro
     return release_id
 
 
-def test_a_release_that_came_due_is_finished_after_a_kill_once_its_file_is_there(desk, serve, outside, prefect) -> None:
+def test_a_release_that_came_due_is_finished_after_a_kill_once_its_file_is_there(desk, serve, prefect) -> None:
     """It is killed within its charge, and the next `serve` waits for its file, publishes it and ends."""
     desk.add_dataset()
     desk.succeed("series", "add", "minutes", desk.write_spec(), "--releases", "1")
-    first = serve("minutes", environment=outside, kill_at="charge")
+    first = serve("minutes", environment=prefect.environment, kill_at="charge")
     first.await_line("Next run at")
     prefect.trigger("minutes")  # a minute of cron would have to be waited for
     release_id = first.await_line("Running release minutes@").split()[-1].rstrip(".")
@@ -68,14 +68,15 @@ def test_a_release_that_came_due_is_finished_after_a_kill_once_its_file_is_there
     assert desk("ledger", "show", "--json").json["releases"] == []
     records = desk.folder / "people.csv"
     records.rename(desk.folder / "late.csv")
-    again = serve("minutes", "--retry-for", "40s", environment=outside)
+    again = serve("minutes", "--retry-for", "40s", environment=prefect.environment)
     assert f"release {release_id} was cut off (not charged); it is finished now" in again.await_line("Unfinished")
     assert "people.csv: the file cannot be found" in again.await_line("Waiting")
     (desk.folder / "late.csv").rename(records)
     assert f"Published release {release_id} (1 of 1 of minutes)" in again.await_line("Published")
     assert again.end() == 4
     assert "Ended: all 1 releases" in again.lines[-1]
-    ended = [(run["state_type"], run["state"]["message"] or "") for run in prefect.ask("flow_runs/filter")]
+    latest = prefect.ask("flow_runs/filter", sort="EXPECTED_START_TIME_DESC")
+    ended = [(run["state_type"], run["state"]["message"] or "") for run in latest]
     assert ("COMPLETED", f"Release {release_id} is published.") in ended
     assert [told for state, told in ended if state == "CRASHED" and f"can finish release {release_id}" in told]
     desk.succeed("ledger", "verify")
@@ -83,24 +84,24 @@ def test_a_release_that_came_due_is_finished_after_a_kill_once_its_file_is_there
 
 @pytest.mark.long
 @pytest.mark.parametrize("step", ["charge", "charged", "select", "count", "publish", "close"])
-def test_killed_at_a_step_with_a_server_outside(desk, serve, outside, prefect, step: str) -> None:
+def test_killed_at_a_step_with_a_server_outside(desk, serve, scheduler, step: str) -> None:
     series, runs = f"outside-{step}", []
     release_id = killed_and_finished(
         desk,
         serve,
-        outside,
+        scheduler.environment,
         series=series,
         step=step,
         cron="0 3 1 1 *",
-        begin=lambda: runs.append(prefect.trigger(series)),
+        begin=lambda: runs.append(scheduler.trigger(series)),
     )
-    stale = prefect.flow_run(runs[0])
+    stale = scheduler.flow_run(runs[0])
     assert stale["state_type"] == "CRASHED"
     assert f"another flow run can finish release {release_id}" in stale["state"]["message"]
-    [finishing] = [run for run in prefect.runs_of(series) if run["parameters"].get("release_id") == release_id]
+    [finishing] = [run for run in scheduler.runs_of(series) if run["parameters"].get("release_id") == release_id]
     assert finishing["state_type"] == "COMPLETED"
     deadline = time.monotonic() + 60
-    while live := prefect.live():  # its server learns of tasks a little later
+    while live := scheduler.live():  # its server learns of tasks a little later
         assert time.monotonic() < deadline, live
         time.sleep(1)
 
@@ -113,17 +114,17 @@ def test_killed_at_a_step_with_a_server_of_its_own(desk, serve, embedded, step: 
 
 
 @pytest.mark.long
-def test_a_release_ends_with_the_serve_that_was_killed_alone(desk, serve, rig, outside, prefect) -> None:
+def test_a_release_ends_with_the_serve_that_was_killed_alone(desk, serve, rig, prefect) -> None:
     rig.write_records(desk.folder / "many", 6_000_000)
     desk.add_dataset()
-    desk.succeed("series", "add", "alone", desk.write_spec(source="many"), "--releases", "2")
-    first = serve("alone", environment=outside)
+    desk.succeed("series", "add", "orphan", desk.write_spec(source="many"), "--releases", "2")
+    first = serve("orphan", environment=prefect.environment)
     first.await_line("Next run at")
-    prefect.trigger("alone")
+    prefect.trigger("orphan")
     release_id = first.await_line("Running release").split()[-1].rstrip(".")
     rig.await_stage(desk.folder / "ledger.db", release_id, "reading")
     os.kill(first.process.pid, signal.SIGKILL)
     first.end()
-    again = serve("alone", environment=outside)
+    again = serve("orphan", environment=prefect.environment)
     again.await_line(f"Unfinished: release {release_id} was cut off .reading.")
     again.await_line(f"Published release {release_id}")
