@@ -35,7 +35,6 @@ from crowdblend.tasks.counting.group_counting import (
 )
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
-from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel.counting import CountJob, require_every_block, unmarked
 from crowdblend.tasks.readers.file_formats import Chunk
 from crowdblend.tasks.readers.values import RecordReading
@@ -117,16 +116,6 @@ def test_the_tree_adds_up_what_the_chunks_hold(tmp_path, key, kind):
     require_every_block(merged.blocks, chunks)
 
 
-def test_nearly_everything_is_counted_at_a_rate_near_one(tmp_path, key):
-    chunks = chunks_of(tmp_path / "in")
-    counted = group_counts(chunks, job=job_of(key, rate=1 - Decimal("1e-19")), executor=LocalThreads(workers=2))
-    assert counted.counts.sum() == 6000
-    letters = MAP.decode(counted.keys)[0]
-    unseen = counted.counts[letters == 0].sum()
-    table = pa.concat_tables([table_of(4000), table_of(2000)])
-    assert unseen == table["letter"].to_pylist().count("zz")
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_without_a_rate_every_record_is_counted_and_no_key_is_read(tmp_path, key, kind):
     """As a coin that never fails would count them. Control: a job with half of the coins counts fewer."""
@@ -138,27 +127,6 @@ def test_without_a_rate_every_record_is_counted_and_no_key_is_read(tmp_path, key
     assert counted.counts.sum() == (6000 if kind == "parquet" else 4000)
     half = group_counts(chunks, job=job_of(key, rate=Decimal("0.5")), executor=LocalThreads(workers=2))
     assert half.counts.sum() < 0.6 * counted.counts.sum()
-
-
-def test_a_rate_a_sample_and_its_key_go_together(key):
-    with pytest.raises(ValueError, match="go together"):
-        count_job(
-            release_id="r",
-            sample_id=None,
-            generalization=MAP,
-            rate=RATE,
-            reading=READING,
-            key_source=key,
-        )
-    with pytest.raises(ValueError, match="go together"):
-        count_job(
-            release_id="r",
-            sample_id="ab",
-            generalization=MAP,
-            rate=None,
-            reading=READING,
-            key_source=None,
-        )
 
 
 def test_chunks_wait_until_what_was_counted_two_steps_before_is_added_up(tmp_path, key):
@@ -203,13 +171,6 @@ def test_many_tasks_are_counted_some_after_the_others(tmp_path, key, monkeypatch
     assert (told[0], told[-1]) == ((0, len(chunks)), (len(chunks), len(chunks)))
 
 
-def test_large_tasks_are_counted_in_pieces(tmp_path, key, monkeypatch):
-    chunks = chunks_of(tmp_path / "in")
-    whole = count_chunks(chunks, job=job_of(key))
-    monkeypatch.setattr(counting, "_RECORDS_AT_ONCE", 100)
-    assert count_chunks(chunks, job=job_of(key)).equals(whole)
-
-
 def test_no_records_are_a_valid_empty_count(tmp_path, key):
     (tmp_path / "in.csv").write_bytes(b"letter,wide,number\n")
     listed = list_source("in.csv", base=tmp_path)
@@ -246,16 +207,6 @@ def test_two_jobs_share_no_task_and_one_job_names_its_tasks_once(tmp_path, key):
     assert names(job) == names(job)
     assert not names(job) & names(job_of(key))
     assert not names(job) & names(job_of(key, release_id="r-2"))
-
-
-def test_a_missing_or_foreign_key_is_refused_before_anything_is_read(tmp_path, key):
-    chunks = chunks_of(tmp_path / "in")
-    foreign = job_of(key, secret=bytes(32))
-    with pytest.raises(ReleaseFailed, match="not this release's"):
-        group_counts(chunks, job=foreign, executor=LocalThreads(workers=2))
-    gone = KeyRef(path=tmp_path / "none")
-    with pytest.raises(ReleaseFailed):
-        group_counts(chunks, job=job_of(gone), executor=LocalThreads(workers=2))
 
 
 @pytest.mark.slow

@@ -20,8 +20,7 @@ from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.readers import csv_header, csv_quotes, csv_records
-from crowdblend.tasks.readers import csv_records as csv_blocks
-from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, QuoteTransition, transition_over
+from crowdblend.tasks.readers.csv_quotes import Quotes, QuoteState, transition_over
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,34 +59,6 @@ def test_with_quoting_none_every_line_is_a_record_and_quotes_are_characters(tmp_
     path = tmp_path / "lines.csv"
     path.write_bytes(b'sex,note\nF,"x\nM,y"\n"F",z\n')
     assert counted(path, reading=RecordReading(quoting="none")) == {("F",): 1, ("M",): 1, ("*",): 1}
-
-
-CUTS = [1, 2, 3, 7, 31, 32, 33, 64, 997]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("range_bytes", CUTS)
-def test_ranges_that_begin_within_quotes_invent_nobody(tmp_path, monkeypatch, range_bytes):
-    path = tmp_path / "notes.csv"
-    many_lines(path, records=100)
-    monkeypatch.setattr(csv_header, "RANGE_BYTES", range_bytes)
-    assert counted(path) == {("F",): 100}
-
-
-def test_ignoring_quotes_at_the_borders_of_ranges_is_noticed(tmp_path, monkeypatch):
-    path = tmp_path / "notes.csv"
-    many_lines(path, records=100)
-    monkeypatch.setattr(csv_header, "RANGE_BYTES", 33)
-    nothing = QuoteTransition(ends=(QuoteState.FRESH,) * 3)
-    monkeypatch.setattr(quote_states, "range_transition", lambda scanned: nothing)
-    assert counted(path) != {("F",): 100}
-
-
-def test_ignoring_quotes_within_a_range_is_noticed(tmp_path, monkeypatch):
-    path = tmp_path / "notes.csv"
-    many_lines(path, records=100)
-    monkeypatch.setattr(csv_blocks, "_record_ends", lambda block, raw_bytes, **_: np.flatnonzero(raw_bytes == 10))
-    assert counted(path) == {("*",): 200}
 
 
 def test_a_range_whose_quotes_were_not_followed_is_not_read(tmp_path, monkeypatch):
@@ -218,13 +189,6 @@ def test_with_one_column_an_empty_line_is_a_record(tmp_path, line):
     path = tmp_path / "one.csv"
     path.write_bytes(line.join(["sex", "F", "", "M", "", ""]).encode())
     assert counted(path) == {("F",): 1, ("M",): 1, ("*",): 2}
-
-
-def test_the_number_of_records_of_one_column_does_not_follow_from_their_values(tmp_path):
-    path = tmp_path / "one.csv"
-    for values in (["F", "F"], ["F", ""], ["", "F"], ["", ""]):
-        path.write_bytes("".join(f"{value}\n" for value in ["sex", *values]).encode())
-        assert sum(counted(path).values()) == 2
 
 
 def test_with_several_columns_an_empty_line_is_none(tmp_path):

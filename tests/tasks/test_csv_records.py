@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
@@ -22,7 +21,7 @@ from crowdblend.tasks.readers import csv_header, csv_quotes, csv_records
 from crowdblend.tasks.readers.column_codes import ColumnCoder
 from crowdblend.tasks.readers.csv_header import LINE_LIMIT, CsvChunk
 from crowdblend.tasks.readers.csv_quotes import split_line
-from crowdblend.tasks.readers.csv_records import CSV, RecordBlock, keys_of_range
+from crowdblend.tasks.readers.csv_records import CSV, keys_of_range
 from crowdblend.tasks.readers.file_formats import AskedColumns
 from crowdblend.tasks.readers.values import RecordReading
 from hypothesis import example, given, settings
@@ -204,47 +203,6 @@ def without_compiler(patched: pytest.MonkeyPatch) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("first", [1, 5])
-def test_known_fields_are_added_at_once_and_the_others_are_parsed(tmp_path, monkeypatch, first):
-    """Most records go the quick way, whatever stands between them; and all of them mean the same as without it."""
-    path = tmp_path / "messy.csv"
-    path.write_bytes(HEADER + b"1;x;a\n2;y;b\r\n" * 200 + MESSY)
-    asked = Counter()
-    real = csv_decoder.add_known_fields
-
-    def counting(*words):
-        left = real(*words)
-        asked.update(known=left.count(b"\0"), left=left.count(b"\1"))
-        return left
-
-    monkeypatch.setattr(csv_records, "_FIRST", first)
-    monkeypatch.setattr(csv_records.csv_decoder, "add_known_fields", counting)
-    found = parsed(path, range_bytes=4096, window=997)
-    assert asked["known"] > 3 * asked["left"] > 0
-    without_compiler(monkeypatch)
-    assert parsed(path, range_bytes=4096, window=997) == found
-
-
-@needs_compiler
-def test_a_column_of_too_many_values_is_left_to_the_parser(tmp_path, monkeypatch):
-    path = tmp_path / "many.csv"
-    path.write_bytes(HEADER + b"".join(b"%d;x;%d\n" % (place, place) for place in range(3_000)))
-    monkeypatch.setattr(csv_records, "_FIRST", 10)
-    sizes = []
-    real = csv_decoder.add_known_fields
-
-    def counting(*words):
-        sizes.append(len(words[1]))
-        return real(*words)
-
-    monkeypatch.setattr(csv_records.csv_decoder, "add_known_fields", counting)
-    found = parsed(path, range_bytes=1 << 20, window=4096)
-    assert len(sizes) == 1
-    without_compiler(monkeypatch)
-    assert parsed(path, range_bytes=1 << 20, window=4096) == found
-
-
-@needs_compiler
 @pytest.mark.parametrize("quoted", [True, False])
 def test_every_record_of_a_few_bytes_has_the_codes_of_its_fields_or_is_left(quoted):
     """Exhaustive: what is added is what splitting a record alone finds, and what has no quote is never left."""
@@ -294,34 +252,6 @@ def test_what_does_not_fit_its_buffers_is_refused(starts, ends, fields, position
         csv_decoder.add_known_fields(b"a;b;c", starts, ends, ord(";"), True, fields, columns)
     with pytest.raises(ValueError, match="do not fit"):
         csv_decoder.add_known_fields(b"a", arrays(0), arrays(1), 59, True, 1, [(0, index[:-40], arrays(0))])
-
-
-MESSY = b"1;x;a\r\n\n\n2;y;b\n" * 200 + b"".join(PIECES[place % len(PIECES)] for place in range(0, 9_000, 7))
-
-
-def ignores_carriage_returns(lines, chosen=slice(None)):
-    return lines.ends[chosen]
-
-
-def counts_no_empty_lines(lines, chosen=slice(None)):
-    return np.maximum(lines.starts[chosen] + 1, lines.ends[chosen])
-
-
-@pytest.mark.parametrize("broken", [ignores_carriage_returns, counts_no_empty_lines])
-def test_the_comparison_catches_a_broken_reading_of_lines(tmp_path, monkeypatch, broken):
-    path = tmp_path / "messy.csv"
-    path.write_bytes(HEADER + MESSY)
-    expected = reference(HEADER + MESSY, range_bytes=64)
-    assert parsed(path, range_bytes=64) == expected
-    monkeypatch.setattr(RecordBlock, "content_ends", broken)
-    assert parsed(path, range_bytes=64) != expected
-
-
-def test_the_comparison_catches_a_parser_that_trusts_quotes(tmp_path, monkeypatch):
-    path = tmp_path / "messy.csv"
-    path.write_bytes(HEADER + MESSY)
-    monkeypatch.setattr(csv_records, "split_line", lambda line, mark: line.replace(b'"', b"").split(mark))
-    assert parsed(path, range_bytes=64) != reference(HEADER + MESSY, range_bytes=64)
 
 
 def everything(path: Path) -> list[tuple]:
@@ -374,21 +304,3 @@ def test_a_file_without_records_is_empty_and_a_last_line_needs_no_break(tmp_path
     for body, rows in ((b"", 0), (b"\n\r\n\n", 0), (b"1;;a", 1), (b"\r\n1;;a\r", 1)):
         path.write_bytes(HEADER + body)
         assert everything(path) == [("a", "1")] * rows
-
-
-def test_a_single_column_works_too(tmp_path):
-    path = tmp_path / "single.csv"
-    path.write_bytes(b'letter\na\n"b"\n"a;b"\n;\n"\n\n')
-    alone = GeneralizationMap(columns=MAP.columns[:1])
-    chunks = plan_chunks(check_metadata(list_source(str(path), base=path), columns=["letter"], reading=READING))
-    coder = ColumnCoder(column=alone.columns[0], placement=alone.placements[0], reading=READING)
-    keys = np.concatenate(
-        [keys for _, keys in CSV.keys([chunks[0]], coders=[coder], key_words=1, coins=coins_of(KEY, ALL))], axis=1
-    )
-    assert sorted(alone.columns[0].hierarchy.labels(keys[0], 0)) == ["*", "*", "a", "a;b", "b"]
-
-
-def test_the_slow_reference_agrees_with_the_standard_library_on_plain_lines():
-    for line in (b'a;"b;c";d', b'"a""b";c', b"a;;", b'""'):
-        (fields,) = csv.reader([line.decode()], delimiter=";")
-        assert machine(line) == [field.encode() for field in fields]

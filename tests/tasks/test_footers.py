@@ -78,18 +78,6 @@ def test_a_footer_that_would_end_the_process_is_refused(path):
         PARQUET.layout(str(path), AskedColumns(names=["letter"]))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [DAMAGED[0], *(pytest.param(path, marks=pytest.mark.slow) for path in DAMAGED[1:])],
-    ids=lambda path: path.stem,
-)
-def test_without_the_guard_it_does_end_the_process(path, tmp_path):
-    """Control: where this fails, pyarrow has learned to refuse such footers, and the guard may go."""
-    (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert looked_at(tmp_path, "unguarded").returncode == -signal.SIGABRT
-    assert looked_at(tmp_path).returncode == 0
-
-
 def test_pyarrow_reads_the_bytes_that_were_checked(tmp_path, monkeypatch):
     """The file becomes another one when its footer has just been checked."""
     write(tmp_path / "in.parquet")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -14,7 +13,6 @@ from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHi
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.schema import read_names
-from crowdblend.tasks.readers.column_codes import ColumnCoder
 from support.counted import counted as counted_at
 
 REGIONS = ["Lyon", "a b/c%=é", None]
@@ -66,13 +64,6 @@ def test_partitions_are_columns_in_each_way_of_naming_them(written, source):
     assert counted(source, written, names=("region", "year")).total() == 1_200
 
 
-@pytest.mark.parametrize("source", ["people", "people/", "people/**/part-*", "people/*/*/part*"])
-def test_partitions_are_columns_in_a_store(written, source):
-    store = fsspec.filesystem("memory")
-    store.put(str(written / "people"), f"/{written.name}/people", recursive=True)
-    assert counted(f"memory://{written.name}/{source}", written) == TRUTH
-
-
 def test_only_the_folders_between_the_source_and_its_files_count(written):
     lyon = counted("people/region=Lyon", written, names=("sex", "year"))
     assert lyon.total() == 400
@@ -80,21 +71,6 @@ def test_only_the_folders_between_the_source_and_its_files_count(written):
     assert "region" in said
     names = [column.name for column in read_names("people/region=Lyon", base=written).columns]
     assert names == ["sex", "year"]
-
-
-def test_a_partition_is_coded_once_for_a_file_and_not_for_each_record(written, monkeypatch):
-    coded: Counter = Counter()
-    scaled_codes = ColumnCoder.scaled_codes
-
-    def counting_codes(self, values, positions):
-        coded[self.column.name] += len(values)
-        return scaled_codes(self, values, positions)
-
-    monkeypatch.setattr(ColumnCoder, "scaled_codes", counting_codes)
-    assert counted("people", written) == TRUTH
-    files = len(list((written / "people").rglob("part-*")))
-    assert coded["year"] == files
-    assert coded["region"] <= files
 
 
 def test_mixed_layouts_are_refused(written):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
-from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
@@ -229,25 +229,6 @@ def test_every_record_that_counts_has_a_coin_of_its_own(tmp_path, key):
         assert abs(tally[records] - people * share) < 6 * (people * share * (1 - share)) ** 0.5
 
 
-@pytest.mark.slow
-def test_a_million_records_of_one_person_come_down_to_the_limit(tmp_path, key):
-    rng = np.random.default_rng(3)
-    others = visits(people=50)
-    million = pa.table(
-        {
-            "copy": pa.array(np.full(1_000_000, 77), pa.int64()),
-            "person": pa.array(np.full(1_000_000, "p-000000077")).cast(pa.large_string()).cast(pa.string()),
-            "visit": pa.array(rng.integers(0, 64, 1_000_000)),
-            "pad": pa.array(np.zeros(1_000_000, dtype=np.int64)),
-        }
-    )
-    found = counted(tmp_path, key, others, million, most=5, rows=1 << 17)
-    assert by_person(found)[77] == 5
-    assert Counter({owner: n for owner, n in by_person(found).items() if owner != 77}) == by_person(
-        counted(tmp_path, key, others, most=5)
-    )
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_each_record_without_an_id_stands_alone(tmp_path, key, kind):
     table = pa.concat_tables([table_of([-1] * 40, [3] * 40), table_of([5] * 40, [4] * 40)])
@@ -298,15 +279,3 @@ def test_ids_that_differ_in_one_byte_are_of_two_people(tmp_path, key):
     table = table_of(range(len(ids)), [1] * len(ids)).set_column(1, "person", pa.array(ids))
     twice = pa.concat_tables([table, table])
     assert counted(tmp_path, key, twice, most=1).total() == len(set(ids))
-
-
-def test_letters_are_no_matter(tmp_path, key):
-    """A hierarchy of texts beside it: the id's words and the columns' don't mix."""
-    letters = GeneralizationMap(
-        columns=(
-            MAP.columns[0],
-            MappedColumn(name="visit", hierarchy=ValueHierarchy.from_values(["1", "2"]), level=0),
-        )
-    )
-    table = table_of([1, 1, 2], [1, 2, 9])
-    assert counted(tmp_path, key, table, most=2, generalization=letters).total() == 3

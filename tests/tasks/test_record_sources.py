@@ -306,9 +306,3 @@ def test_a_file_that_is_cut_off_is_never_taken_for_a_shorter_one(source, left):
     with pytest.raises((InputRefused, ReleaseFailed)) as caught:
         counted(source.name, source.base, COLUMNS)
     assert "SECRET" not in str(caught.value)
-
-
-def test_the_contract_finds_a_reader_that_gives_a_record_twice(tmp_path):
-    """Control."""
-    name = write_parquet(tmp_path, pa.concat_tables([PEOPLE, PEOPLE.slice(7, 1)]))
-    assert counted(name, tmp_path, COLUMNS) != TRUTH

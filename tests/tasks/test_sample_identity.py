@@ -12,7 +12,6 @@ import threading
 import time
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import count
 from pathlib import Path
 
 import cloudpickle
@@ -24,16 +23,14 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
-from crowdblend.mechanisms.kernel.group_counts import merge_counts
-from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, Coins, kept_positions, sample_commitment
+from crowdblend.mechanisms.kernel.sampling import kept_positions, sample_commitment
 from crowdblend.tasks.counting import executors
 from crowdblend.tasks.counting.count_frames import counts_of_frame, merged_counts
 from crowdblend.tasks.counting.executors import DaskCluster, LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counting import count_job, group_counts, partial_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
-from crowdblend.tasks.kernel import counting
-from crowdblend.tasks.kernel.counting import CountJob, counted_blocks, unmarked
+from crowdblend.tasks.kernel.counting import CountJob, unmarked
 from crowdblend.tasks.readers.file_formats import Chunk
 from crowdblend.tasks.readers.values import RecordReading
 
@@ -118,28 +115,6 @@ def expected(chunks) -> list[int]:
 )
 def test_threads_and_processes_give_the_same_sample(folder, chunks, expected, executor):
     assert sample_of(group_counts(chunks, job=job_of(folder), executor=executor)) == expected
-
-
-@pytest.mark.slow
-def test_a_mix_of_threads_and_processes_gives_the_same_sample(folder, chunks, expected):
-    job = job_of(folder)
-    first = group_counts(chunks[::2], job=job, executor=LocalProcesses(workers=2))
-    second = group_counts(chunks[1::2], job=job, executor=LocalThreads(workers=2))
-    assert sample_of(merge_counts([first, second])) == expected
-
-
-def test_a_sampler_that_depends_on_the_order_of_work_is_caught(folder, chunks, monkeypatch):
-    """Control: coins drawn in the order of reading, whatever is read, differ when the order does."""
-    place = count()
-    monkeypatch.setattr(
-        counting, "Coins", lambda *, chunk, **rest: Coins(chunk=ChunkIdentity(file=0, block=next(place)), **rest)
-    )
-    job = job_of(folder)
-    forward = sample_of(counted_blocks(chunks, job=job).counts)
-    place = count()
-    assert sample_of(counted_blocks(chunks, job=job).counts) == forward
-    place = count()
-    assert sample_of(counted_blocks(chunks[::-1], job=job).counts) != forward
 
 
 def overlap_z(one: list[int], two: list[int]) -> float:

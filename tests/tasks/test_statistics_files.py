@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyreadstat
 import pytest
-from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
@@ -112,16 +111,6 @@ def test_missing_values_of_stata_are_missing(tmp_path):
     people = pd.DataFrame({"sex": pd.Series([1, 2, "a", "b", None], dtype=object)})
     name = written(tmp_path, ".dta", people, missing_user_values={"sex": ["a", "b"]})
     assert counted(name, tmp_path, "sex", values("1", "2", "a")) == {"1": 1, "2": 1, "*": 3}
-
-
-def test_blocks_are_sampled_as_row_groups_of_the_same_records_are(tmp_path, monkeypatch):
-    monkeypatch.setattr(statistics_files, "BLOCK_RECORDS", 50)
-    key = KeyRef(path=tmp_path / "key")
-    key.path.write_bytes(bytes(range(32)))
-    name = written(tmp_path, ".sav", **labelled(".sav"))
-    sample = counted(name, tmp_path, "sex", values("1", "2"), key=key, rate=Decimal("0.5"))
-    PEOPLE.to_parquet(tmp_path / "people.parquet", row_group_size=50)
-    assert counted("people.parquet", tmp_path, "sex", values("1", "2"), key=key, rate=Decimal("0.5")) == sample
 
 
 @pytest.mark.parametrize("ending", [".xpt", ".sav"])

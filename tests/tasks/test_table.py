@@ -51,11 +51,6 @@ def test_parquet_and_csv_hold_the_same(tmp_path: Path, form) -> None:
     assert len(from_parquet) == (85 if form == "microdata" else 3)
 
 
-def test_csv_is_minimal_with_line_feeds(tmp_path: Path) -> None:
-    write_table(groups(SAMPLE, form="counts"), folder=tmp_path, file_format="csv")
-    assert (tmp_path / "data.csv").read_bytes() == b'colour,size,count\nblue,L,40\ngreen,S,20\n"red, dark",L,25\n'
-
-
 @pytest.mark.parametrize("form", ["microdata", "counts"])
 def test_a_suppressed_value_is_nowhere_in_the_file(tmp_path: Path, form) -> None:
     """Not as a row, a dictionary entry or a statistic; the control is a value that is published."""
@@ -83,15 +78,6 @@ def test_nothing_survives_is_an_empty_table(tmp_path: Path) -> None:
     write_table(groups({(1, 1): 3}, form="counts"), folder=tmp_path, file_format="parquet")
     assert pq.read_table(tmp_path / "data.parquet").num_rows == 0
     assert pq.read_schema(tmp_path / "data.parquet").names == ["colour", "size", "count"]
-
-
-def test_more_rows_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_module, "ROWS_AT_ONCE", 7)
-    for file_format in ("parquet", "csv"):
-        write_table(groups(SAMPLE, form="microdata"), folder=tmp_path, file_format=file_format)
-    assert pq.read_table(tmp_path / "data.parquet").num_rows == 85
-    assert (tmp_path / "data.csv").read_text().count("\n") == 86
-    assert len((tmp_path / "data.csv").read_bytes()) == len(b"colour,size\n") + 40 * 7 + 20 * 8 + 25 * 14
 
 
 ODD = ["", " ", "a,b", '"', 'x"y', "line\nfeed", "carriage\rreturn", "é…", "'", "None", "0", ";"]
@@ -138,28 +124,3 @@ def test_csv_is_what_pythons_writer_writes(tmp_path: Path, monkeypatch: pytest.M
             for row, count in zip(rows, [1] * 12 if times is None else times.tolist(), strict=True):
                 writer.writerows([row] * count)
             assert (tmp_path / "data.csv").read_bytes() == expected.getvalue().encode()
-
-
-def test_labels_of_few_and_of_very_many_possible_codes_are_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether groups are looked at together or some at a time, with places of 16 bits or of 32: the bytes too."""
-    keys = MAP.keys([np.array([0, 3, 3, 1]), np.array([2, 0, 1, 2])])
-    columns = table_module.label_columns(keys, generalization=MAP)
-    dense = [column.values for column in columns]
-    monkeypatch.setattr(table_module, "_GROUPS_AT_ONCE", 3)
-    monkeypatch.setattr(table_module, "_SHORT_PLACES", 0)
-    longer = table_module.label_columns(keys, generalization=MAP)
-    for one, other in zip(dense, longer, strict=True):
-        assert (one.type.index_type, other.values.type.index_type) == (pa.int16(), pa.int32())
-        assert one.cast(other.values.type) == other.values
-    for file_format in ("parquet", "csv"):
-        for stem, own in (("short", columns), ("long", longer)):
-            write_table(PublishedTable(columns=own, times=None), folder=tmp_path, file_format=file_format, stem=stem)
-        assert len({(tmp_path / f"{stem}.{file_format}").read_bytes() for stem in ("short", "long")}) == 1
-    monkeypatch.setattr(table_module, "_SHORT_PLACES", 100)
-    monkeypatch.setattr(table_module, "_DENSE_CODES", 0)
-    sparse = [column.values for column in table_module.label_columns(keys, generalization=MAP)]
-    assert dense == sparse
-    assert dense[0].to_pylist() == ["*", "red, dark", "red, dark", "blue"]
-    assert dense[0].dictionary.to_pylist() == ["*", "blue", "red, dark"]
