@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ import opendp.prelude
 import prefect.flow_engine
 import prefect.task_engine
 import psycopg
-import pyarrow.fs
-import pyarrow.parquet
 import scipy.special
 import sqlalchemy
 import sqlalchemy.dialects.sqlite
@@ -53,7 +50,7 @@ from crowdblend.mechanisms.kernel.errors import Refusal
 from crowdblend.mechanisms.kinds import deletion_protection, histogram
 from crowdblend.tasks.kernel import counting as kernel_counting
 from crowdblend.tasks.kernel import draws as draw_once
-from crowdblend.tasks.kernel.gate import Gate, Step
+from crowdblend.tasks.kernel.gate import Gate
 from crowdblend.tasks.stages import count as select
 
 sys.path.append(str(Path(__file__).parents[1]))  # this is run as a program, and what tests share lies there
@@ -88,17 +85,6 @@ def charge_last() -> None:
     LedgerReader.dataset_context = lambda *_: DatasetContext(rows_per_person=1, look_days=())
 
 
-def read_unrecorded() -> None:
-    """A broken release: that records are read is recorded only after they were."""
-    reading, published = ReleaseWriter.mark_reading, ReleaseWriter.mark_published
-
-    def late(self: ReleaseWriter, receipt: Receipt, hashes: Any) -> None:
-        reading(self, receipt)
-        published(self, receipt, hashes)
-
-    ReleaseWriter.mark_reading, ReleaseWriter.mark_published = lambda *_: None, late
-
-
 def redraw() -> None:
     """A broken release: resumed with another key, which the count takes for the right one."""
     reserve = release.reserve
@@ -115,56 +101,9 @@ def redraw() -> None:
     release.reserve = redrawing
 
 
-def charge_again() -> None:
-    """A broken release: resumed by a second charge."""
-    reserve = release.reserve
-
-    def recharging(**given: Any) -> Any:
-        gate = given["gate"]
-        if given["state"] is not None:
-            entry = replace(gate.plan.entry, release_id=f"{gate.plan.entry.release_id}-again")
-            gate._plan = replace(gate.plan, entry=entry)
-        return reserve(**(given | {"state": None}))
-
-    release.reserve = recharging
-
-
-def forgive() -> None:
-    """A broken release: resumed whatever has changed."""
-
-    def resume(self: Gate) -> tuple[str, ...]:
-        self._enter(Step.PLANNED, Step.CHARGED)
-        self._receipt, self._entry = self._ledger.charged_before(self.plan.entry.release_id)
-        return ()
-
-    Gate.resume = resume
-
-
 def keep_key() -> None:
     """A broken release: its key outlives it."""
     ReleaseFolder.destroy_key = lambda self: None
-
-
-def redraw_map() -> None:
-    """A broken release: resumed with another draw than the one that is stored."""
-    drawn_chain = select.drawn_chain
-
-    def redrawing(**given: Any) -> Any:
-        given["work"].folder.forget_draws()
-        return drawn_chain(**given)
-
-    select.drawn_chain = redrawing
-
-
-def redraw_noise() -> None:
-    """A broken release: resumed with other noise than that which is stored."""
-    count_stage = release.count_stage
-
-    def redrawing(**given: Any) -> Any:
-        given["work"].folder.forget_draws()
-        return count_stage(**given)
-
-    release.count_stage = redrawing
 
 
 def store_late() -> None:
@@ -185,33 +124,7 @@ def store_late() -> None:
     draw_once.store_draw, draw_once.load_draw, release.publish = hold, known, late
 
 
-def hide_steps() -> None:
-    """A release with steps that no event tells of."""
-    publish = release.publish
-
-    def hiding(*, gate: Gate) -> None:
-        for name in ("one", "two"):
-            pyarrow.fs.LocalFileSystem().create_dir(str(gate.plan.output.parent / name))
-        publish(gate=gate)
-
-    release.publish = hiding
-
-
-BROKEN = {
-    function.__name__: function
-    for function in (
-        charge_last,
-        read_unrecorded,
-        redraw,
-        charge_again,
-        forgive,
-        keep_key,
-        hide_steps,
-        redraw_map,
-        redraw_noise,
-        store_late,
-    )
-}
+BROKEN = {function.__name__: function for function in (charge_last, redraw, keep_key, store_late)}
 
 
 def work(job: dict, steps: Steps) -> Any:

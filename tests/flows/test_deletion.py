@@ -15,14 +15,12 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
-from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
 from crowdblend.deploy import release_check
 from crowdblend.flows.releases.release_kind import release_kind
 from crowdblend.flows.spec import read_spec
-from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kinds.deletion_noise import expected_deletion
 from crowdblend.tasks.counting import memory
-from crowdblend.tasks.kernel.draws import StoredDraw, draw_once, stored_numbers
+from crowdblend.tasks.kernel.draws import stored_numbers
 
 SPEC = """
 [release]
@@ -228,45 +226,6 @@ def test_more_groups_than_memory_has_room_for_are_refused_before_the_charge(desk
     assert "CROWDBLEND_MEMORY: this is no number of GiB above 0" in desk("run", spec).err
     monkeypatch.setenv("CROWDBLEND_MEMORY", "0.01")
     assert ran(desk, spec)["published_records"] > 15_000
-
-
-def stored_and_loaded(numbers, folder: Path, *, damage=lambda text: text):
-    """What `draw_once` gives of a draw of a release in a folder, stored before; and how its file begins."""
-    folder.mkdir(exist_ok=True)
-    held, of = ReleaseFolder(path=folder, fingerprint_key=b""), {"of": "it"}
-    draw = StoredDraw(name="noise", field="numbers", what="it was", again="", drawn_for=of, fits=lambda _: True)
-    draws = iter([numbers])
-    first = draw_once(draw, lambda: next(draws), folder=held)
-    path = folder / "noise.draw.json"
-    path.write_text(damage(path.read_text()))
-    return first, draw_once(draw, lambda: next(draws), folder=held), json.loads(path.read_text())["numbers"]
-
-
-@pytest.mark.parametrize("size", [0, 1, 100_000])
-def test_an_array_of_draws_is_stored_packed_and_comes_back_as_it_was(tmp_path, size) -> None:
-    numbers = np.cumsum(np.random.default_rng(1).integers(0, 2**40, size))
-    first, second, stored = stored_and_loaded(numbers, tmp_path)
-    assert np.array_equal(first, numbers)
-    assert np.array_equal(second, numbers)
-    assert stored["size"] == size
-    assert len(stored["zlib"]) <= 10 * size + 40
-    assert stored_and_loaded([2**70, -1], tmp_path / "few")[1:] == ((2**70, -1), [2**70, -1])
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        *({"size": size} for size in (2, 4, -1, 2**60, "3", None)),
-        *({"zlib": packed} for packed in ("", "=", "AAAA", "====")),
-    ],
-)
-def test_an_array_that_is_damaged_is_refused(tmp_path, change) -> None:
-    def damage(text: str) -> str:
-        stored = json.loads(text)
-        return json.dumps(stored | {"numbers": stored["numbers"] | change})
-
-    with pytest.raises(ReleaseFailed, match="not drawn for this release"):
-        stored_and_loaded(np.array([4, 5, 6]), tmp_path, damage=damage)
 
 
 @pytest.mark.parametrize(("limit", "room"), [("4294967296\n", 2), ("max\n", None), (None, None)])

@@ -51,29 +51,6 @@ def ran(desk, spec: Path, *words: str) -> dict:
 
 
 @pytest.mark.slow
-def test_empty_cells_have_the_noise_of_the_formula(desk) -> None:
-    """χ² over the empty cells of one release, at a false-alarm rate of 1e-4; a loss 10% off must fail it."""
-    desk.add_dataset()
-    result = ran(desk, spec_of(desk, NOISY, sampling=RATE, upper=20_000, level=0))
-    table = pq.read_table(Path(result["output"]) / "data.parquet")
-    assert table.num_rows == 4 * (20_000 + 3)
-    ages, counts = table.column("age").to_pylist(), published(result)
-    drawn = np.abs(counts[[age not in ("20", "30") for age in ages]])
-
-    def p_value(epsilon: float) -> float:
-        decay = np.exp(-epsilon)
-        masses = (1 - decay) / (1 + decay) * decay ** np.arange(8.0)
-        masses[1:] *= 2
-        expected = np.append(masses, 1 - masses.sum()) * drawn.size
-        observed = np.bincount(np.minimum(drawn, 8), minlength=9)
-        return float(stats.chisquare(observed, expected).pvalue)
-
-    assert p_value(0.5) > 1e-4
-    assert p_value(0.45) < 1e-4
-    assert p_value(0.55) < 1e-4
-
-
-@pytest.mark.slow
 def test_sampled_counts_have_the_distribution_of_the_formula(desk) -> None:
     """600 cells of 200 records at rate 0.1, k = 20: χ² of what is published, at a false-alarm rate of 1e-6.
 

@@ -384,15 +384,11 @@ class Place:
         return self.steward
 
 
-def case(
-    place: Place, *, fault: str, at: int, error: int, second: int | None = None, broken_product: str = ""
-) -> tuple[str, list[str]]:
+def case(place: Place, *, fault: str, at: int, error: int, second: int | None = None) -> tuple[str, list[str]]:
     """Interrupt once, perhaps kill the next attempt too, and repeat; return how it ended, and what it broke."""
     scenario, steward = place.scenario, place.lay_anew()
     before, kept = facts_of(steward, scenario.release, output=scenario.output), scenario.keeps(steward)
-    code, out, err, _ = interrupted(
-        steward, scenario.words, fault=fault, at=at, error=error, broken_product=broken_product
-    )
+    code, out, err, _ = interrupted(steward, scenario.words, fault=fault, at=at, error=error)
     between = facts_of(steward, scenario.release, output=scenario.output)
     if code < 0:
         broken = []
@@ -407,11 +403,11 @@ def case(
     broken += [f"interrupted: {finding}" for finding in between.findings]
     broken += ["interrupted: something else changed"] * (scenario.keeps(steward) != kept)
     if second is not None:
-        interrupted(steward, scenario.words, fault="kill", at=second, broken_product=broken_product)
+        interrupted(steward, scenario.words, fault="kill", at=second)
         later = facts_of(steward, scenario.release, output=scenario.output)
         changed = [name for name, drawn in between.draws.items() if later.draws.get(name, drawn) != drawn]
         broken += [f"drawn again: {name}" for name in changed if between.reading]
-    again, out, err, _ = interrupted(steward, scenario.words, broken_product=broken_product)
+    again, out, err, _ = interrupted(steward, scenario.words)
     if again != 0 and not (scenario.again and scenario.again in out + err):
         broken.append(f"repeated: exit code {again}: {err.strip().splitlines()[-1:]}")
     else:
@@ -474,28 +470,3 @@ def test_whatever_is_interrupted_is_told_truly_and_finished_once(
     with capsys.disabled():
         print("\n".join(["", f"{name}: {row['cases']} cases, {len(findings)} findings", *findings]))
     assert not findings, f"{len(findings)} findings"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("broken_product", "fault", "step", "found"),
-    [
-        ("keeps its key", "kill", "commit", "keys are left"),
-        ("has no boundary", "failing call", "commit", "not a word about what it cost"),
-        ("takes a failure for a refusal", "failing call", "commit", "exit 2, and the ledger went from"),
-        ("denies the charge", "failing call", "commit", "'nothing was charged' of a release that is charged"),
-    ],
-)
-def test_a_product_that_breaks_a_promise_is_found(
-    broken_product, fault, step, found, tmp_path, commands, postgresql_server, prefect_server
-) -> None:
-    """The control: each is found by one interruption behind the commit of the charge."""
-    scenario = SCENARIOS["sample, CSV"]
-    place = Place(
-        tmp_path / "case", scenario, processes=commands, server=postgresql_server, prefect=prefect_server.api_url
-    )
-    kinds = steps_of(place.lay_anew(), scenario.words)
-    at = kinds.index(step) + 1
-    _, broken = case(place, fault=fault, at=at, error=ERRORS[0], broken_product=broken_product)
-    assert any(found in what for what in broken), broken
-    assert case(place, fault=fault, at=at, error=ERRORS[0])[1] == []

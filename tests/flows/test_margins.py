@@ -14,7 +14,6 @@ import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.deploy import release_check
-from crowdblend.flows.releases.release_kind import release_kind
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
 
@@ -159,27 +158,6 @@ def test_the_parts_are_charged_together_and_each_is_told(desk, people) -> None:
         assert finding == "its margins are not those of its mechanism and its map"
     (path.parent / "margins.parquet").write_bytes(b"other")
     assert "margins.parquet is not the file that was certified" in desk("verify", path).out
-
-
-def test_a_stored_draw_with_more_or_fewer_cells_is_refused(desk) -> None:
-    fits = release_kind("deletion").protection(read_spec(spec_of(desk), output=None), None).fits
-    whole = [0, 0, *range(-5, 59)]
-    assert fits(whole)
-    assert not fits(whole[:-1])
-    assert not fits([*whole, 3])
-    assert not fits([*whole[:-1], 1 << 70])
-
-
-@pytest.mark.slow
-def test_no_records_are_margins_of_noise_alone(desk, people) -> None:
-    (desk.folder / "people.csv").write_text("sex,age\n")
-    result = desk.succeed("run", spec_of(desk), "--json").json
-    assert rows_of(desk.folder / "out", "data") == []
-    cells = rows_of(desk.folder / "out", "margins")
-    assert len(cells) == 64
-    assert any(row["count"] for row in cells)
-    assert result["margins"]["records"] == 0
-    desk.succeed("verify", result["certificate"])
 
 
 REFUSED = {

@@ -68,29 +68,6 @@ def test_every_form_and_format_tells_the_same(desk) -> None:
     assert all(counts == counted[0] for counts in counted)
 
 
-@pytest.mark.slow
-def test_bad_rows_go_through_and_change_nothing_else(desk) -> None:
-    """Ragged, quoted, undecodable and unknown rows become `*`; the others' values are untouched."""
-    good = "".join(f"red;25;Lyon;{i}\n" for i in range(3_000)).encode()
-    bad = b"".join(
-        [
-            b"red;25\n" * 300,
-            b'red;"25;Lyon;1\n' * 300,
-            b"r\xffd;25;Lyon;1\n" * 300,
-            b"purple;twenty;Nice;1\n" * 300,
-            b"red;25;Lyon;1;2;3\r\n" * 300,
-        ]
-    )
-    (desk.folder / "people.csv").write_bytes(b"colour;age;town;secret\n" + good + bad)
-    desk.add_dataset()
-    _, rows = released(desk, rate="0.5")
-    groups = set(map(str, rows))
-    assert groups == {
-        str(dict(zip(LABELS, values, strict=True)))
-        for values in [("red", "[20, 30)", "South"), ("*", "*", "*"), ("*", "[20, 30)", "South")]
-    }
-
-
 def test_over_budget_is_3_and_the_source_is_never_opened(desk) -> None:
     """The source is a pipe that nobody writes to: opening it would hang."""
     desk.add_dataset(epsilon="0.01")

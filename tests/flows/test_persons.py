@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-
-KEY = bytes(range(9, 41))
 
 
 def write_visits(desk, *, people: int = 400, visits: int = 5, file: str = "people.csv") -> None:
@@ -59,25 +56,6 @@ def test_the_certificate_says_unit_column_and_limit_and_verifies(desk, unit) -> 
     for path in (*desk.home.rglob("*"), *Path(result["output"]).iterdir(), desk.folder / "crowdblend-ledger.db"):
         if path.is_file():
             assert b"p399" not in path.read_bytes()
-
-
-@pytest.mark.slow
-def test_rows_and_files_in_another_order_give_the_same_release(desk) -> None:
-    write_visits(desk)
-    (desk.folder / "split").mkdir()
-    head, *lines = (desk.folder / "people.csv").read_text().splitlines()
-    for number in range(3):
-        own = lines[::-1][number::3]
-        (desk.folder / "split" / f"{number}.csv").write_text("\n".join([head, *own]) + "\n")
-    found = []
-    for name, source in (("one", "people.csv"), ("other", "split")):
-        spec = spec_of(desk, source=source, rate="0.4", k="20")
-        result = desk.release(
-            spec, ledger=name, output=name, more=("--unit", "person:who"), coins=lambda size: KEY[:size]
-        )
-        found.append(Counter(map(str, rows_of(result))))
-    assert found[0] == found[1]
-    assert found[0]
 
 
 REPORTS = """

@@ -31,7 +31,6 @@ from crowdblend.flows.releases.release_kind import (
 )
 from crowdblend.flows.spec import EVERY_KIND, read_spec, spec_model
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kinds.histogram import HistogramProtection
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
 from crowdblend.tasks.kernel.draws import stored_numbers
 from crowdblend.tasks.readers.report_files import vector_table
@@ -348,18 +347,6 @@ def test_a_series_pays_once_for_releases_of_their_own_samples_or_there_is_none(d
     desk.refuse("run", spec, "--series", "monthly", "--output", "march", code=3, said="all its 2 releases are taken")
     assert dataset["epsilon_spent"] == added.json["epsilon"]
     desk.succeed("ledger", "verify")
-
-
-@pytest.mark.slow
-def test_noise_that_is_not_stored_is_caught(desk, monkeypatch, two_attempts) -> None:
-    """The control of the test above."""
-    monkeypatch.setattr(HistogramProtection, "drawn", False)
-    spec = written(desk, "histogram")
-    spec.write_text(
-        spec.read_text().replace("epsilon = 0.1", "epsilon = 0.00001")
-    )  # one cell of noise: all but never twice
-    first, second = two_attempts(spec)
-    assert first != second
 
 
 @pytest.mark.slow

@@ -144,17 +144,6 @@ def test_a_release_that_is_cut_off_before_it_is_in_view_comes_with_its_folder(de
     assert desk("verify", desk.folder / "out").code == desk("ledger", "verify").code == 0
 
 
-@pytest.mark.slow
-def test_a_staged_folder_that_was_changed_is_not_brought_into_view(desk, cut_off) -> None:
-    desk.add_dataset()
-    spec = described_spec(desk)
-    cut_off(spec, stage="publish")
-    [staged] = desk.folder.glob(".out.crowdblend-*")
-    (staged / "metadata" / "data-dictionary.md").write_text("other words\n")
-    desk.refuse("run", spec, "--release-id", "one", code=1, said="not what was written")
-    assert not (desk.folder / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [

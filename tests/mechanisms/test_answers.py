@@ -262,21 +262,3 @@ def test_sums_that_do_not_fit_64_bits_are_refused():
         tallied(CASES[0], groups=np.zeros(1, dtype=np.int64), values=np.zeros(1, dtype=np.int64))
     with pytest.raises(ValueError, match="needs values"):
         tallied(answer, groups=np.zeros(1, dtype=np.int64), values=None)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: CountAnswer(**ONE | {"relation": REPLACEMENT}),
-        lambda: CountAnswer(**ONE | {"epsilon": Decimal(0)}),
-        lambda: CountAnswer(**ONE | {"groups": 0}),
-        lambda: CountAnswer(**ONE | {"sampling_rate": Decimal(1)}),
-        lambda: CountAnswer(**ONE | {"relation": REPLACEMENT, "groups": 2, "sampling_rate": Decimal("0.1")}),
-        lambda: SumAnswer(**ONE, lower=2, upper=2),
-        lambda: SumAnswer(**ONE, lower=0, upper=2**54),
-        lambda: MeanAnswer(**ONE, lower=0, upper=1, least_records=0),
-    ],
-)
-def test_answers_without_a_meaning_cannot_be_asked(make):
-    with pytest.raises(ValueError, match=r"must|only|public|least"):
-        make()

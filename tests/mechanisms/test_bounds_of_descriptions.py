@@ -8,15 +8,22 @@ from math import prod
 
 import pytest
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
-from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
 from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
-from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
+from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
+from crowdblend.mechanisms.kinds.deletion_noise import (
+    LARGEST_DELETION,
+    GaussianDeletion,
+    GeometricDeletion,
+    OptimalDeletion,
+)
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
-from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
+from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable, counted_cells, library_rho
 from crowdblend.mechanisms.map_selection.choice import draw_scale, epsilon_shares
@@ -27,6 +34,7 @@ EPSILONS = ([Decimal("1e-9"), Decimal("1e9")], [Decimal(0), Decimal("-1"), Decim
 WHOLE = 1 << 53
 ONE, HALF = Decimal(1), Decimal("0.5")
 SURVEY = {"k": 5, "lowest_rate": HALF, "highest_rate": HALF, "largest_rate": HALF, "exceptions": 0}
+NOISE = OptimalDeletion(epsilon=ONE, delta=Decimal("1e-6"))
 ANSWER = {"epsilon": ONE, "relation": ADD_REMOVE, "groups": 1, "sampling_rate": None}
 
 CASES = [
@@ -97,6 +105,34 @@ CASES = [
             "rho": ([TINY, Decimal(10**6)], [Decimal(0), -ONE, 10**6 + TINY, Decimal("Infinity"), Decimal("NaN")]),
         },
     ),
+    (StronglySafeRelease, {"k": 2, "sampling_rate": HALF}, {"k": ([1], [0, -1]), "sampling_rate": RATES}),
+    (
+        EpsilonSafeRelease,
+        {"k": 2, "sampling_rate": HALF, "selection_epsilon": ONE, "selection_rate": None},
+        {"k": ([1], [0]), "sampling_rate": RATES, "selection_epsilon": EPSILONS, "selection_rate": RATES},
+    ),
+    (
+        UnequalRatesHistogram,
+        {"k": 2, "sampling_rate": HALF, "lowest_rate": HALF},
+        {"k": ([1], [0]), "lowest_rate": ([TINY, HALF], [HALF + TINY])},
+    ),
+    (
+        SyntheticPoints,
+        {"dimensions": 1, "cells_per_side": 1, "counts": StronglySafeRelease(k=5, sampling_rate=HALF)},
+        {"dimensions": ([1, 1000], [0, 1001, 10**400]), "cells_per_side": ([1, 2**26], [0, -2, 2**26 + 1, 10**400])},
+    ),
+    (
+        OptimalDeletion,
+        {"epsilon": ONE, "delta": HALF},
+        {"epsilon": ([ONE], [Decimal(0), Decimal(51), Decimal("NaN")]), "delta": ([HALF], [Decimal(0), ONE])},
+    ),
+    (GeometricDeletion, {"epsilon": ONE, "width": 9}, {"width": ([1, 9], [0, LARGEST_DELETION, 200])}),
+    (GaussianDeletion, {"scale": Decimal(8), "width": 20}, {"scale": ([Decimal(8)], [ONE, -ONE])}),
+    (
+        CalibratedDeletion,
+        {"stages": 1, "k": 1, "noise": NOISE, "margins": 1, "margin_scale": ONE, "margin_width": 8},
+        {"stages": ([1], [0]), "k": ([1], [0]), "margins": ([1], [0])},
+    ),
     (
         SumAnswer,
         ANSWER | {"lower": 0, "upper": 1, "relation": REPLACEMENT},
@@ -111,7 +147,7 @@ def test_each_field_is_taken_up_to_its_bounds_and_not_beyond(kind, fields, bound
         for value in within:
             assert getattr(kind(**fields | {name: value}), name) == value
         for value in beyond:
-            with pytest.raises(ValueError, match=r"must|at least|there is|has 1 to|public|add/remove"):
+            with pytest.raises(ValueError, match=r"must|at least|at most|too|there is|has 1 to|public|add/remove"):
                 kind(**fields | {name: value})
 
 
@@ -121,22 +157,6 @@ def test_a_synthetic_table_counts_all_combinations_of_two_columns_or_of_two_and_
     assert counted_cells(sizes, method="mst") == cells[2]
     assert counted_cells(sizes, method="aim") == cells[2] + cells[3]
     assert library_rho(SyntheticTable(method="aim", rho=Decimal("0.5"))) == 0.5 * 0.999999
-
-
-def test_the_releases_of_a_series_are_numbered_from_its_first_part_on() -> None:
-    series = series_of_parts([" 2x k=20,rate=0.10", "3 x epsilon=0.050"])
-    assert series.parts == "2 x k=20,rate=0.1; 3 x epsilon=0.05"
-    assert [part.releases for part in series.each] == [2, 3]
-    assert (series.releases, series.numbers(1), series.numbers(2)) == (5, range(1, 3), range(3, 6))
-    assert [series.part_of(number) for number in range(1, 6)] == [1, 1, 2, 2, 2]
-    for number in (0, 6, -1):
-        with pytest.raises(ValueError, match=f"no part of the series has the number {number}"):
-            series.part_of(number)
-    assert series_of_parts(["10000 x epsilon=100"]).releases == 10_000
-    with pytest.raises(InputRefused, match="NUMBER x k=K,rate=RATE") as refused:
-        series_of_parts(["2 x l=3" + "x" * 99])
-    assert refused.value.where == "--part"
-    assert refused.value.what.endswith(f": '2 x l=3{'x' * 33}'.")
 
 
 def test_a_scale_can_be_drawn_for_thirty_digits_either_side() -> None:

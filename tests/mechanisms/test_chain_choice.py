@@ -123,30 +123,8 @@ def ours(records: Records) -> list[int]:
     return chain_scores(counts_of(records), lattice=LATTICE, threshold=3).tolist()
 
 
-def with_all_records_of_a_parent(records: Records) -> list[int]:
-    """Wrong, with a sensitivity of w₁ + w₂: each stage is judged by all records of its groups."""
-    found = []
-    for chain in CHAINS:
-        sizes = [Counter(labels(records, chain[:2])), Counter(labels(records, chain[2:]))]
-        kept = [sum(max(0, size - 2) for size in one.values()) for one in sizes]
-        found.append(sum(weight * one for weight, one in zip(weights_of(LATTICE, chain), kept, strict=True)))
-    return found
-
-
-def twice(records: Records) -> list[int]:
-    """Wrong, with a sensitivity of 2."""
-    return [2 * quality for quality in ours(records)]
-
-
 def test_one_record_more_raises_each_quality_by_at_most_one():
     assert steps(ours) == (WEIGHT_UNIT, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [with_all_records_of_a_parent, twice])
-def test_a_quality_with_a_larger_sensitivity_is_found_out(wrong):
-    largest, _ = steps(wrong)
-    assert largest > WEIGHT_UNIT
 
 
 def exact_probabilities(qualities: list[int], *, epsilon: float, rule: str) -> list[float]:
@@ -180,10 +158,9 @@ def losses(quality_of, *, epsilon: float, rule: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])
-def test_no_draw_costs_more_than_its_epsilon_and_one_by_a_wrong_quality_does(rule):
+def test_no_draw_costs_more_than_its_epsilon(rule):
     assert losses(ours, epsilon=0.5, rule=rule) <= 0.5 * (1 + 1e-12)
-    for wrong in (with_all_records_of_a_parent, twice):
-        assert losses(wrong, epsilon=0.5, rule=rule) > 0.5 * (1 + 1e-3)
+    assert losses(lambda records: [2 * quality for quality in ours(records)], epsilon=0.5, rule=rule) > 0.5 * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("rule", ["exponential", "permute-and-flip"])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 CLIENT = """
 import os, sys
 import numpy as np
@@ -20,27 +18,14 @@ sketched = encode(sketch, ["a value"], randomness=os.urandom)
 assert sketched.packed_bits.shape == (1, 128)
 mechanism = KRandomization(bits=3, flip_probability=Decimal("0.25"))
 flipped(mechanism, np.array([2], dtype=np.uint32), randomness=os.urandom)
-public = {{"kind": "k-randomization", "flip_probability": 0.25, "values": ["a", "b"]}}
+public = {"kind": "k-randomization", "flip_probability": 0.25, "values": ["a", "b"]}
 design = design_of_table(public)
 assert header(design) == "vector" and int(report(design, "a", randomness=os.urandom)) < 4
-{more}
-heavy = {{"dask", "distributed", "prefect", "pandas", "pyarrow", "scipy", "opendp", "sqlalchemy"}} & set(sys.modules)
+heavy = {"dask", "distributed", "prefect", "pandas", "pyarrow", "scipy", "opendp", "sqlalchemy"} & set(sys.modules)
 assert not heavy, heavy
 """
 
 
-def run(more):
-    return subprocess.run(
-        [sys.executable, "-c", CLIENT.format(more=more)], capture_output=True, text=True, timeout=120, check=False
-    )
-
-
 def test_a_device_imports_nothing_heavy():
-    done = run("")
+    done = subprocess.run([sys.executable, "-c", CLIENT], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("module", ["dask", "pandas"])
-def test_the_check_would_see_it(module):
-    assert "AssertionError" in run(f"import {module}").stderr

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.declare import HierarchyError, IntegerIndex, ValueHierarchy, canonical_integer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-ROWS = [
-    ("Lyon", "South", "France", "*"),
-    ("7", "Number", "*", "*"),
-    ("Lille", "North", "France", "*"),
-    ("Paris", "North", "France", "*"),
-    ("Atlantis", "*", "*", "*"),
-]
-TOWNS = ValueHierarchy.from_rows(ROWS)
-
 
 def labels(hierarchy, texts, level):
     return hierarchy.labels(hierarchy.codes_of_texts(texts, level), level)
-
-
-def test_each_level_publishes_what_was_declared():
-    for level in range(4):
-        for row in ROWS:
-            assert labels(TOWNS, [row[0].encode()], level) == [row[level]]
-    assert TOWNS.levels == 4
-    assert [TOWNS.size(level) for level in range(4)] == [6, 4, 2, 1]
-
-
-def test_unseen_and_null_are_the_bucket_at_every_level():
-    for level in range(4):
-        assert labels(TOWNS, [None, b"", b"Rome", b"lyon", b" Lyon", b"\xff", b"*"], level) == ["*"] * 7
-        assert TOWNS.codes_of_texts([None], level).tolist() == [0]
-
-
-def test_codes_follow_the_bytes_of_the_labels_after_the_bucket():
-    for level in range(4):
-        names = TOWNS.labels(np.arange(TOWNS.size(level)), level)
-        assert names[0] == "*"
-        assert names[1:] == sorted(names[1:], key=str.encode)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +44,7 @@ def declared_rows(draw):
     return draw(st.lists(st.tuples(*[label] * levels), min_size=1, max_size=6))
 
 
-@pytest.mark.slow
-@settings(derandomize=True, max_examples=400)
+@settings(derandomize=True, max_examples=200)
 @given(rows=declared_rows())
 def test_rows_are_taken_exactly_if_unique_and_monotone(rows):
     levels = len(rows[0])
@@ -99,6 +66,9 @@ def test_rows_are_taken_exactly_if_unique_and_monotone(rows):
         assert labels(hierarchy, texts, level) == [row[level] for row in rows]
         codes = hierarchy.codes_of_texts([*texts, b"unseen"], level)
         assert set(codes.tolist()) == set(range(hierarchy.size(level)))
+        names = hierarchy.labels(np.arange(hierarchy.size(level)), level)
+        assert names == ["*", *sorted(names[1:], key=str.encode)]
+    assert ValueHierarchy.from_rows(rows[::-1]).digest() == hierarchy.digest()
 
 
 @settings(derandomize=True)
@@ -131,32 +101,6 @@ def test_canonical_integers_are_those_that_print_as_themselves():
         assert canonical_integer(str(number).encode()) == number
     assert canonical_integer(b"9" * 10_000) > 2**63
     assert canonical_integer(b"-" + b"9" * 10_000) < -(2**63)
-
-
-def test_the_digest_names_the_hierarchy_and_not_the_order_of_its_rows():
-    assert ValueHierarchy.from_rows(ROWS[::-1]).digest() == TOWNS.digest()
-    changed = [row if row[0] != "Lille" else ("Lille", "South", "France", "*") for row in ROWS]
-    assert ValueHierarchy.from_rows(changed).digest() != TOWNS.digest()
-    assert ValueHierarchy.from_rows(ROWS[:-1]).digest() != TOWNS.digest()
-    assert ValueHierarchy.from_rows([row[:3] for row in ROWS]).digest() != TOWNS.digest()
-
-
-def test_a_hierarchy_travels_and_stays_short_in_print():
-    copy = pickle.loads(pickle.dumps(TOWNS))  # noqa: S301 - our own bytes
-    assert copy.digest() == TOWNS.digest()
-    assert repr(copy) == "ValueHierarchy(values=5, levels=4)"
-
-
-def test_values_that_sort_before_the_bucket_are_values_too():
-    signs = ValueHierarchy.from_rows([("!", "low", "*"), ("#1", "low", "*"), ("~", "high", "*")])
-    assert labels(signs, [b"!", b"#1", b"~", b"*", b"+"], 0) == ["!", "#1", "~", "*", "*"]
-    assert labels(signs, [b"!", b"#1", b"~", b"*", b"+"], 1) == ["low", "low", "high", "*", "*"]
-
-
-def test_declared_values_have_two_levels():
-    sex = ValueHierarchy.from_values(["Female", "Male"])
-    assert (sex.levels, sex.size(0), sex.size(1)) == (2, 3, 1)
-    assert labels(sex, [b"Male", b"Female", b"male"], 0) == ["Male", "Female", "*"]
 
 
 def test_values_without_regard_to_case_are_published_as_declared():

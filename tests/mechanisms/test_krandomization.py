@@ -89,12 +89,6 @@ def test_a_vector_with_more_bits_is_refused_on_the_device(seeded_bytes):
         flipped(THREE, np.array([8], dtype=np.uint32), randomness=seeded_bytes)
 
 
-@pytest.mark.parametrize(("bits", "q"), [(0, "0.1"), (25, "0.1"), (1, "0"), (1, "0.5"), (1, "nan")])
-def test_fields_out_of_range(bits, q):
-    with pytest.raises((ValueError, ArithmeticError)):
-        KRandomization(bits=bits, flip_probability=Decimal(q))
-
-
 def test_an_error_whose_estimated_square_is_negative_is_0():
     """Ten reports of 00: by (a² − a)·10 for products a of 1.5 (a bit agrees) and −0.5 (it doesn't)."""
     mechanism = KRandomization(bits=2, flip_probability=Decimal("0.25"))

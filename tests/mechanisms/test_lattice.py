@@ -121,24 +121,3 @@ def test_digests_are_those_of_one_text_that_never_changes():
     assert listed.digest() == sha256('{"candidates":[[0],[2]],' + told + ',"kind":"lattice/1"}')
     chains = Lattice(columns=(one,), candidates=((0, 1), (1, 2)), stages=2)
     assert chains.digest() == sha256('{"candidates":[[[0],[1]],[[1],[2]]],' + told + ',"kind":"chains/1"}')
-
-
-def test_levels_of_chains_are_named_by_column() -> None:
-    two = replace(LATTICE, candidates=((0, 1, 1, 3), (1, 1, 1, 2)), stages=2)
-    assert two.by_stage((0, 1, 1, 3)) == ((0, 1), (1, 3))
-    assert two.named((0, 1, 1, 3)) == {"colour": [0, 1], "age": [1, 3]}
-    assert LATTICE.named((1, 2)) == {"colour": 1, "age": 2}
-    assert (two.finest, two.coarsest) == ((0, 1), (1, 3))
-    with pytest.raises(ValueError, match=r"no candidate has the levels \(0, 1, 1, 2\)"):
-        two.chain_of((0, 1, 1, 2))
-    for levels in ((0,), (0, 1, 1), ()):
-        with pytest.raises(ValueError, match="2 columns have no levels"):
-            LATTICE.index_of(levels)
-    for number in (-1, LATTICE.size):
-        with pytest.raises(IndexError, match=f"candidate {number} of {LATTICE.size}"):
-            LATTICE.levels_of(number)
-    for change in ({"stages": 0}, {"stages": 2, "candidates": None}):
-        with pytest.raises(ValueError, match=f"chains of {change['stages']} maps are listed"):
-            replace(LATTICE, **change)
-    with pytest.raises(ValueError, match="finer than the one before"):
-        replace(LATTICE, candidates=((0, 2, 0, 1),), stages=2)

@@ -86,17 +86,6 @@ def test_maps_are_drawn_with_the_exact_probabilities(rule, number):
     assert p_value([two_sided(scores) for _ in range(CONTROL_DRAWS)], probabilities) < ALARM
 
 
-@pytest.mark.slow
-def test_the_two_rules_are_told_apart():
-    """Control of the comparison: one rule's draws fail against the other's probabilities.
-
-    By the noncentral χ² they are taken for the right ones once in ten billion runs: at this ε the rules differ twice as
-    much as at that above.
-    """
-    drawn = [draw_map(SCORES, epsilon=Decimal(1), rule="exponential") for _ in range(7_000)]
-    assert p_value(drawn, exact("permute-and-flip", QUALITIES, 1.0)) < ALARM
-
-
 @pytest.mark.parametrize("rule", ["permute-and-flip", "exponential"])
 def test_the_exact_probabilities_are_private_and_permute_and_flip_is_never_worse(rule):
     """Every neighbour that raises some qualities by 1: no probability moves by more than a factor e^ε₁."""

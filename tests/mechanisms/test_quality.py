@@ -133,15 +133,3 @@ def test_adding_a_record_moves_no_quality_by_more_than_one_and_none_downward(rec
     moved = qualities([*records, one_more], threshold) - qualities(records, threshold)
     assert moved.min() >= 0
     assert moved.max() <= WEIGHT_UNIT
-
-
-def records_kept(records: list[tuple[int, int]], threshold: int) -> int:
-    """Records in groups that reach the threshold, at the finest map: the obvious quality, and a wrong one."""
-    sizes = [records.count(record) for record in set(records)]
-    return sum(size for size in sizes if size >= threshold)
-
-
-def test_the_same_property_fails_for_the_number_of_records_kept():
-    """Control: the obvious quality jumps by the threshold."""
-    records = [(1, 1)] * 4
-    assert records_kept([*records, (1, 1)], 5) - records_kept(records, 5) == 5

@@ -29,7 +29,6 @@ from audit.theory.report_errors import variances
 SKETCH = {"kind": "count-mean-sketch", "epsilon": 4, "hashes": 8, "bits": 64, "seed": "s", "values": ["a", "b"]}
 CHOICE = {"kind": "k-randomization", "flip_probability": Decimal("0.25"), "values": ["x", "y", "z"]}
 BLOOM = {**CHOICE, "flip_probability": 0.1, "bloom": {"bits": 6, "hashes": 2, "seed": "s"}}
-FLIPS = KRandomization(bits=2, flip_probability=Decimal("0.1"))
 ASKED = {"kind": "k-randomization", "flip_probability": Decimal("0.2"), "questions": ["p", "q", "r"]}
 
 
@@ -228,9 +227,3 @@ def test_totals_of_another_kind_are_refused():
     for design, totals in ((choice, sums), (sketch, np.array([1, 2]))):
         with pytest.raises(ValueError, match="another kind"):
             estimated(design, totals)
-
-
-def test_a_strange_report_costs_no_memory():
-    """A vector of 2³² − 1 would else make a table of as many numbers."""
-    counts = outcome_counts(FLIPS, np.array([1, 2**32 - 1], dtype=np.uint32))
-    assert counts.tolist() == [0, 1, 0, 0]

@@ -42,7 +42,6 @@ def run_interrupted(
     fault: str = "",
     at: int | None = None,
     error: int = errno.EIO,
-    broken_product: str = "",
 ) -> tuple[int, str, str, list[str]]:
     """Run a command, interrupted before one of its steps.
 
@@ -54,7 +53,6 @@ def run_interrupted(
         fault: one of `FAULTS`.
         at: the step's number; None to run it whole.
         error: the error number of a failing call.
-        broken_product: one of `BROKEN`, for a control; empty for the product as it is.
 
     Returns:
         Its exit code, what it said on standard output and standard error, and the kinds of its steps.
@@ -67,7 +65,6 @@ def run_interrupted(
         "fault": fault,
         "at": at,
         "error": error,
-        "broken": broken_product,
     }
     process = processes.start(
         *words, folder=folder, environment=environment | {"TEST_INTERRUPTION": json.dumps(told)}, script=AS_COMMAND
@@ -79,7 +76,6 @@ def run_interrupted(
 def be_interrupted() -> None:
     """Run the command of this process's arguments, and interrupt it as its environment says."""
     job = json.loads(os.environ.pop("TEST_INTERRUPTION"))
-    BROKEN.get(job["broken"], lambda: None)()
     LAID_BEFORE.get(sys.argv[1], lambda *_: None)(*sys.argv[2:])
     if sys.argv[1] == "served":  # the steps are those of its release, which has a process of its own
         os.environ["TEST_INTERRUPTION"] = json.dumps(
@@ -141,41 +137,6 @@ def acts(job: dict[str, Any], steps: Steps) -> Callable[[str], None]:
 
     chosen = {"kill": kill, "full disk": fill_disk, "failing call": fail_call, "lost connection": lose_connection}
     return chosen.get(job["fault"], lambda _: None)
-
-
-def keep_key() -> None:
-    from crowdblend.accounting.kernel.keys.private_store import ReleaseFolder
-
-    ReleaseFolder.destroy_key = lambda self: None
-
-
-def go_without_boundary() -> None:
-    """What goes wrong after the charge is told by where it went wrong."""
-    from contextlib import nullcontext
-
-    from crowdblend.deploy import run
-
-    run.charge_boundary = lambda *_, **__: nullcontext(lambda _: None)
-
-
-def refuse_instead() -> None:
-    from crowdblend.mechanisms.kernel.errors import ReleaseFailed
-
-    ReleaseFailed.exit_code = 2
-
-
-def deny_charge() -> None:
-    from crowdblend.flows import unfinished
-
-    unfinished._cost_of = lambda state: "Nothing was charged."
-
-
-BROKEN = {
-    "keeps its key": keep_key,
-    "has no boundary": go_without_boundary,
-    "takes a failure for a refusal": refuse_instead,
-    "denies the charge": deny_charge,
-}
 
 
 def be_scheduled(spec: str, series: str, release_id: str) -> None:

@@ -32,7 +32,6 @@ from crowdblend.mechanisms.measures.utility import (
     entropy_loss,
     granularity_loss,
     pair_distances,
-    total_variation,
     utility_of,
 )
 
@@ -68,22 +67,6 @@ def test_class_measures() -> None:
     assert discernibility(np.array([3_000_000_000] * 3)) == 27 * 10**18  # past 64 bits: exact all the same
     assert size_shares(sizes, edges=(1, 2, 4)) == (0.25, 0.25, 0.5)
     assert average_class_size(np.array([], dtype=np.int64)) == 0.0
-
-
-def test_risks() -> None:
-    risk = reidentification_risk(np.array([2, 1]), np.array([4, 10]), threshold=0.3)
-    assert risk.prosecutor_highest == 1.0
-    assert risk.prosecutor_average == pytest.approx(2 / 3)
-    assert risk.prosecutor_at_risk == 1.0
-    assert risk.journalist_highest == 0.25
-    assert risk.journalist_at_risk == 0.0
-    assert risk.marketer == pytest.approx((2 / 4 + 1 / 10) / 3)
-    assert risk.journalist_average == pytest.approx(max(2 / 14, 0.2))
-    assert risk.unique == pytest.approx(1 / 3)
-    nothing = reidentification_risk(np.array([], dtype=np.int64), np.array([], dtype=np.int64), threshold=0.3)
-    assert (nothing.prosecutor_highest, nothing.marketer) == (0.0, 0.0)
-    with pytest.raises(ValueError, match="no more in the table"):
-        reidentification_risk(np.array([3]), np.array([2]), threshold=0.3)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -143,22 +126,6 @@ def test_measures_of_columns_are_those_of_each_record(seed: int) -> None:
     half = sum(fewer.values())
     apart = sum(abs(count / n - fewer[row] / half) for row, count in people.items()) / 2
     assert pair_distances(before, table(fewer))[0].distance == pytest.approx(apart)
-
-
-def test_distances_and_association() -> None:
-    assert total_variation(np.array([1, 3]), np.array([3, 1])) == 0.5
-    assert total_variation(np.array([2, 6]), np.array([1, 3])) == 0.0
-    assert total_variation(np.array([0]), np.array([4])) == 1.0
-    square = table({("Lille", 31): 10, ("Lyon", 72): 10})
-    assert association(square) == pytest.approx(1.0)
-    independent = table({("Lille", 31): 10, ("Lyon", 31): 10, ("Lille", 72): 10, ("Lyon", 72): 10})
-    assert association(independent) == pytest.approx(0.0, abs=1e-12)
-    # χ² of ((20, 10), (10, 20)) is 60·(20·20 - 10·10)²/30⁴ = 6.6667, so V = √(6.6667/60) = 1/3.
-    mixed = table({("Lille", 31): 20, ("Lille", 72): 10, ("Lyon", 31): 10, ("Lyon", 72): 20})
-    assert association(mixed) == pytest.approx(1 / 3)
-    [pair] = pair_distances(independent, square)
-    assert pair.distance == pytest.approx(0.5)
-    assert (pair.association_before, pair.association_after) == (pytest.approx(0, abs=1e-12), pytest.approx(1))
 
 
 def test_counting_queries() -> None:
