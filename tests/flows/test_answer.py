@@ -107,27 +107,3 @@ def test_several_records_of_a_person_cost_so_many_times_as_much(asked, desk) -> 
     done = desk.succeed("run", spec, "--json")
     assert done.json["epsilon"] == 3.0
     desk.succeed("verify", done.json["certificate"])
-
-
-@pytest.mark.parametrize(
-    ("answer", "columns", "said"),
-    [
-        (COUNT.replace('\ncolumn = "town"', ""), "", "[answer].column"),
-        (SUM.replace("\nlower = -10", ""), "", "[answer].lower"),
-        (SUM + "\nmissing = 101", "", "[answer].missing"),
-        (SUM + "\nleast_records = 3", "", "[answer].least_records"),
-        (SUM + '\nnoise = "gaussian"', "", "docs/mechanisms/not-to-be-used.md"),
-        (COUNT + '\nnoise = "one-sided"', "", "docs/mechanisms/not-to-be-used.md"),
-        (COUNT + '\nrelation = "replacement"', "", "nothing to answer"),
-        (COUNT, TOWN, "not grouped by"),
-        (COUNT + '\nby = ["town"]', "", "[answer].by"),
-        (MEAN.replace('"amount"', '"town"') + '\nby = ["town"]', TOWN, "added up or grouped by"),
-        (COUNT, "[privacy]\ndelta = 1e-6\n", "exclude each other"),
-        (SUM + '\nrelation = "replacement"', "[sampling]\nrate = 0.5\n", "add/remove price only"),
-    ],
-)
-def test_what_cannot_be_answered_is_refused_and_nothing_is_charged(asked, desk, answer, columns, said) -> None:
-    spec = desk.folder / "asked.toml"
-    spec.write_text(SPEC.format(answer=answer) + columns)
-    desk.refuse("run", spec, said=said)
-    assert desk("ledger", "show", "--json").json["releases"] == []

@@ -143,38 +143,3 @@ def test_a_design_needs_a_data_set_that_is_registered_as_a_sample(desk) -> None:
     shown = desk("ledger", "show", "--json").json
     assert shown["releases"] == []
     assert {dataset["epsilon_spent"] for dataset in shown["datasets"]} == {0.0}
-
-
-@pytest.mark.parametrize(
-    ("sampling", "kind", "parameters", "said"),
-    [
-        ("[sampling]", "suppressed", "k = 12", "[sampling].rate"),
-        ('[sampling]\ncolumn = "rate"', "suppressed", "k = 12", "[sampling].rates"),
-        ("[sampling]\nrates = [0.1]", "suppressed", "k = 12", "[sampling].column"),
-        (DRAWN + "\nrate = 0.1", "suppressed", "k = 12", "exclude each other"),
-        (DRAWN + "\n" + DESIGN, "suppressed", "k = 12", "exclude each other"),
-        (DRAWN.replace("0.1, 0.2", "0.2, 0.1"), "suppressed", "k = 12", "must ascend"),
-        (DRAWN.replace("0.2", "1.2"), "suppressed", "k = 12", "must ascend"),
-        (DRAWN.replace('"rate"', '"cell"'), "suppressed", "k = 12", "of the cells or says the rate"),
-        (DRAWN, "noisy", "k = 12\nepsilon = 1", "a design for the last only"),
-        (DESIGN, "outlier-private", "epsilon = 1\nhorizon = 9\nmargin = 3", "a design for the last only"),
-        (DESIGN.replace("highest = 0.2", "highest = 0.05"), "suppressed", "k = 12", "rates must satisfy"),
-        (DESIGN + "\nlargest = 0.15", "suppressed", "k = 12", "rates must satisfy"),
-        (DESIGN.replace("= 0.2", "= 1"), "suppressed", "k = 12", "[sampling.design].highest"),
-        (DESIGN.replace("= 1", "= -1"), "suppressed", "k = 12", "[sampling.design].exceptions"),
-        (DESIGN.replace("= 0.2", "= 0.9"), "suppressed", "k = 12", "no epsilon is enough"),
-    ],
-)
-def test_rates_without_a_price_are_refused_and_nothing_is_charged(desk, sampling, kind, parameters, said) -> None:
-    write_rated(desk, [1], [0.1])
-    desk.add_dataset()
-    desk.refuse("run", spec_of(desk, sampling, kind=kind, parameters=parameters), said=said)
-    assert desk("ledger", "show", "--json").json["releases"] == []
-
-
-def test_answers_have_one_rate(desk) -> None:
-    desk.add_dataset()
-    spec = spec_of(desk, DRAWN)
-    answer = '[answer]\nkind = "count"\ncolumn = "cell"\nepsilon = 0.1\n'
-    spec.write_text(spec.read_text().split("[histogram]")[0] + answer)
-    desk.refuse("run", spec, said="a column of rates has a price for microdata")

@@ -265,50 +265,6 @@ def test_a_series_fixes_chain_and_form(desk) -> None:
     assert len(digests) == len(changes)
 
 
-REFUSED = {
-    "finer": ({"age": "levels = [1, 0, 2]"}, "[columns.age].levels: level 0 comes after level 1 and is finer"),
-    "fewer": ({"age": "levels = [0, 1]"}, "[columns.age].levels: this column has 2 stages, and 'colour' has 3"),
-    "one": ({"town": "level = 0"}, "[columns.town].level: this column has 1 stage, and 'colour' has 3"),
-    "both": ({"age": "level = 0\nlevels = [0, 1, 2]"}, "[columns.age].levels: level and levels exclude each other"),
-    "none": ({"age": ""}, "[columns.age].level: this is required and missing"),
-    "absent": ({"town": "levels = [0, 1, 3]"}, "[columns.town].levels: level 3 does not exist"),
-    "weighted": ({"town": "levels = [0, 1, 1]\nweight = 1"}, "[columns.town].weight: this goes with a choice"),
-    "too much": ({}, "[privacy].epsilon: epsilon must be above 0 and at most 50"),
-    "dear": ({"deletion": 'shape = "geometric"\nepsilon = 1\nwidth = 60'}, "[privacy].epsilon: this noise costs ε = "),
-    "narrow": ({"deletion": 'shape = "geometric"\nepsilon = 1\nwidth = 9'}, "[deletion]: no epsilon is enough"),
-    "shapeless": ({"deletion": "width = 9"}, "[deletion].shape: parameters of a noise go with its shape"),
-    "half": ({"deletion": 'shape = "gaussian"\nwidth = 9'}, "[deletion].scale: this is missing"),
-    "foreign": (
-        {"deletion": 'shape = "gaussian"\nscale = 9\nwidth = 40\ndelta = 1e-9'},
-        "[deletion].delta: this is not",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", REFUSED)
-def test_what_is_no_chain_or_no_noise_is_refused(desk, fault) -> None:
-    changes, said = REFUSED[fault]
-    much = fault == "too much"
-    desk.refuse("explain", spec_of(desk, **changes, edit=lambda text: text.replace("= 1\n", "= 51\n", much)), said=said)
-
-
-@pytest.mark.parametrize("name", ["stage", "weight", "count"])
-def test_columns_called_as_figures_are_refused(desk, name) -> None:
-    spec = spec_of(desk, edit=lambda text: text.replace("[columns.town]", f"[columns.{name}]"))
-    desk.refuse("explain", spec, said=f"a released column can't be called {name}")
-
-
-def test_epsilon_is_required_and_levels_are_of_deletion_alone(desk) -> None:
-    answer = desk("explain", spec_of(desk, edit=lambda text: text.replace("epsilon = 1\n", "")))
-    assert (answer.code, "[privacy].epsilon: this is required" in answer.err) == (2, True), answer.err
-    spec = desk.write_spec(edit=lambda text: text.replace("level = 0", "levels = [0]", 1))
-    answer = desk("explain", spec)
-    assert (answer.code, "[columns.colour].levels: levels are the stages of a deletion release" in answer.err) == (
-        2,
-        True,
-    )
-
-
 def test_given_noise_is_taken_and_explained(desk) -> None:
     given = 'shape = "gaussian"\nscale = 7.8\nwidth = 40'
     explained = desk.succeed("explain", spec_of(desk, deletion=given), "--json").json

@@ -107,33 +107,3 @@ def test_an_outlier_private_histogram_counts_every_record(desk) -> None:
     assert large.size == 6
     assert np.abs(large - 400).max() < 60  # P(|noise| ≥ 60) = 2e-13 at ε = 0.5
     assert (counts[counts < 200] != 0).any()
-
-
-@pytest.mark.parametrize(
-    ("histogram", "sampling", "said"),
-    [
-        (SUPPRESSED, "", "not differentially private"),
-        (NOISY, "", "not differentially private"),
-        (NOISY + '\nnoise = "gaussian"', RATE, "docs/mechanisms/not-to-be-used.md"),
-        (NOISY + '\nnoise = "one-sided"', RATE, "docs/mechanisms/not-to-be-used.md"),
-        ('kind = "clustering"', RATE, "docs/mechanisms/not-to-be-used.md"),
-        ('kind = "mondrian"', RATE, "docs/mechanisms/not-to-be-used.md"),
-        (OUTLIER, RATE, "counts every record"),
-        ('kind = "noisy"\nk = 20', RATE, "[histogram].epsilon"),
-        (SUPPRESSED + "\nepsilon = 1", RATE, "[histogram].epsilon"),
-        ('kind = "quantile"', RATE, "[histogram].kind"),
-        ('kind = "outlier-private"\nepsilon = 0.5\nhorizon = 100\nmargin = 100', "", "margin"),
-        (SUPPRESSED + "\n[suppression]\nk = 20", RATE, "exclude each other"),
-    ],
-)
-def test_what_has_no_price_is_refused_and_nothing_is_charged(desk, histogram, sampling, said) -> None:
-    desk.add_dataset()
-    desk.refuse("run", spec_of(desk, histogram, sampling=sampling), said=said)
-    assert desk("ledger", "show", "--json").json["releases"] == []
-
-
-def test_too_many_cells_are_refused(desk) -> None:
-    desk.add_dataset()
-    answer = desk("run", spec_of(desk, SUPPRESSED, sampling=RATE, upper=1_000_000, level=0))
-    assert answer.code == 2
-    assert "combinations of labels" in answer.err

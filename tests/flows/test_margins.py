@@ -160,29 +160,6 @@ def test_the_parts_are_charged_together_and_each_is_told(desk, people) -> None:
     assert "margins.parquet is not the file that was certified" in desk("verify", path).out
 
 
-REFUSED = {
-    "one": ({"margins": 'pairs = [["age"]]'}, "[margins].pairs, number 1: a pair names two columns"),
-    "same": ({"margins": 'pairs = [["age", "age"]]'}, "[margins].pairs, number 1: a pair names two columns"),
-    "unknown": ({"margins": 'pairs = [["age", "town"]]'}, "number 1: 'town' is not a released column"),
-    "twice": ({"margins": 'pairs = [["age", "sex"], ["sex", "age"]]'}, "number 2: this pair is there already"),
-    "all": ({"margins": "share = 1"}, "[margins].share: this is less than 1"),
-    "little": ({"margins": "share = 1e-9"}, "[privacy].epsilon: no noise of 2 margins in all costs so little"),
-    "dear": ({"deletion": 'shape = "gaussian"\nscale = 4\nwidth = 25'}, "[privacy].epsilon: this noise costs"),
-}
-
-
-@pytest.mark.parametrize("fault", REFUSED)
-def test_what_are_no_margins_is_refused(desk, fault) -> None:
-    changes, said = REFUSED[fault]
-    desk.refuse("explain", spec_of(desk, **changes), said=said)
-
-
-def test_margins_of_too_many_cells_are_refused(desk) -> None:
-    text = spec_of(desk).read_text().replace("upper = 90, widths = [10, 30]", "upper = 900_000, widths = [1, 3]")
-    (desk.folder / "weighed.toml").write_text(text)
-    desk.refuse("explain", desk.folder / "weighed.toml", said="[margins].pairs: these margins have")
-
-
 def test_margins_of_levels_that_are_still_to_be_drawn_are_refused(desk) -> None:
     text = spec_of(desk).read_text().replace("[columns.sex]", "[selection]\nepsilon = 0.1\n[columns.sex]")
     (desk.folder / "weighed.toml").write_text(text.replace("levels = [0, 0]\n", "").replace("levels = [1, 2]\n", ""))

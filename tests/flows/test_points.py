@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -94,40 +93,3 @@ def test_points_are_within_the_error_that_their_certificate_states(desk, points)
     shown = np.bincount((np.minimum((found * 8).astype(int), 7) @ [8, 1]), minlength=64)
     real = 0.5 * np.abs(moved / moved.sum() - shown / shown.sum()).sum()
     assert 0 < real <= share, "the share that moved is what is bounded"
-
-
-@pytest.mark.parametrize(
-    ("points", "columns", "said"),
-    [
-        (NOISY.replace("\nepsilon = 0.5", ""), X, "[points].epsilon"),
-        (SUPPRESSED + "\nepsilon = 0.5", X, "[points].epsilon"),
-        (NOISY.replace("noisy", "outlier-private"), X, "[points].kind"),
-        (NOISY.replace("noisy", "mondrian"), X, "docs/mechanisms/not-to-be-used.md"),
-        (NOISY + '\nnoise = "gaussian"', X, "docs/mechanisms/not-to-be-used.md"),
-        (NOISY, X + "level = 0\n", "[columns.x].level"),
-        (NOISY, "[columns.x]\nlevel = 0\n", "[columns.x]"),
-        (NOISY, "[columns.x]\nbounds = { lower = 3, upper = 3 }\n", "[columns.x].bounds"),
-        (NOISY, "[columns.x]\nbounds = { lower = 0, upper = 1, missing = 2 }\n", "[columns.x].bounds"),
-        (NOISY, "[columns.x]\nbounds = { lower = 1, upper = 1.0000000000000002 }\n", "too close"),
-        (NOISY + "\n[suppression]\nk = 20", X, "exclude each other"),
-        (NOISY + "\n[histogram]\nkind = 'suppressed'\nk = 20", X, "exclude each other"),
-        ("", "[columns.x]\nbounds = { lower = 0, upper = 1 }\nvalues = ['a']\n", "[points].kind"),
-    ],
-)
-def test_what_makes_no_points_is_refused_and_nothing_is_charged(desk, points, columns, said) -> None:
-    desk.add_dataset()
-    desk.refuse("run", spec_of(desk, points.format(cells=9), columns=columns), said=said)
-    assert desk("ledger", "show", "--json").json["releases"] == []
-
-
-def test_points_of_every_record_have_no_price_and_bounds_belong_to_points(desk) -> None:
-    desk.add_dataset()
-    spec = spec_of(desk, SUPPRESSED.format(cells=9))
-    spec.write_text(re.sub(r"\[sampling\]\nrate = 0.2\n", "", spec.read_text()))
-    desk.refuse("run", spec, said="[sampling].rate")
-    spec = spec_of(desk, 'kind = "suppressed"\nk = 20').read_text().replace("[points]", "[histogram]")
-    (desk.folder / "points.toml").write_text(spec)
-    desk.refuse("run", desk.folder / "points.toml", said="bounds are of a column of [points]")
-    desk.refuse("run", spec_of(desk, SUPPRESSED.format(cells=1_000)), said="combinations of labels")
-    refused = desk("series", "add", "monthly", spec_of(desk, SUPPRESSED.format(cells=9)), "--releases", "3")
-    assert (refused.code, "Charge each release for itself" in refused.err) == (2, True)

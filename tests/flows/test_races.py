@@ -29,17 +29,6 @@ def test_ten_processes_race_for_one_release_id(desk) -> None:
 
 
 @pytest.mark.slow
-def test_the_last_of_a_budget_serves_one(desk) -> None:
-    desk.write_spec()
-    price = desk("plan", "--k", "20", "--sampling-rate", "0.1", "--delta", "1e-6", "--json").json["epsilon"]
-    desk.add_dataset(epsilon=str(1.5 * price))
-    racers = [desk.start("run", "spec.toml", "--output", f"out-{number}") for number in range(4)]
-    ends = [racer.finish() for racer in racers]
-    assert sorted(code for code, _, _ in ends) == [0, 3, 3, 3], ends
-    assert len(list(desk.folder.glob("out-*"))) == 1
-
-
-@pytest.mark.slow
 def test_what_was_read_is_not_refunded(desk) -> None:
     """A release that failed after its reading began can be given up, never taken back; its id stays used."""
     desk.add_dataset()

@@ -263,28 +263,6 @@ def test_too_few_reports_publish_nothing(asked, desk) -> None:
     desk.succeed("ledger", "verify")
 
 
-@pytest.mark.parametrize(
-    ("reports", "more", "said"),
-    [
-        (SKETCH.replace("\nhashes = 16", ""), "", "hashes is required"),
-        (SKETCH.replace('"count-mean-sketch"', '"apple"'), "", "there is no kind"),
-        (SKETCH + "\nsecret = 1", "", "there is no such key"),
-        (SKETCH, PRIVACY, "[reports].least_people"),
-        (ONE + "\nleast_people = 10000", "", "[privacy].delta"),
-        (SKETCH + "\nleast_people = 10000", PRIVACY, "least_people is not a parameter"),
-        (ONE + "\nleast_people = 10000", PRIVACY + "epsilon = 0.001\n", "more than the ε = 0.001"),
-        (ONE.replace("voted", "estimate"), "", "can't be called 'estimate'"),
-        (CHOICE.replace('"red", "blue"', '"red", ""'), "", "[reports]"),
-        (ONE, "[sampling]\nrate = 0.5\n", "exclude each other"),
-        (ONE, '[columns.vector]\nvalues = ["0"]\n', "[columns]: this table and [reports] exclude each other"),
-        (ONE, '[answer]\nkind = "count"\nepsilon = 1\n', "exclude each other"),
-    ],
-)
-def test_what_cannot_be_asked_of_reports_is_refused_and_nothing_is_charged(asked, desk, reports, more, said) -> None:
-    desk.refuse("run", asked.spec(reports, "none.parquet", more=more), said=said)
-    assert desk("ledger", "show", "--json").json["releases"] == []
-
-
 def test_reports_have_no_series_and_no_options_of_other_plans(asked, desk) -> None:
     spec = asked.spec(SKETCH, "parts")
     desk.refuse("series", "add", "monthly", spec, "--releases", "3", said="[reports]")

@@ -163,33 +163,6 @@ def test_what_is_missing_is_refused_before_a_charge(desk, spec, monkeypatch) -> 
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (("epsilon = 1\n", ""), "[privacy].epsilon: this is required and missing."),
-        (
-            ("epsilon = 1\ndelta = 1e-6", "epsilon = 1e-9\ndelta = 1e-60"),
-            "[privacy].epsilon: epsilon 1e-9 is too little",
-        ),
-        (("[synthetic]", '[synthetic]\nmethod = "pategan"'), "[synthetic].method"),
-        (('values = ["blue", "green", "red"]\nlevel = 0', 'values = ["blue"]\nlevel = 1'), "has a single label"),
-        (
-            (
-                "level = 1\n",
-                "level = 0\n[columns.town]\ninterval = { lower = 0, upper = 9000000, widths = [] }\nlevel = 0\n",
-            ),
-            "MST counts",
-        ),
-        (('[columns.colour]\nvalues = ["blue", "green", "red"]\nlevel = 0\n', ""), "a model of one column"),
-    ],
-)
-def test_what_no_model_is_fitted_to_is_refused(spec, change, told) -> None:
-    spec.write_text(SPEC.replace(*change))
-    with pytest.raises(InputRefused) as refused:
-        read_spec(spec, output=None)
-    assert told in refused.value.message
-
-
 def test_stored_rows_are_rows_of_this_map_or_refused(spec) -> None:
     request = read_spec(spec, output=None)
     protection = release_kind("synthetic").protection(request, None)

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.flows.spec import read_spec
 
 DAYS = [date(1931, 1, 31), date(1931, 2, 28), date(1932, 12, 31), date(1933, 1, 1)]
 AMOUNTS = [Decimal("0.30"), Decimal("1.57"), Decimal("7.00"), Decimal("7.00")]
@@ -71,43 +70,3 @@ def test_days_and_decimal_numbers_of_both_formats_are_published_at_their_levels(
     assert shown == [{"1931-Q1", "1932-Q4", "*"}] * 2 + [{"1931-01-31", "1931-02-28", "1932-12-31", "*"}]
     spec.write_text(spec.read_text().replace("[0.5]", "[0.5, 0.7]"))
     desk.refuse("run", spec, said="each dividing the next")
-
-
-NOTES = """
-[release]
-name = "notes"
-output = "out"
-[data]
-dataset = "people"
-source = "notes.csv"
-[sampling]
-rate = 0.1
-[suppression]
-k = 20
-[privacy]
-delta = 1e-6
-[columns.sex]
-values = ["F", "M"]
-level = 0
-"""
-
-
-def test_records_of_several_lines_publish_nobody_who_is_not_there(desk) -> None:
-    (desk.folder / "notes.csv").write_text("sex,note\n" + 'F,"first line\nM,second line 0"\n' * 8_000)
-    (desk.folder / "notes.toml").write_text(NOTES)
-    desk.add_dataset()
-    done = desk.succeed("run", desk.folder / "notes.toml", "--json")
-    rows = pq.read_table(Path(done.json["output"]) / "data.parquet").column("sex").to_pylist()
-    assert set(rows) == {"F"}
-    assert 600 < len(rows) < 1_000  # the binomial of 8,000 at 0.1 leaves this with less than 1e-12
-
-
-def test_quoting_is_part_of_what_a_charge_is_bound_to_and_the_default_is_as_before(desk) -> None:
-    path = desk.folder / "notes.toml"
-    digests = []
-    for quoting in ("", 'quoting = "rfc4180"\n', 'quoting = "none"\n'):
-        path.write_text(NOTES.replace("[sampling]", f"{quoting}[sampling]"))
-        request = read_spec(path, output=None)
-        digests.append((request.digest, request.series_digest))
-    assert digests[0] == digests[1]
-    assert not {*digests[0]} & {*digests[2]}
