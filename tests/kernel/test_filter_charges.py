@@ -233,15 +233,6 @@ def test_a_forged_figure_is_found_though_all_hashes_fit(place, path, forge, told
     assert any(told in fault for fault in faults), faults
 
 
-def test_an_order_chosen_after_the_fact_is_found_with_every_figure_made_to_fit() -> None:
-    """The charge is right by an order of its own, which would take less; its data set has fixed another."""
-    lower = replace(BUDGET, accounting=replace(ACCOUNTING, order=Decimal(30)))
-    taken = filter_charge(RECORD, budget=lower, **WHOLE)
-    assert taken.divergence < TAKEN.divergence
-    found = faults_of(replace(charged(), filter_charge=taken), sound_state(FILTER))
-    assert "its order is recorded as 30, but its data set's was fixed at 37" in found
-
-
 def test_a_tail_that_another_machine_would_have_halved_otherwise_is_right_on_both(monkeypatch) -> None:
     """The last digit of one divergence decides how often a tail is halved; both charges hold, on both machines."""
     weak = StronglySafeRelease(k=50, sampling_rate=Decimal("0.05"))

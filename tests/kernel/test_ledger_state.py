@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
+from itertools import product
 from typing import Any, get_args
 
 import pytest
@@ -20,34 +19,6 @@ from crowdblend.mechanisms.kernel.errors import AccountantRefused, Refusal
 from support.folding import abandoned, dataset, fold, revoked, sound_state, token
 from support.golden_ledger import GOLDEN
 from support.ledger_books import of_series, of_two_samples, registration, request
-
-PROJECT = Path(__file__).parents[2]
-PACKAGE_NAMES = ("mechanisms", "accounting", "tasks", "flows", "deploy", "audit")
-KINDS = {kind.__name__ for kind in get_args(Entry)}
-MANY_KINDS = {
-    "accounting/kernel/ledger/ledger_state.py",  # the fold
-    "accounting/dashboard/views/rows.py",  # what an entry says, in words, each by itself
-}
-
-
-def kinds_told_apart(function: ast.AST) -> set[str]:
-    """The kinds of entry that a function asks for."""
-    asked: list[ast.AST] = [node.cls for node in ast.walk(function) if isinstance(node, ast.MatchClass)]
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    asked += [call.args[1] for call in calls if call.func.id == "isinstance"]  # type: ignore[attr-defined]
-    return KINDS & {name.id for part in asked for name in ast.walk(part) if isinstance(name, ast.Name)}
-
-
-def test_nothing_but_the_state_folds_entries() -> None:
-    """Whoever else keeps what follows from entries would have to tell their kinds apart, or apply them."""
-    many, applying = set(), set()
-    for file in (file for package in PACKAGE_NAMES for file in (PROJECT / package).rglob("*.py")):
-        tree, name = ast.parse(file.read_text(encoding="utf-8")), str(file.relative_to(PROJECT))
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        many |= {name for function in functions if len(kinds_told_apart(function)) > 3}
-        applying |= {name for function in functions if function.name == "apply"}
-    assert many == MANY_KINDS
-    assert applying == {"accounting/kernel/ledger/ledger_state.py"}
 
 
 def golden_entries() -> Iterator[Entry]:
@@ -114,18 +85,12 @@ def test_a_value_of_another_form_in_a_state_is_told_or_read_and_never_an_error(o
             continue
 
 
-@pytest.mark.parametrize("name", Release._fields)
-def test_a_release_that_a_stranger_signed_into_the_snapshot_is_told_and_never_an_error(
-    golden_ledger, tmp_path, name
-) -> None:
+def test_a_release_that_a_stranger_signed_into_the_snapshot_is_told_and_never_an_error(golden_ledger, tmp_path) -> None:
     """Whoever can write the database can sign by some key; who only looks asks for no key of his own."""
-    books, stranger = (
-        golden_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "home"),
-        SigningKey(seed=b"\x09" * 32),
-    )
-    state = books.state()
+    books = golden_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", tmp_path / "home")
+    state, stranger = books.state(), SigningKey(seed=b"\x09" * 32)
     sound = bytes_of_state(state)
-    for other in (None, -1, 0, 3, 1 << 80, "x", "abandoned", "published", True, [], [[]], {}):
+    for name, other in product(Release._fields, (None, -1, 3, 1 << 80, "x", "published", True, [[]], {})):
         document = json.loads(sound)
         document["releases"][name][0] = other
         content = json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

@@ -105,6 +105,11 @@ def case(before: tuple[Entry, ...], entry: Entry, *told: str) -> Case:
     return Case(before, entry, told)
 
 
+NO_DATASET, OVER_BUDGET = "dataset 'census' is not in the ledger", "the budget of dataset 'census' is exceeded"
+ID_TWICE, SAMPLE_TWICE = "release id 'one' is charged a second time", "its sample was used by release 'one'"
+ALONE = "a price of dataset 'phones' holds for outcome counts alone, and something else is released"
+GIVEN_BACK, TWO, ONE_AGAIN = abandoned(refunded=True), request("two").entry, request("one", sample_id="5" * 64).entry
+LOOK, JUST_ONE = DataAccess(dataset="census", what="a report", by="me", day=DAY), dataset(epsilon=EPSILON)
 UNPAID = "series 'monthly' has not paid for this release: "
 CASES: dict[str, Case] = {
     "a second creation": case((), LedgerCreated(ledger_id="2" * 64), "a ledger is created once, by its first"),
@@ -114,43 +119,29 @@ CASES: dict[str, Case] = {
     "a lower ε": case((CENSUS,), raised("9", "0.01"), "a budget is lowered"),
     "a lower δ": case((CENSUS,), raised("11", "0.0009"), "a budget is lowered"),
     "the same budget": case((CENSUS,), raised("10", "0.001"), "a budget is raised to what it was"),
-    "a raise of nothing": case((), raised("1", "0"), "dataset 'census' is not in the ledger"),
-    "a look": case((CENSUS,), DataAccess(dataset="census", what="a report", by="me", day=DAY)),
-    "a look at nothing": case(
-        (), DataAccess(dataset="census", what="a report", by="me", day=DAY), "dataset 'census' is not in the"
-    ),
+    "a raise of nothing": case((), raised("1", "0"), NO_DATASET),
+    "a look": case((CENSUS,), LOOK),
+    "a look at nothing": case((), LOOK, NO_DATASET),
     # A release's id and its samples serve once, whatever became of it.
     "a charge": case((CENSUS,), ONE),
-    "a charge to nothing": case((), ONE, "dataset 'census' is not in the ledger"),
-    "an id twice": case(
-        (CENSUS, ONE), request("one", sample_id="5" * 64).entry, "release id 'one' is charged a second time"
-    ),
-    "an id that was given back": case(
-        (CENSUS, ONE, abandoned(refunded=True)),
-        request("one", sample_id="5" * 64).entry,
-        "release id 'one' is charged a second time",
-    ),
-    "a sample twice": case(
-        (CENSUS, ONE), request("two", sample_id=ONE.sample_id).entry, "its sample was used by release 'one'"
-    ),
+    "a charge to nothing": case((), ONE, NO_DATASET),
+    "an id twice": case((CENSUS, ONE), ONE_AGAIN, ID_TWICE),
+    "an id that was given back": case((CENSUS, ONE, GIVEN_BACK), ONE_AGAIN, ID_TWICE),
+    "a sample twice": case((CENSUS, ONE), request("two", sample_id=ONE.sample_id).entry, SAMPLE_TWICE),
     "a sample that was given back": case(
-        (CENSUS, ONE, abandoned(refunded=True)),
-        request("two", sample_id=ONE.sample_id).entry,
-        "its sample was used by release 'one'",
+        (CENSUS, ONE, GIVEN_BACK), request("two", sample_id=ONE.sample_id).entry, SAMPLE_TWICE
     ),
     "two samples": case((CENSUS,), of_two_samples("one").entry),
     "a choice on the whole data": case(
         (CENSUS,), of_two_samples("one", mechanism=dataclasses.replace(CHOSEN, selection_rate=None)).entry
     ),
     "a sample for a choice after a release": case(
-        (CENSUS, ONE),
-        of_two_samples("two", selection_sample_id=ONE.sample_id).entry,
-        "its sample was used by release 'one'",
+        (CENSUS, ONE), of_two_samples("two", selection_sample_id=ONE.sample_id).entry, SAMPLE_TWICE
     ),
     "a sample for a release after a choice": case(
         (CENSUS, of_two_samples("one", selection_sample_id="e" * 64).entry),
         request("two", sample_id="e" * 64).entry,
-        "its sample was used by release 'one'",
+        SAMPLE_TWICE,
     ),
     "a map chosen on the release's own sample": case(
         (CENSUS,),
@@ -224,46 +215,22 @@ CASES: dict[str, Case] = {
         (SAMPLE,), registration(dataset="survey").entry, "dataset 'survey' is itself a sample and has a series"
     ),
     "reports beside reports": case((PHONES, reports("two", FLIPS)), reports("one", FLIPS)),
-    "reports after counts": case(
-        (PHONES, reports("two", COUNTS)),
-        reports("one", FLIPS),
-        "a price of dataset 'phones' holds for outcome counts alone, and something else is released",
-    ),
-    "counts after reports": case(
-        (PHONES, reports("two", FLIPS)),
-        reports("one", COUNTS),
-        "a price of dataset 'phones' holds for outcome counts alone, and something else is released",
-    ),
+    "reports after counts": case((PHONES, reports("two", COUNTS)), reports("one", FLIPS), ALONE),
+    "counts after reports": case((PHONES, reports("two", FLIPS)), reports("one", COUNTS), ALONE),
     "counts after counts that were read": case(
-        (PHONES, reports("one", COUNTS), READING, abandoned(refunded=False)),
-        reports("two", COUNTS),
-        "a price of dataset 'phones' holds for outcome counts alone, and something else is released",
+        (PHONES, reports("one", COUNTS), READING, abandoned(refunded=False)), reports("two", COUNTS), ALONE
     ),
-    "counts after counts that were not": case(
-        (PHONES, reports("one", COUNTS), abandoned(refunded=True)), reports("two", COUNTS)
-    ),
+    "counts after counts that were not": case((PHONES, reports("one", COUNTS), GIVEN_BACK), reports("two", COUNTS)),
     "counts of another data set": case(
         (PHONES, dataset("watches", relation="replacement"), reports("one", COUNTS)),
         reports("two", COUNTS, dataset="watches"),
     ),
     "the last digit of a budget": case((dataset(epsilon=EPSILON, delta=DELTA),), ONE),
-    "a digit of ε too much": case(
-        (dataset(epsilon=EPSILON - Decimal("1e-25")),), ONE, "the budget of dataset 'census' is exceeded"
-    ),
-    "a digit of δ too much": case(
-        (dataset(delta=DELTA - Decimal("1e-25")),), ONE, "the budget of dataset 'census' is exceeded"
-    ),
-    "a budget that was raised": case(
-        (dataset(epsilon=EPSILON), request("two").entry, raised(str(2 * EPSILON), "0.001")), ONE
-    ),
-    "a budget that was given back": case(
-        (dataset(epsilon=EPSILON), request("two").entry, abandoned("two", refunded=True)), ONE
-    ),
-    "a budget that was read": case(
-        (dataset(epsilon=EPSILON), ONE, READING, abandoned(refunded=False)),
-        request("two").entry,
-        "the budget of dataset 'census' is exceeded",
-    ),
+    "a digit of ε too much": case((dataset(epsilon=EPSILON - Decimal("1e-25")),), ONE, OVER_BUDGET),
+    "a digit of δ too much": case((dataset(delta=DELTA - Decimal("1e-25")),), ONE, OVER_BUDGET),
+    "a budget that was raised": case((JUST_ONE, TWO, raised(str(2 * EPSILON), "0.001")), ONE),
+    "a budget that was given back": case((JUST_ONE, TWO, abandoned("two", refunded=True)), ONE),
+    "a budget that was read": case((JUST_ONE, ONE, READING, abandoned(refunded=False)), TWO, OVER_BUDGET),
     "a unit": case((dataset(unit=WHO),), of_unit("person")),
     "another unit": case(
         (dataset(unit=WHO),),
@@ -274,8 +241,8 @@ CASES: dict[str, Case] = {
     # A series pays for the releases that it was registered for, each at a place of its own.
     "a series": case((CENSUS,), SERIES),
     "a series twice": case((CENSUS, SERIES), SERIES, "series 'monthly' is registered a second time"),
-    "a series of nothing": case((), SERIES, "dataset 'census' is not in the ledger"),
-    "a series past its budget": case((dataset(epsilon=EPSILON),), SERIES, "the budget of dataset 'census' is exceeded"),
+    "a series of nothing": case((), SERIES, NO_DATASET),
+    "a series past its budget": case((JUST_ONE,), SERIES, OVER_BUDGET),
     "a series at the price of one": case(
         (CENSUS,),
         registration(price=dataclasses.replace(costs_of()["price"], releases=3)).entry,
