@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, SelectedDeletion
 from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, expected_deletion, largest_deletion
+from ...mechanisms.kinds.paired_deletion import PairedDeletion
 from ...mechanisms.record_weights import deletion_variance
 from ..kinds.deletion_prices import deletion_parts
+from ..kinds.paired_deletion_prices import paired_deletion_losses
 from ..kinds.selected_deletion_prices import selected_deletion_losses
 from .kind_description import DeletedRecords, KindDescription, Published
 from .microdata_description import BOUNDED_RANGE
@@ -128,6 +130,44 @@ SELECTED_DELETION: KindDescription[SelectedDeletion] = KindDescription(
     },
     losses=selected_deletion_losses,
     label=f"{_LABEL}, levels chosen at ε {{selection_epsilon}} on all records",
+    deletion=_deleted,
+    told=_told,
+)
+
+
+_PAIRS = (
+    "Then {pairs} of columns were chosen one after the other, each by a private draw that compares the records with "
+    "what had been published before, and {counted} with noise of {own} own; what the draws cost is part of epsilon and "
+    "delta."
+)
+_PAIRED_SERIES = (
+    f"{_SERIES} Pairs of columns were chosen privately in each release by what it had published before, and counted "
+    "with noise; what the draws cost is part of epsilon and delta."
+)
+_PAIRED_PROVED = "proved in docs/proofs/pairs.md and docs/proofs/bounded-range.md"
+
+
+def _paired_done(mechanism: PairedDeletion) -> str:
+    one = mechanism.pairs == 1
+    pairs = _PAIRS.format(
+        pairs=counted(mechanism.pairs, "pair"),
+        counted="was counted" if one else "were counted",
+        own="its" if one else "their",
+    )
+    return f"{_done(mechanism)} {pairs}"
+
+
+PAIRED_DELETION: KindDescription[PairedDeletion] = KindDescription(
+    done=_paired_done,
+    chosen="a choice of levels, k, noise or the number of pairs",
+    series=_PAIRED_SERIES,
+    published=Published("group", "groups", "record"),
+    theorems={
+        "paired-deletion-sum/1": f"{_PAIRED_PROVED}: the costs of stages, margins, pairs and draws, added up",
+        "paired-deletion-composed/1": f"{_PAIRED_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+    },
+    losses=paired_deletion_losses,
+    label=f"{_LABEL}, {{pairs}} pairs chosen at ε {{pair_epsilon}} each",
     deletion=_deleted,
     told=_told,
 )

@@ -39,6 +39,7 @@ from ..kernel.prices.mechanism_kind import (
     check_request,
     covered_by_fewer,
 )
+from .composition.bounded_range import BoundedRange
 from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, no_place
 from .composition.finite_losses import FiniteLosses
 from .composition.group_privacy import rule_for_group
@@ -70,10 +71,10 @@ def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int 
     Raises:
         InputRefused: δ or T is out of range, or no finite ε has this δ.
     """
-    return price_of_draws(_draws(mechanism), delta, releases, records)
+    return price_of_draws(draws_of_release(mechanism), delta, releases, records)
 
 
-def _draws(mechanism: DeletionRelease) -> Counter[DeletionNoise]:
+def draws_of_release(mechanism: DeletionRelease) -> Counter[DeletionNoise]:
     """Return how many times one record meets a fresh draw of each noise: once a stage, once a margin.
 
     INVARIANT: they are added up, since a margin's noise may be that of the stages.
@@ -84,23 +85,41 @@ def _draws(mechanism: DeletionRelease) -> Counter[DeletionNoise]:
     return draws
 
 
+def losses_of_draws(draws: Mapping[DeletionNoise, int], *, records: int) -> tuple[FiniteLosses, ...]:
+    """Return the exact losses of each noise's draws, for M records of a person."""
+    return tuple(_losses(noise, records=records, times=times) for noise, times in draws.items())
+
+
 def _losses(noise: DeletionNoise, *, records: int, times: int) -> FiniteLosses:
     weights, shift = deletion_weights(noise), (0,) * records
     outcomes = zip(weights + shift, shift + weights, strict=True)
     return FiniteLosses(outcomes=tuple(pair for pair in outcomes if pair != (0, 0)), total=WEIGHT_TOTAL, times=times)
 
 
-def price_of_draws(draws: Counter[DeletionNoise], delta: Decimal, releases: int, records: int) -> Price:
-    """Return what draws of some noises cost, each met by one record of M of a person; as `price_deletion`."""
+def price_of_draws(
+    draws: Counter[DeletionNoise],
+    delta: Decimal,
+    releases: int,
+    records: int,
+    *,
+    choices: Mapping[BoundedRange, int] | None = None,
+    rules: str = "deletion",
+) -> Price:
+    """Return what draws of some noises cost, each met by one record of M of a person; as `price_deletion`.
+
+    `choices` are each release's draws by exponential mechanisms: how many have which range for the M records.
+    """
     check_request(delta, releases)
     # INVARIANT: noises of different parameters may have equal weights; as keys they are one, and are added up.
     parts: Counter[FiniteLosses] = Counter()
     for noise, times in draws.items():
         parts[_losses(noise, records=records, times=1)] += times * releases
+    chosen = {choice: times * releases for choice, times in (choices or {}).items()}
     available = delta if records == 1 else multiply_down(delta, _LEFT_FOR_LOSSES)
-    epsilon, rule = _least_epsilon(parts, available)
+    epsilon, rule = _least_epsilon(parts, available, chosen)
     if epsilon is None:
         raise _no_price(parts, delta, records)
+    rule = f"{rules}-{rule}"
     kept = multiply_down(delta, _KEPT_FOR_SHAPE)
     if records > 1 and _difference_in_shape(draws, epsilon, releases, records) > kept:
         raise InputRefused(
@@ -117,25 +136,27 @@ def price_of_draws(draws: Counter[DeletionNoise], delta: Decimal, releases: int,
     )
 
 
-def _least_epsilon(parts: Counter[FiniteLosses], delta: Decimal) -> tuple[Decimal | float | None, str]:
+def _least_epsilon(
+    parts: Counter[FiniteLosses], delta: Decimal, choices: Mapping[BoundedRange, int]
+) -> tuple[Decimal | float | None, str]:
     steps = parts.total()
-    if steps == 1:
+    if steps == 1 and not choices:
         [losses] = parts
-        return losses.epsilon_of_step(delta), "deletion-exact/1"
+        return losses.epsilon_of_step(delta), "exact/1"
     costs = [(losses.epsilon_of_step(divide_down(delta, steps)), times) for losses, times in parts.items()]
     summed: Decimal | None = Decimal(0)
-    for each, times in costs:
+    for each, times in (*costs, *((choice.epsilon, times) for choice, times in choices.items())):
         one = None if each is None else multiply_up(decimal_up(each), times)
         summed = None if summed is None or one is None else add_up(summed, one)
     composed = None
     if delta >= COMPOSED_FLOOR:
         # Losses that can't be put on a grid are no fault of the request: the sum is a price too.
         with suppress(ValueError):
-            every: dict[Part, int] = dict(parts.items())
-            composed = epsilon_composed(every, delta=float_down(delta))
+            every: list[tuple[Part, int]] = [*parts.items(), *choices.items()]
+            composed = epsilon_composed(dict(every), delta=float_down(delta))
     if composed is not None and (summed is None or Decimal(composed) < summed):
-        return composed, "deletion-composed/1"
-    return summed, "deletion-sum/1"
+        return composed, "composed/1"
+    return summed, "sum/1"
 
 
 def _bends(weights: tuple[int, ...]) -> float:
@@ -179,32 +200,36 @@ def _no_price(parts: Counter[FiniteLosses], delta: Decimal, records: int) -> Inp
 
 def deletion_parts(mechanism: DeletionRelease) -> tuple[Part, ...]:
     """Return what a release is in a composition: the losses of its stages and of its margins."""
-    return tuple(_losses(noise, records=1, times=times) for noise, times in _draws(mechanism).items())
+    return losses_of_draws(draws_of_release(mechanism), records=1)
 
 
 def deletion_filter_parts(mechanism: DeletionRelease, records: int) -> tuple[FiniteLosses, ...]:
-    """Return the steps of a release in a filter budget, for M records of a person in one group, or any others.
+    """Return the steps of a release in a filter budget, for M records of a person in one group, or any others."""
+    return filter_parts_of_draws(draws_of_release(mechanism), records)
+
+
+def filter_parts_of_draws(draws: Mapping[DeletionNoise, int], records: int) -> tuple[FiniteLosses, ...]:
+    """Return the steps in a filter budget of draws that M records of a person meet.
 
     Raises:
         InputRefused: M > 1, and the logarithm of the weights is not concave enough (docs/proofs/filter.md, 5).
     """
-    draws = _draws(mechanism)
     # Twice M times this enters the masses, and twice as much the losses; both have room for it in their rounding.
     if records > 1 and any(
         multiply_up(Decimal(_bends(deletion_weights(noise))), 16 * records) > ULP for noise in draws
     ):
         raise no_place(f"the ends of this noise are too improbable where a person has up to {records} records")
-    return tuple(_losses(noise, records=records, times=times) for noise, times in draws.items())
+    return losses_of_draws(draws, records=records)
 
 
-_SHAPES: Mapping[str, Mapping[str, type]] = {
+DELETION_SHAPES: Mapping[str, Mapping[str, type]] = {
     "noise": {"optimal": OptimalDeletion, "geometric": GeometricDeletion, "gaussian": GaussianDeletion}
 }
 
 DELETION: MechanismKind[DeletionRelease] = MechanismKind(
     records={
-        "deletion-release/1": RecordForm(mechanism=DeletionRelease, shapes=_SHAPES),
-        "calibrated-deletion-release/1": RecordForm(mechanism=CalibratedDeletion, shapes=_SHAPES),
+        "deletion-release/1": RecordForm(mechanism=DeletionRelease, shapes=DELETION_SHAPES),
+        "calibrated-deletion-release/1": RecordForm(mechanism=CalibratedDeletion, shapes=DELETION_SHAPES),
     },
     protections=(DeletionProtection,),
     pure=False,

@@ -1,0 +1,70 @@
+"""What a deletion release costs that draws and counts pairs of columns beside its rows and margins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+
+from ...mechanisms.kinds.deletion_noise import DeletionNoise
+from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
+from ..kernel.prices.arithmetic import decimal_up, multiply_up
+from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_by_fewer
+from .composition.bounded_range import BoundedRange
+from .composition.composed import FilterPart, Part
+from .deletion_prices import (
+    DELETION_SHAPES,
+    draws_of_release,
+    filter_parts_of_draws,
+    losses_of_draws,
+    price_of_draws,
+)
+
+
+def price_paired_deletion(mechanism: PairedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1) -> Price:
+    """Return what is charged for T paired releases of one mechanism, where a person has up to M records.
+
+    The composed losses of all stages, margins, pairs and draws ("paired-deletion-composed/1"), or their exact prices
+    added up ("paired-deletion-sum/1"). A draw's losses lie within an interval of length M·ε (docs/proofs/pairs.md).
+
+    Raises:
+        InputRefused: as `price_deletion`.
+    """
+    choices = _choices(mechanism, records)
+    return price_of_draws(_draws(mechanism), delta, releases, records, choices=choices, rules="paired-deletion")
+
+
+def _draws(mechanism: PairedDeletion) -> Counter[DeletionNoise]:
+    """Return how many times one record meets a fresh draw of each noise; INVARIANT: of equal noises, added up."""
+    draws = draws_of_release(mechanism)
+    draws[mechanism.pair_noise] += mechanism.pairs
+    return draws
+
+
+def _choices(mechanism: PairedDeletion, records: int) -> Counter[BoundedRange]:
+    epsilon = decimal_up(multiply_up(mechanism.pair_epsilon, records))
+    return Counter({BoundedRange(epsilon=epsilon): mechanism.pairs})
+
+
+def paired_deletion_losses(mechanism: PairedDeletion) -> tuple[Part, ...]:
+    """Return what a release is in a composition: its stages, margins and pairs, and the draws of the pairs."""
+    return (*losses_of_draws(_draws(mechanism), records=1), *_choices(mechanism, 1).elements())
+
+
+def _filter_parts(mechanism: PairedDeletion, records: int) -> tuple[FilterPart, ...]:
+    return (*filter_parts_of_draws(_draws(mechanism), records), *_choices(mechanism, records).elements())
+
+
+PAIRED_DELETION: MechanismKind[PairedDeletion] = MechanismKind(
+    records={"paired-deletion-release/1": RecordForm(mechanism=PairedDeletion, shapes=DELETION_SHAPES)},
+    protections=(PairedProtection,),
+    pure=False,
+    series=True,
+    price=lambda mechanism, delta, releases, records: price_paired_deletion(
+        mechanism, delta=delta, releases=releases, records=records
+    ),
+    filter_parts=_filter_parts,
+    sampling_rate=lambda _: None,
+    survey_rate=None,
+    exclusive=False,
+    not_covered=covered_by_fewer,
+)

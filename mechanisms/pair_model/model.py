@@ -1,0 +1,133 @@
+"""The model of published figures: fitted margins, counted pairs, and every other pair along a tree of counted ones.
+
+It is a deterministic function of public declarations and published counts, version by version, so that whoever has a
+release finds the same figures. Source of the idea: McKenna, Mullins, Sheldon, Miklau, AIM, arXiv:2201.12677.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .shrinkage import Amounts, fitted, on_simplex, product, quotient, row_sums, shrunken, total
+
+Pair = tuple[int, int]
+Cells = NDArray[np.int64]
+Codes = NDArray[np.integer]
+
+_LEAST_COUNT = 1e-9
+
+
+def records_in(margins: Sequence[Cells]) -> float:
+    """Return about how many records there are, at least 1: margins' totals weighted by the inverse of their cells."""
+    weights = [1.0 / cells.size for cells in margins]
+    sums = [int(cells.sum()) * weight for cells, weight in zip(margins, weights, strict=True)]
+    return max(1.0, total(np.array(sums)) / total(np.array(weights)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PairModel:
+    """Every pair of columns, as far as published figures tell.
+
+    Args:
+        records: about how many there are.
+        margins: of each column the fitted count of each label, which add up to the records; each of shape (labels,).
+        tables: of each pair that was counted its fitted counts, shape (labels of the first, labels of the second).
+    """
+
+    records: float
+    margins: tuple[Amounts, ...]
+    tables: Mapping[Pair, Amounts] = field(default_factory=dict)
+
+    @classmethod
+    def of_margins(cls, noisy: Sequence[Cells]) -> PairModel:
+        """Return the model of noisy margins alone, by which columns are independent."""
+        records = records_in(noisy)
+        margins = (on_simplex(cells.astype(np.float64), records=records) + _LEAST_COUNT for cells in noisy)
+        return cls(records=records, margins=tuple(margins))
+
+    def estimate(self, pair: Pair) -> Amounts:
+        """Return a pair's estimated counts; as `estimates`."""
+        return self.estimates([pair])[pair]
+
+    def estimates(self, pairs: Iterable[Pair]) -> dict[Pair, Amounts]:
+        """Return the estimated counts of some pairs: fitted ones where they were counted.
+
+        Others follow along the path between the columns in the forest of counted pairs that differ most from
+        independence, each step by the conditional shares of its pair; without a path the columns are independent.
+        """
+        wanted = list(pairs)
+        neighbours = self._forest()
+        found: dict[Pair, Amounts] = {}
+        for start in sorted({first for first, _ in wanted}):
+            reached = {start: np.diag(self.margins[start])}
+            last = [start]
+            while last:
+                here = last.pop()
+                for column in neighbours[here]:
+                    if column not in reached:
+                        table = self._table(here, column)
+                        reached[column] = product(reached[here], quotient(table, row_sums(table)[:, None]))
+                        last.append(column)
+            for first, second in wanted:
+                if first == start:
+                    if (first, second) in self.tables:
+                        found[first, second] = self.tables[first, second]
+                    elif second in reached:
+                        found[first, second] = reached[second]
+                    else:
+                        found[first, second] = self._independent((first, second))
+        return found
+
+    def with_counts(
+        self, pair: Pair, noisy: Amounts, *, labels: tuple[Codes, Codes], deviation: float, prior: Amounts | None = None
+    ) -> PairModel:
+        """Return the model with a pair's counts besides.
+
+        Args:
+            pair: the columns.
+            noisy: its counts by some labels, shape (labels of the first, labels of the second).
+            labels: for each of the two columns, the label of each of the finest labels.
+            deviation: σ of each count's noise.
+            prior: what is known of the pair otherwise; the model's own estimate where it is None.
+        """
+        before = self.estimate(pair) if prior is None else prior
+        merged = merged_table(before, labels, shape=noisy.shape)
+        shrunk = shrunken(noisy, merged, deviation=deviation)
+        scaled = before * quotient(shrunk, merged)[labels[0]][:, labels[1]]
+        table = fitted(scaled, self.margins[pair[0]], self.margins[pair[1]])
+        return PairModel(records=self.records, margins=self.margins, tables={**self.tables, pair: table})
+
+    def _table(self, first: int, second: int) -> Amounts:
+        return self.tables[first, second] if first < second else self.tables[second, first].T
+
+    def _independent(self, pair: Pair) -> Amounts:
+        table: Amounts = self.margins[pair[0]][:, None] * self.margins[pair[1]][None, :] / self.records
+        return table
+
+    def _forest(self) -> list[list[int]]:
+        """Return each column's neighbours in the forest: pairs by falling distance, where they close no circle."""
+        distances = [
+            (-total(np.abs(table - self._independent(pair))), pair) for pair, table in sorted(self.tables.items())
+        ]
+        root = list(range(len(self.margins)))
+        neighbours: list[list[int]] = [[] for _ in root]
+        for _, (first, second) in sorted(distances):
+            if root[first] != root[second]:
+                gone = root[first]
+                root = [root[second] if one == gone else one for one in root]
+                neighbours[first].append(second)
+                neighbours[second].append(first)
+        return neighbours
+
+
+def merged_table(table: Amounts, labels: tuple[Codes, Codes], *, shape: tuple[int, ...]) -> Amounts:
+    """Return a table by coarser labels, given each finer label's one; shape as given."""
+    rows = np.zeros((shape[0], table.shape[1]))
+    np.add.at(rows, labels[0], table)
+    merged = np.zeros((shape[1], shape[0]))
+    np.add.at(merged, labels[1], rows.T)
+    return np.ascontiguousarray(merged.T)

@@ -1,0 +1,158 @@
+"""What follows from a paired release's published figures: the estimates its draws are made by, and the rows' maps."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..generalization_map import GeneralizationMap
+from ..kinds.paired_deletion import ESTIMATE_UNIT, Chain, CountedPair, PairCandidate, PairedDeletion, PairedProtection
+from ..record_weights import deletion_variance
+from .model import Codes, PairModel, merged_table
+from .row_estimates import RowStage, pair_by_rows
+from .shrinkage import Amounts
+
+Cells = NDArray[np.int64]
+
+PENALTY = 0.6
+"""Of the noise's standard deviation, for each cell of a pair: about what its noise adds to its distance."""
+
+
+def code_tables(finer: GeneralizationMap, coarser: GeneralizationMap) -> tuple[Codes, ...]:
+    """Return per column the code at its level in a coarser map of each code in a finer one."""
+    tables = zip(finer.columns, finer.tables_to(coarser), strict=True)
+    return tuple(np.arange(column.size) if table is None else table for column, table in tables)
+
+
+def pair_candidates(details: Sequence[GeneralizationMap], *, most_cells: int) -> tuple[PairCandidate, ...]:
+    """Return every pair of columns at every detail that tells something new of it, in a fixed order.
+
+    Args:
+        details: maps, the finest first; each a coarsening of the first.
+        most_cells: of a pair.
+    """
+    found = []
+    for number, one in enumerate(details):
+        finer = details[:number]
+        for first, second in combinations(range(len(one.columns)), 2):
+            own = one.columns[first], one.columns[second]
+            told = min(column.size for column in own) > 1 and own[0].size * own[1].size <= most_cells
+            levels = [column.level for column in own]
+            if told and all([other.columns[first].level, other.columns[second].level] != levels for other in finer):
+                found.append(PairCandidate(first, second, number))
+    return tuple(found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PairedPlan:
+    """A paired release's public side: a `PublishedModel`.
+
+    Args:
+        mechanism: the release.
+        details: maps by whose labels pairs may be counted; the first is that of the margins.
+        candidates: pairs at a detail.
+        stages: maps of the rows, the finest first.
+    """
+
+    mechanism: PairedDeletion
+    details: tuple[GeneralizationMap, ...]
+    candidates: tuple[PairCandidate, ...]
+    stages: tuple[GeneralizationMap, ...]
+    _models: dict[bytes, PairModel] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def counted(self) -> GeneralizationMap:
+        """Return the map of the margins, whose groups are counted."""
+        return self.details[0]
+
+    @property
+    def deviation(self) -> float:
+        """Return σ of a pair's cells."""
+        return math.sqrt(deletion_variance(self.mechanism.pair_noise))
+
+    def protection(self) -> PairedProtection:
+        """Return the protection of this release."""
+        return PairedProtection(
+            mechanism=self.mechanism,
+            layout=self.counted.layout,
+            details=tuple(self.counted.tables_to(one) for one in self.details),
+            sizes=tuple(one.sizes for one in self.details),
+            candidates=self.candidates,
+            model=self,
+        )
+
+    def penalties(self) -> list[int]:
+        """Return each candidate's penalty, in units."""
+        unit = PENALTY * self.deviation * ESTIMATE_UNIT
+        return [round(unit * math.prod(self._shape(one))) for one in self.candidates]
+
+    def estimates(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> list[Cells]:
+        """Return each candidate's estimated cells, in units."""
+        tables = self.model(margins, pairs).estimates({(one.first, one.second) for one in self.candidates})
+        found = []
+        for one in self.candidates:
+            merged = merged_table(tables[one.first, one.second], self._labels(one), shape=self._shape(one))
+            found.append(np.rint(merged.reshape(-1) * ESTIMATE_UNIT).astype(np.int64))
+        return found
+
+    def chain(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> Chain:
+        """Return the maps of the rows, which were fixed beforehand."""
+        del margins, pairs
+        maps = (self.counted, *self.stages)
+        tables = tuple(finer.tables_to(coarser) for finer, coarser in pairwise(maps))
+        return Chain((), tuple(one.layout for one in self.stages), tables)
+
+    def model(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> PairModel:
+        """Return the model of margins, and of pairs in the order of their draws."""
+        if not pairs:
+            return PairModel.of_margins(margins)
+        figures = [*margins, *(np.append(pair.cells, pair.number) for pair in pairs)]
+        key = hashlib.sha256(np.concatenate(figures).astype("<i8").tobytes()).digest()
+        if key not in self._models:
+            # Each draw asks for one pair more than the draw before, so that one model is added to.
+            made = self._with_pair(self.model(margins, pairs[:-1]), pairs[-1], prior=None)
+            self._models.clear()
+            self._models[key] = made
+        return self._models[key]
+
+    def final_model(
+        self, margins: Sequence[Cells], pairs: Sequence[CountedPair], rows: Sequence[RowStage]
+    ) -> PairModel:
+        """Return the model of all that is published: every pair of columns, by margins, rows and counted pairs."""
+        first = self.model(margins, pairs)
+        every = list(combinations(range(len(self.counted.columns)), 2))
+        tables = {
+            pair: pair_by_rows(pair, estimate, stages=rows, margins=first.margins)
+            for pair, estimate in first.estimates(every).items()
+        }
+        final = PairModel(records=first.records, margins=first.margins, tables=tables)
+        for pair in sorted(pairs, key=lambda one: (one.cells.size, one.number)):
+            place = self.candidates[pair.number]
+            final = self._with_pair(final, pair, prior=final.tables[place.first, place.second])
+        return final
+
+    def cells_by_labels(self, table: Amounts, candidate: PairCandidate) -> Amounts:
+        """Return a table of the finest labels by those of a candidate; shape (cells,)."""
+        return merged_table(table, self._labels(candidate), shape=self._shape(candidate)).reshape(-1)
+
+    def _with_pair(self, model: PairModel, pair: CountedPair, *, prior: Amounts | None) -> PairModel:
+        place = self.candidates[pair.number]
+        noisy = pair.cells.astype(np.float64).reshape(self._shape(place))
+        labels = self._labels(place)
+        return model.with_counts(
+            (place.first, place.second), noisy, labels=labels, deviation=self.deviation, prior=prior
+        )
+
+    def _labels(self, candidate: PairCandidate) -> tuple[Codes, Codes]:
+        tables = code_tables(self.counted, self.details[candidate.detail])
+        return tables[candidate.first], tables[candidate.second]
+
+    def _shape(self, candidate: PairCandidate) -> tuple[int, int]:
+        sizes = self.details[candidate.detail].sizes
+        return sizes[candidate.first], sizes[candidate.second]
