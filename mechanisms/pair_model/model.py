@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def records_in(margins: Sequence[Cells]) -> float:
     return max(1.0, total(np.array(sums)) / total(np.array(weights)))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class PairModel:
     """Every pair of columns, as far as published figures tell.
 
@@ -60,7 +61,7 @@ class PairModel:
         independence, each step by the conditional shares of its pair; without a path the columns are independent.
         """
         wanted = list(pairs)
-        neighbours = self._forest()
+        neighbours = self.neighbours
         found: dict[Pair, Amounts] = {}
         for start in sorted({first for first, _ in wanted}):
             reached = {start: np.diag(self.margins[start])}
@@ -69,7 +70,7 @@ class PairModel:
                 here = last.pop()
                 for column in neighbours[here]:
                     if column not in reached:
-                        table = self._table(here, column)
+                        table = self.table(here, column)
                         reached[column] = product(reached[here], quotient(table, row_sums(table)[:, None]))
                         last.append(column)
             for first, second in wanted:
@@ -101,14 +102,16 @@ class PairModel:
         table = fitted(scaled, self.margins[pair[0]], self.margins[pair[1]])
         return PairModel(records=self.records, margins=self.margins, tables={**self.tables, pair: table})
 
-    def _table(self, first: int, second: int) -> Amounts:
+    def table(self, first: int, second: int) -> Amounts:
+        """Return a counted pair's table with the first column's labels as rows, in whichever order they are given."""
         return self.tables[first, second] if first < second else self.tables[second, first].T
 
     def _independent(self, pair: Pair) -> Amounts:
         table: Amounts = self.margins[pair[0]][:, None] * self.margins[pair[1]][None, :] / self.records
         return table
 
-    def _forest(self) -> list[list[int]]:
+    @cached_property
+    def neighbours(self) -> list[list[int]]:
         """Return each column's neighbours in the forest: pairs by falling distance, where they close no circle."""
         distances = [
             (-total(np.abs(table - self._independent(pair))), pair) for pair, table in sorted(self.tables.items())

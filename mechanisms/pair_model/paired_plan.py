@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from ..generalization_map import GeneralizationMap
 from ..kinds.paired_deletion import ESTIMATE_UNIT, Chain, CountedPair, PairCandidate, PairedDeletion, PairedProtection
 from ..record_weights import deletion_variance
+from .chosen_levels import LevelChoice
 from .model import Codes, PairModel, merged_table
 from .row_estimates import RowStage, pair_by_rows
 from .shrinkage import Amounts
 
 Cells = NDArray[np.int64]
 
-PENALTY = 0.6
+PENALTY = 0.5
 """Of the noise's standard deviation, for each cell of a pair: about what its noise adds to its distance."""
 
 
@@ -57,13 +58,13 @@ class PairedPlan:
         mechanism: the release.
         details: maps by whose labels pairs may be counted; the first is that of the margins.
         candidates: pairs at a detail.
-        stages: maps of the rows, the finest first.
+        stages: maps of the rows, the finest first; or how their levels follow from what is published before.
     """
 
     mechanism: PairedDeletion
     details: tuple[GeneralizationMap, ...]
     candidates: tuple[PairCandidate, ...]
-    stages: tuple[GeneralizationMap, ...]
+    stages: tuple[GeneralizationMap, ...] | LevelChoice
     _models: dict[bytes, PairModel] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -102,11 +103,19 @@ class PairedPlan:
         return found
 
     def chain(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> Chain:
-        """Return the maps of the rows, which were fixed beforehand."""
-        del margins, pairs
-        maps = (self.counted, *self.stages)
-        tables = tuple(finer.tables_to(coarser) for finer, coarser in pairwise(maps))
-        return Chain((), tuple(one.layout for one in self.stages), tables)
+        """Return the maps of the rows, and their levels where they were not fixed beforehand."""
+        stages = self.maps(margins, pairs)
+        tables = tuple(finer.tables_to(coarser) for finer, coarser in pairwise((self.counted, *stages)))
+        levels = tuple(column.level for one in stages for column in one.columns)
+        drawn = levels if isinstance(self.stages, LevelChoice) else ()
+        return Chain(drawn, tuple(one.layout for one in stages), tables)
+
+    def maps(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> tuple[GeneralizationMap, ...]:
+        """Return the map of each stage."""
+        if not isinstance(self.stages, LevelChoice):
+            return self.stages
+        lattice = self.stages.lattice
+        return tuple(lattice.map_of(levels) for levels in self.stages.chain(self.model(margins, pairs)))
 
     def model(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> PairModel:
         """Return the model of margins, and of pairs in the order of their draws."""

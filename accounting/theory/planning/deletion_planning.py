@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from functools import partial
 from itertools import accumulate
 from typing import Literal, assert_never
 
@@ -26,7 +27,8 @@ from ....mechanisms.kinds.deletion_noise import (
 )
 from ...kernel.prices.arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
-from ...kinds.deletion_prices import price_deletion, price_of_draws
+from ...kernel.prices.registry import price
+from ...kinds.deletion_prices import price_of_draws
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
 
@@ -117,13 +119,42 @@ def plan_deletion(
             rows_per_person=rows_per_person,
             share=margin_share,
         )
-        target = replace(target, margins=_Margins(number=margins, noise=noise, share=margin_share))
-    tried: tuple[DeletionShape, ...] = ("optimal", "gaussian") if shape is None else (shape,)
+        beside = Beside(
+            complete=partial(calibrated, margins=margins, noise=noise),
+            precision=margins * releases / float(noise.scale) ** 2,
+            share=margin_share,
+        )
+        target = replace(target, beside=beside)
+    return _least_of_shapes(("optimal", "gaussian") if shape is None else (shape,), target)
+
+
+def plan_beside(
+    *, epsilon: Decimal, delta: Decimal, stages: int, releases: int, rows_per_person: int, k: int, beside: Beside
+) -> DeletionPlan:
+    """The rows' Gaussian noise of least width that is charged at most ε at δ, with all that is published beside them.
+
+    Raises:
+        InputRefused: as `plan_deletion`.
+    """
+    target = _Target(
+        epsilon=epsilon,
+        delta=delta,
+        stages=stages,
+        releases=releases,
+        records=rows_per_person,
+        k=k,
+        beside=beside,
+    )
+    return _least_of_shapes(("gaussian",), target)
+
+
+def _least_of_shapes(tried: Sequence[DeletionShape], target: _Target) -> DeletionPlan:
     plans = [found for one in tried if (found := _least(one, target)) is not None]
     if not plans:
         raise InputRefused(
             f"no noise that deletes at most {LARGEST_DELETION} records of a group is charged at most "
-            f"{amount_exact(epsilon)} at delta {amount_exact(delta)} for {counted(target.steps, 'stage')} in all.",
+            f"{amount_exact(target.epsilon)} at delta {amount_exact(target.delta)} for "
+            f"{counted(target.steps, 'stage')} in all.",
             remedy="Raise epsilon or delta, or plan fewer stages or releases.",
         )
     return min(plans, key=lambda plan: expected_deletion(plan.mechanism.noise))
@@ -170,6 +201,26 @@ def plan_margins(
     )
 
 
+def gaussian_of_width(*, scale: float, steps: int, records: int, ends: float) -> GaussianDeletion:
+    """The truncated Gaussian of a σ and about the least width whose ends, met so many times, weigh at most `ends`.
+
+    Raises:
+        ValueError: there is no such noise within bounds.
+    """
+    target = _Target(epsilon=Decimal(1), delta=Decimal(1), stages=steps, releases=1, records=records, k=1)
+    return GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=_width(target, scale, ends))
+
+
+def gaussian_delta(shift: float, *, epsilon: float) -> float:
+    """The δ at ε of a Gaussian of deviation 1 that is shifted.
+
+    Source: Balle, Wang, arXiv:1805.06530v2, Theorem 8.
+    """
+    upper = 0.5 * math.erfc((epsilon / shift - shift / 2.0) / math.sqrt(2.0))
+    lower = 0.5 * math.erfc((epsilon / shift + shift / 2.0) / math.sqrt(2.0))
+    return upper - math.exp(epsilon) * lower
+
+
 def calibrated(release: DeletionRelease, *, margins: int, noise: GaussianDeletion) -> CalibratedDeletion:
     """A deletion release with margins beside it.
 
@@ -213,10 +264,20 @@ def price_parts(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Margins:
-    number: int
-    noise: GaussianDeletion
-    share: Decimal
+class Beside:
+    """What is published beside the rows, its noise known.
+
+    Args:
+        complete: makes of a release of rows the release of all.
+        precision: the sum of σ⁻² over what is counted beside the rows in all releases, and of ε²/4 over the draws.
+        share: of ε and δ, for what is beside, if the parts' costs were added up; for noise that has an even share.
+        ends: of δ, what the ends of the noises beside the rows take, for an estimate.
+    """
+
+    complete: Callable[[DeletionRelease], DeletionRelease]
+    precision: float
+    share: Decimal = Decimal(0)
+    ends: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,19 +288,22 @@ class _Target:
     releases: int
     records: int
     k: int
-    margins: _Margins | None = None
+    beside: Beside | None = None
 
     @property
     def rows_share(self) -> Decimal:
         """Of ε and δ, for the rows, if the parts' costs were added up."""
-        return Decimal(1) if self.margins is None else 1 - self.margins.share
+        return Decimal(1) if self.beside is None else 1 - self.beside.share
 
     @property
     def precision(self) -> float:
-        """The sum of σ⁻² over the margins of all releases; 0 without."""
-        if self.margins is None:
-            return 0.0
-        return self.margins.number * self.releases / float(self.margins.noise.scale) ** 2
+        """That of what is beside the rows; 0 without."""
+        return 0.0 if self.beside is None else self.beside.precision
+
+    @property
+    def delta_of_rows(self) -> float:
+        """Of δ, about what the ends of what is beside the rows leave."""
+        return float(self.delta) - (0.0 if self.beside is None else self.beside.ends)
 
     @property
     def steps(self) -> int:
@@ -249,12 +313,12 @@ class _Target:
     def priced(self, noise: DeletionNoise) -> DeletionPlan | None:
         """The release with this noise, where its price is within the target."""
         mechanism = DeletionRelease(stages=self.stages, k=self.k, noise=noise)
-        if self.margins is not None:
-            mechanism = calibrated(mechanism, margins=self.margins.number, noise=self.margins.noise)
+        if self.beside is not None:
+            mechanism = self.beside.complete(mechanism)
         with suppress(InputRefused):
-            price = price_deletion(mechanism, delta=self.delta, releases=self.releases, records=self.records)
-            if price.epsilon <= self.epsilon:
-                return DeletionPlan(mechanism=mechanism, price=price)
+            charged = price(mechanism, delta=self.delta, releases=self.releases, rows_per_person=self.records)
+            if charged.epsilon <= self.epsilon:
+                return DeletionPlan(mechanism=mechanism, price=charged)
         return None
 
 
@@ -314,10 +378,10 @@ def _gaussian(target: _Target) -> DeletionPlan | None:
 def _gaussians(target: _Target) -> Iterator[tuple[int, float]]:
     """Widths from a little below the least that may do, ascending, each with a σ."""
     least = 1e-3
-    while _central_delta(target, least) > float(target.delta):
+    while _central_delta(target, least) > target.delta_of_rows:
         least *= 1.01
     scales = [least * _WIDEST_SCALE ** (step / _SCALES) for step in range(1, _SCALES + 1)]
-    left = [(scale, float(target.delta) - _central_delta(target, scale)) for scale in scales]
+    left = [(scale, target.delta_of_rows - _central_delta(target, scale)) for scale in scales]
     width = max(1, min(_width(target, scale, rest) for scale, rest in left) - 2)
     while width <= LARGEST_DELETION // 2:
         yield width, min(left, key=lambda pair: _end_delta(target, pair[0], width) - pair[1])[0]
@@ -325,15 +389,9 @@ def _gaussians(target: _Target) -> Iterator[tuple[int, float]]:
 
 
 def _central_delta(target: _Target, scale: float) -> float:
-    """About the δ at ε of all stages if their noise were Gaussian and had no ends.
-
-    Source: Balle, Wang, arXiv:1805.06530v2, Theorem 8, with the shifts of all steps as one.
-    """
-    epsilon = float(target.epsilon)
+    """About the δ at ε of all stages if their noise were Gaussian and had no ends, the shifts of all steps as one."""
     shift = target.records * math.sqrt(target.steps / scale**2 + target.precision)
-    upper = 0.5 * math.erfc((epsilon / shift - shift / 2.0) / math.sqrt(2.0))
-    lower = 0.5 * math.erfc((epsilon / shift + shift / 2.0) / math.sqrt(2.0))
-    return upper - math.exp(epsilon) * lower
+    return gaussian_delta(shift, epsilon=float(target.epsilon))
 
 
 def _end_delta(target: _Target, scale: float, width: int) -> float:

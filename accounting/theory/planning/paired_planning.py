@@ -1,0 +1,179 @@
+"""The noise of a paired deletion release: how margins, pairs, draws and rows share what (ε, δ) allows."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+
+from ....mechanisms.kernel.amounts import amount_exact
+from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kinds.deletion import DeletionRelease
+from ....mechanisms.kinds.deletion_noise import GaussianDeletion
+from ....mechanisms.kinds.paired_deletion import PairedDeletion
+from ...kernel.prices.mechanism_kind import check_records, check_request
+from .deletion_planning import Beside, DeletionPlan, gaussian_delta, gaussian_of_width, plan_beside
+
+_FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
+_ENDS = 0.02
+_LARGEST_SHIFT = 1e3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairShares:
+    """How a release's parts share its privacy loss, as shares of μ² of the Gaussian mechanism that has its (ε, δ).
+
+    Squares of μ add up under composition, so that a part's share says how exact it is. The rows have what is left.
+
+    Args:
+        margins: of the counts by one column.
+        pairs: of the counts by two columns.
+        draws: of choosing the pairs.
+
+    Raises:
+        InputRefused: a share isn't above 0, or together they leave nothing for the rows.
+    """
+
+    margins: Decimal = Decimal("0.2")
+    pairs: Decimal = Decimal("0.55")
+    draws: Decimal = Decimal("0.05")
+
+    def __post_init__(self) -> None:
+        if not (min(self.margins, self.pairs, self.draws) > 0 and self.margins + self.pairs + self.draws < 1):
+            raise InputRefused(
+                f"the shares of margins, pairs and their draws must be above 0 and leave something for the rows, not "
+                f"{amount_exact(self.margins)}, {amount_exact(self.pairs)} and {amount_exact(self.draws)}."
+            )
+
+
+def proposed_pairs(columns: int) -> int:
+    """Return how many pairs are counted where nothing is said: two a column, at most one and a half a pair."""
+    return max(1, min(2 * columns, 3 * (columns * (columns - 1) // 2) // 2))
+
+
+def plan_paired(
+    *,
+    epsilon: Decimal,
+    delta: Decimal,
+    stages: int,
+    columns: int,
+    pairs: int,
+    releases: int = 1,
+    rows_per_person: int = 1,
+    k: int = 1,
+    shares: PairShares | None = None,
+) -> DeletionPlan:
+    """The noise of a paired release that is charged at most ε at δ over all releases.
+
+    Margins and pairs have Gaussian noise of their shares, whose ends weigh a fiftieth of δ each; the rows have the
+    least width that the exact price of all allows. Nothing is assumed of the estimates: what is returned was priced.
+
+    Args:
+        epsilon: ε over all releases.
+        delta: δ over all releases.
+        stages: maps of the rows.
+        columns: each has a margin.
+        pairs: how many are drawn and counted.
+        releases: T ≥ 1.
+        rows_per_person: M ≥ 1.
+        k: the smallest number of records that is published of a group.
+        shares: of the parts; None for the proposed ones.
+
+    Raises:
+        InputRefused: a value out of range, or no noise within bounds has this price.
+    """
+    check_request(delta, releases)
+    check_records(rows_per_person)
+    parts, records = shares or PairShares(), rows_per_person
+    beside = None
+    with suppress(ValueError, OverflowError):
+        budget = _shift(float(epsilon), float(delta) / 2.0) ** 2 / releases
+        margins = gaussian_of_width(
+            scale=records * math.sqrt(columns / (float(parts.margins) * budget)),
+            steps=columns * releases,
+            records=records,
+            ends=_ENDS * float(delta),
+        )
+        counted = gaussian_of_width(
+            scale=records * math.sqrt(pairs / (float(parts.pairs) * budget)),
+            steps=pairs * releases,
+            records=records,
+            ends=_ENDS * float(delta),
+        )
+        drawn = _FOUR_DIGITS_DOWN.create_decimal(2.0 * math.sqrt(float(parts.draws) * budget / pairs) / records)
+        beside = Beside(
+            complete=lambda rows: paired(
+                rows, columns=columns, margins=margins, pairs=pairs, counted=counted, drawn=drawn
+            ),
+            precision=releases
+            * (
+                columns / float(margins.scale) ** 2
+                + pairs / float(counted.scale) ** 2
+                + pairs * float(drawn) ** 2 / 4.0
+            ),
+            ends=2.0 * _ENDS * float(delta),
+        )
+    if beside is None:
+        raise InputRefused(
+            f"no noise of so many margins and pairs costs so little as epsilon {amount_exact(epsilon)} at delta "
+            f"{amount_exact(delta)}.",
+            remedy="Raise epsilon or delta, or count fewer pairs.",
+        )
+    return plan_beside(
+        epsilon=epsilon,
+        delta=delta,
+        stages=stages,
+        releases=releases,
+        rows_per_person=records,
+        k=k,
+        beside=beside,
+    )
+
+
+def paired(
+    rows: DeletionRelease,
+    *,
+    columns: int,
+    margins: GaussianDeletion,
+    pairs: int,
+    counted: GaussianDeletion,
+    drawn: Decimal,
+) -> PairedDeletion:
+    """Return a release of rows with margins and pairs beside them.
+
+    Args:
+        rows: the release without them.
+        columns: each has a margin.
+        margins: the noise of their cells.
+        pairs: how many are drawn.
+        counted: the noise of their cells.
+        drawn: ε of each draw.
+    """
+    return PairedDeletion(
+        stages=rows.stages,
+        k=rows.k,
+        noise=rows.noise,
+        margins=columns,
+        margin_scale=margins.scale,
+        margin_width=margins.width,
+        pairs=pairs,
+        pair_scale=counted.scale,
+        pair_width=counted.width,
+        pair_epsilon=drawn,
+    )
+
+
+def _shift(epsilon: float, delta: float) -> float:
+    """Return μ, the shift of a Gaussian of deviation 1 that has this δ at ε, to nearest.
+
+    Raises:
+        ValueError: there is none within bounds.
+    """
+    if gaussian_delta(_LARGEST_SHIFT, epsilon=epsilon) < delta:
+        raise ValueError("epsilon is too large")
+    low, high = 1e-9, _LARGEST_SHIFT
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if gaussian_delta(middle, epsilon=epsilon) < delta else (low, middle)
+    return low

@@ -1,0 +1,181 @@
+"""Levels chosen by published figures: chains of maps, scored on records drawn from the model of what is published.
+
+Nothing here sees a record of a person: it is a deterministic function of published counts and public declarations, so
+that the choice costs nothing, and whoever has the release computes it again ("levels/1").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..generalization_map import GeneralizationMap
+from ..kernel.group_counts import count_keys
+from ..kernel.recoding import coarsened
+from ..map_selection.chains import chain_quality
+from ..map_selection.choice import Lattice, LatticeColumn, Levels, MapWeights
+from .model import PairModel
+from .shrinkage import Amounts
+
+RULE = "levels/1"
+MOST_DRAWN = 1 << 15
+"""Records that are drawn from the model; where there are more people, thresholds are scaled down with them."""
+_SWEEPS = 6
+_SEED = b"crowdblend levels 1\n"
+
+Codes = NDArray[np.int64]
+
+
+def model_records(model: PairModel, *, number: int) -> list[Codes]:
+    """Return records drawn from the model along its forest, by public coins that are always the same.
+
+    Returns:
+        Per column the finest label of each record, each of shape (number,).
+    """
+    drawn: dict[int, Codes] = {}
+    for start, margin in enumerate(model.margins):
+        if start in drawn:
+            continue
+        drawn[start] = _draws(margin[None, :], np.zeros(number, dtype=np.int64), column=start)
+        reached = [start]
+        while reached:
+            here = reached.pop()
+            for column in model.neighbours[here]:
+                if column not in drawn:
+                    drawn[column] = _draws(model.table(here, column), drawn[here], column=column)
+                    reached.append(column)
+    return [drawn[column] for column in range(len(model.margins))]
+
+
+def _draws(shares: Amounts, given: Codes, *, column: int) -> Codes:
+    """Return for each record a label by the row of shares that it is given."""
+    coins = hashlib.shake_256(_SEED + column.to_bytes(4, "big")).digest(4 * given.size)
+    uniform = (np.frombuffer(coins, dtype=">u4").astype(np.float64) + 0.5) / 2.0**32
+    labels = np.zeros(given.size, dtype=np.int64)
+    sums = np.cumsum(shares, axis=1)
+    for row in np.unique(given).tolist():
+        own = np.flatnonzero(given == row)
+        places = np.searchsorted(sums[row], uniform[own] * sums[row, -1], side="right")
+        labels[own] = np.minimum(places, shares.shape[1] - 1)
+    return labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelChoice:
+    """Which levels the stages may have.
+
+    Args:
+        columns: with the bounds of their levels and their weights.
+        stages: maps in a chain, at least 1.
+        threshold: k′, from which size on a group's records count.
+    """
+
+    columns: tuple[LatticeColumn, ...]
+    stages: int
+    threshold: int
+
+    @cached_property
+    def lattice(self) -> Lattice:
+        """Return every map that a stage may have."""
+        return Lattice(columns=self.columns)
+
+    @property
+    def counted(self) -> GeneralizationMap:
+        """Return the finest map."""
+        return self.lattice.map_of(self.lattice.finest)
+
+    def chain(self, model: PairModel) -> tuple[Levels, ...]:
+        """Return the levels of each stage, the finest first: the best chain found from several beginnings.
+
+        One column's level at one stage is changed at a time, as long as that raises the quality of `[selection]`.
+        """
+        number = min(MOST_DRAWN, max(1, round(model.records)))
+        scorer = _Scorer(choice=self, codes=model_records(model, number=number), scale=number / model.records)
+        best, quality = self._begin(), -1
+        for _ in range(_SWEEPS):
+            before = best
+            for stage in range(self.stages):
+                for column in range(len(self.columns)):
+                    for candidate in self._changed(best, stage, column):
+                        found = scorer.quality(candidate)
+                        if found > quality:
+                            best, quality = candidate, found
+            if best == before:
+                break
+        return best
+
+    def _begin(self) -> tuple[Levels, ...]:
+        """Return levels evenly between the middle and the coarsest that tell something."""
+        ways = []
+        for column in self.columns:
+            told = [
+                level for level in range(column.min_level, column.max_level + 1) if column.hierarchy.size(level) > 1
+            ]
+            last = told[-1] if told else column.max_level
+            middle = (column.min_level + last + 1) // 2
+            steps = max(self.stages - 1, 1)
+            ways.append([middle + (last - middle) * stage // steps for stage in range(self.stages)])
+        return tuple(tuple(levels[stage] for levels in ways) for stage in range(self.stages))
+
+    def _last_told(self, column: int) -> int:
+        """Return a column's coarsest level that has more labels than one; its coarsest where none has."""
+        own = self.columns[column]
+        levels = range(own.max_level, own.min_level - 1, -1)
+        return next((level for level in levels if own.hierarchy.size(level) > 1), own.max_level)
+
+    def _changed(self, chain: tuple[Levels, ...], stage: int, column: int) -> list[tuple[Levels, ...]]:
+        """Return the chain with each level that one column may have at one stage, between those of its neighbours."""
+        bounds = self.columns[column]
+        low = bounds.min_level if stage == 0 else chain[stage - 1][column]
+        high = self._last_told(column) if stage == 0 else bounds.max_level
+        high = high if stage == self.stages - 1 else min(high, chain[stage + 1][column])
+        return [
+            (*chain[:stage], (*chain[stage][:column], level, *chain[stage][column + 1 :]), *chain[stage + 1 :])
+            for level in range(low, high + 1)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scorer:
+    """Scores chains on drawn records."""
+
+    choice: LevelChoice
+    codes: Sequence[Codes]
+    scale: float
+
+    @cached_property
+    def _weights(self) -> MapWeights:
+        return MapWeights(lattice=self.choice.lattice)
+
+    @cached_property
+    def _known(self) -> dict[tuple[Levels, ...], int]:
+        return {}
+
+    def quality(self, chain: tuple[Levels, ...]) -> int:
+        """Return the chain's quality, `chain_quality` of the drawn records."""
+        if chain not in self._known:
+            lattice, counted = self.choice.lattice, self.choice.counted
+            maps = [lattice.map_of(levels) for levels in chain]
+            first = [
+                own if table is None else table[own].astype(np.int64)
+                for own, table in zip(self.codes, counted.tables_to(maps[0]), strict=True)
+            ]
+            groups = count_keys(maps[0].keys(first), cells=maps[0].cells)
+            keys, parents = groups.keys, []
+            for finer, coarser in pairwise(maps):
+                keys, above = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
+                parents.append(above)
+            threshold = round((self.choice.threshold - 1) * self.scale)
+            self._known[chain] = chain_quality(
+                groups.counts,
+                parents=parents,
+                thresholds=[threshold] * len(maps),
+                weights=[self._weights.of(levels) for levels in chain],
+            )
+        return self._known[chain]
