@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from ..accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate, verify_certificate
 from ..flows.software import kernel_digest
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
+from ..mechanisms.kinds.paired_deletion import PairedDeletion
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ..accounting.kernel.keys.signing import PublicKey
+    from ..mechanisms.hierarchies.declare import Hierarchy
 
 
 STAGE = "stage"
@@ -27,8 +29,8 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
     After `verify_certificate` the table is read: its labels must be among those of the hierarchies that the
     certificate carries, or `*`; where there are several stages, at the levels of their row's stage. Margins must be as
-    many as the price is for. Points and local reports have no labels. Whether this installation has the kernel that the
-    certificate names is told and is no finding.
+    many as the price is for. Levels that follow from published counts are computed again. Points and local reports
+    have no labels. Whether this installation has the kernel that the certificate names is told and is no finding.
 
     Args:
         path: the certificate; the release's files lie in the same folder.
@@ -77,6 +79,8 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
     if not _are_margins_of_mechanism(certificate):
         yield "its margins are not those of its mechanism and its map"
         return
+    if "chosen_levels" in certificate["published"] and len(carried) == len(columns):
+        yield from _choice_findings(certificate, carried, stages, folder)
     name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
     if name is None or not carried:
         return
@@ -112,25 +116,58 @@ def _levels_of_stages(certificate: Mapping[str, Any]) -> list[Mapping[str, int]]
     if number is None:
         return [first]
     stages = [stage["levels"] for stage in certificate["published"]["stages"]]
-    if len(stages) != number or stages[0] != first or any(stage.keys() != first.keys() for stage in stages):
+    # Margins beside chosen pairs may have finer labels than the first stage's rows.
+    begins = [first] if "pairs" in certificate["mechanism"] else []
+    if not begins and stages[0] != first:
+        raise ValueError("the first stage has other levels")
+    if len(stages) != number or any(stage.keys() != first.keys() for stage in stages):
         raise ValueError("these are other stages")
-    if any(after[name] < level for before, after in pairwise(stages) for name, level in before.items()):
+    if any(after[name] < level for before, after in pairwise([*begins, *stages]) for name, level in before.items()):
         raise ValueError("a stage is finer than the one before")
     return stages
 
 
 def _are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
-    """Return whether as many margins are named as are paid for, all of the map's columns, with a file exactly then."""
-    number = certificate["mechanism"].get("margins", 0)
+    """Return whether as many margins and pairs are named as are paid for, of known columns, and a file with them."""
+    number, pairs = certificate["mechanism"].get("margins", 0), certificate["mechanism"].get("pairs", 0)
     files = {"margins.parquet", "margins.csv"} & set(certificate["files"])
     if not number:
         return not files and "margins" not in certificate["published"]
     known = {column["column"] for column in certificate["map"]["columns"]}
     try:
         margins = certificate["published"]["margins"]["columns"]
-        return len(files) == 1 and len(margins) == number and all(known.issuperset(margin) for margin in margins)
+        chosen = [pair["columns"] for pair in certificate["published"].get("pairs", [])]
+        right = len(margins) == number and len(chosen) == pairs
+        return len(files) == 1 and right and all(known.issuperset(margin) for margin in (*margins, *chosen))
     except (LookupError, TypeError):
         return False
+
+
+def _choice_findings(
+    certificate: Mapping[str, Any],
+    hierarchies: Mapping[str, Hierarchy],
+    stages: list[Mapping[str, int]],
+    folder: Path,
+) -> Iterator[str]:
+    """Compute again which levels follow from the published noisy counts, and compare them."""
+    import pyarrow as pa
+
+    from ..flows.paired_specs import chosen_again
+
+    mechanism = certified_mechanism(certificate)
+    if not isinstance(mechanism, PairedDeletion):
+        yield "its levels are said to follow from pairs that its mechanism doesn't count"
+        return
+    name = next(name for name in ("margins.parquet", "margins.csv") if name in certificate["files"])
+    try:
+        batches = _batches(folder / name, frozenset({"count"}))
+        counts = [int(count) for batch in batches for count in batch.column("count").to_pylist()]
+        again = chosen_again(certificate, mechanism, hierarchies, counts)
+    except (OSError, LookupError, TypeError, ValueError, ArithmeticError, pa.ArrowException):
+        yield f"its levels can't be computed again from {name}"
+        return
+    if again != stages:
+        yield f"its levels are not those that follow from {name}"
 
 
 def _by_stage(batch: pa.RecordBatch, *, stages: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -167,6 +204,7 @@ def _batches(path: Path, names: frozenset[str]) -> Iterator[pa.RecordBatch]:
         return
     import pyarrow.csv as pc
 
+    # Labels are texts, also where they look like numbers.
     convert = pc.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
     with pc.open_csv(path, convert_options=convert) as reader:
         for batch in reader:

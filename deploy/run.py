@@ -152,9 +152,13 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
         )
     paper = request.paper_price
     told: dict[str, Any] = {
-        name: published.details[name] for name in (*TOLD_KEYS, "stages", "margins") if name in published.details
+        name: published.details[name]
+        for name in (*TOLD_KEYS, "stages", "margins", "pairs")
+        if name in published.details
     }
     levels = {column.name: column.level for column in generalization.columns}
+    if "pairs" in told:  # the map of the margins is finer than that of the rows
+        levels = dict(told["stages"][0]["levels"])
     sentences = told_sentences(
         {**published.details, "records": published.records},
         levels=levels,

@@ -63,9 +63,11 @@ def declared_map(path: Path, columns: Mapping[str, ColumnTable], *, base: Path) 
 
 
 def declared_chain(
-    path: Path, columns: Mapping[str, ColumnTable], *, base: Path, refused: Sequence[str]
+    path: Path, columns: Mapping[str, ColumnTable], *, base: Path, refused: Sequence[str], pairs: bool = False
 ) -> tuple[GeneralizationMap, ...]:
     """Return the maps of a chain, each a coarsening of the one before: of each column one level, or one for each stage.
+
+    `pairs` says whether pairs are chosen, so that margins may have a level of their own.
 
     INVARIANT: a column's levels never fall. Hierarchies are monotone, so that a label at a stage, `*` of unseen values
     among them, is a function of the label at the stage before.
@@ -77,12 +79,19 @@ def declared_chain(
     chained: list[tuple[str, Hierarchy, list[int]]] = []
     for where, name, column, hierarchy in _declared(path, columns, base, refused=refused):
         _refuse_bounds(column, where=where)
+        _refuse_margin_level(column, where=where, pairs=pairs)
         if (column.level is None) is (column.levels is None):
             both = column.level is not None
             raise InputRefused(
                 "level and levels exclude each other." if both else "this is required and missing.",
                 where=f"{where}.{'levels' if both else 'level'}",
                 remedy="Give a level for a single stage, or levels, one for each stage.",
+            )
+        if column.levels == "auto":
+            raise InputRefused(
+                "levels that follow from published figures are of all columns together.",
+                where=f"{where}.levels",
+                remedy='Write levels = "auto" for every column, and [margins] pairs = "auto"; or give levels.',
             )
         levels = [column.level] if column.level is not None else list(column.levels or ())
         key = f"{where}.{'level' if column.levels is None else 'levels'}"
@@ -113,6 +122,94 @@ def declared_chain(
     )
 
 
+MOST_MARGIN_LABELS = 1_000
+"""Of a column that is counted by itself, where its level isn't given."""
+
+
+def margin_map(
+    path: Path, columns: Mapping[str, ColumnTable], bounds: Sequence[tuple[str, Hierarchy, int]]
+) -> GeneralizationMap:
+    """Return the map of the margins and pairs: the level that a column names, or its finest of not too many labels.
+
+    Args:
+        path: of the specification.
+        columns: as they are written.
+        bounds: of each column its name, its hierarchy and the coarsest level that its margin may have.
+
+    Raises:
+        InputRefused: a level that the hierarchy doesn't have, or above the bound.
+    """
+    mapped = []
+    for name, hierarchy, coarsest in bounds:
+        low = next((one for one in range(coarsest) if hierarchy.size(one) <= MOST_MARGIN_LABELS), coarsest)
+        given, where = columns[name].margin_level, f"{path}: [columns.{name}].margin_level"
+        level = low if given is None else given
+        _require_level(hierarchy, level, where=where)
+        if level > coarsest:
+            raise InputRefused(
+                f"margins are counted at level {level}, and rows are published at level {coarsest}, which is finer.",
+                where=where,
+                remedy=f"Give a level of at most {coarsest}, or leave it out.",
+            )
+        mapped.append(MappedColumn(name=name, hierarchy=hierarchy, level=level))
+    return GeneralizationMap(columns=tuple(mapped))
+
+
+def automatic_levels(
+    path: Path, columns: Mapping[str, ColumnTable], *, base: Path, refused: Sequence[str]
+) -> tuple[LatticeColumn, ...] | None:
+    """Return the columns with the bounds of their levels, where levels follow from published figures; None elsewhere.
+
+    Raises:
+        InputRefused: some columns' levels do and others' don't, or bounds leave none; with file and key.
+    """
+    if not any(column.levels == "auto" for column in columns.values()):
+        return None
+    bounded = []
+    for where, name, column, hierarchy in _declared(path, columns, base, refused=refused):
+        if column.levels != "auto" or column.level is not None:
+            raise InputRefused(
+                "other columns' levels follow from published figures, and this one's don't.",
+                where=f"{where}.level",
+                remedy='Write levels = "auto"; min_level and max_level bound it, and may be the same.',
+            )
+        if column.margin_level is not None:
+            raise InputRefused(
+                "the finest level that rows may have is that of the margins too.",
+                where=f"{where}.margin_level",
+                remedy="Write min_level instead.",
+            )
+        own = margin_map(path, {name: column}, [(name, hierarchy, hierarchy.levels - 1)]).columns[0]
+        bounded.append(_bounded(name, hierarchy, column, low=own.level, where=where))
+    return tuple(bounded)
+
+
+def _bounded(name: str, hierarchy: Hierarchy, column: ColumnTable, *, low: int, where: str) -> LatticeColumn:
+    """Return a column with the bounds of its levels, where `low` is the finest if it names none."""
+    low = low if column.min_level is None else column.min_level
+    high = hierarchy.levels - 1 if column.max_level is None else column.max_level
+    _require_level(hierarchy, low, where=f"{where}.min_level")
+    _require_level(hierarchy, high, where=f"{where}.max_level")
+    if low > high:
+        raise InputRefused(
+            f"no candidate is left: the levels would run from {low} to {high}.", where=f"{where}.min_level"
+        )
+    weight = Decimal(1) if column.weight is None else column.weight
+    try:
+        return LatticeColumn(name=name, hierarchy=hierarchy, min_level=low, max_level=high, weight=weight)
+    except ValueError as error:
+        raise InputRefused(f"{error}.", where=f"{where}.weight") from None
+
+
+def _refuse_margin_level(column: ColumnTable, *, where: str, pairs: bool) -> None:
+    if column.margin_level is not None and not pairs:
+        raise InputRefused(
+            "this is the level of margins beside chosen pairs, and no pairs are chosen.",
+            where=f"{where}.margin_level",
+            remedy='Remove it, or write pairs = "auto" in [margins].',
+        )
+
+
 def _refuse_bounds(column: ColumnTable, *, where: str) -> None:
     for key in ONLY_WITH_SELECTION:
         if getattr(column, key) is not None:
@@ -124,6 +221,7 @@ def _refuse_bounds(column: ColumnTable, *, where: str) -> None:
 
 
 def _refuse_stages(column: ColumnTable, *, where: str) -> None:
+    _refuse_margin_level(column, where=where, pairs=False)
     if column.levels is not None:
         raise InputRefused(
             "levels are the stages of a deletion release, and there is no [deletion].",
@@ -164,19 +262,8 @@ def declared_choice(
                     where=f"{where}.{key}",
                     remedy=f"Remove it, or bound the choice with min_level and max_level{listed}.",
                 )
-        low = 0 if column.min_level is None else column.min_level
-        high = hierarchy.levels - 1 if column.max_level is None else column.max_level
-        _require_level(hierarchy, low, where=f"{where}.min_level")
-        _require_level(hierarchy, high, where=f"{where}.max_level")
-        if low > high:
-            raise InputRefused(
-                f"no candidate is left: the levels would run from {low} to {high}.", where=f"{where}.min_level"
-            )
-        weight = Decimal(1) if column.weight is None else column.weight
-        try:
-            bounded.append(LatticeColumn(name=name, hierarchy=hierarchy, min_level=low, max_level=high, weight=weight))
-        except ValueError as error:
-            raise InputRefused(f"{error}.", where=f"{where}.weight") from None
+        _refuse_margin_level(column, where=where, pairs=False)
+        bounded.append(_bounded(name, hierarchy, column, low=0, where=where))
     if not any(column.weight for column in bounded):
         raise InputRefused(
             "every column has the weight 0, so no map would be better than another.",

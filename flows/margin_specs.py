@@ -42,7 +42,7 @@ def declared_margins(path: Path, table: MarginsTable | None, finest: Generalizat
         return ()
     names, where = finest.names, f"{path}: [margins]"
     margins: list[Margin] = [(place,) for place in range(len(names))]
-    for number, pair in enumerate(table.pairs, start=1):
+    for number, pair in enumerate(() if table.pairs == "auto" else table.pairs, start=1):
         place = f"{where}.pairs, number {number}"
         if len(pair) != 2 or len(set(pair)) != 2:
             raise InputRefused("a pair names two columns.", where=place)

@@ -268,7 +268,10 @@ class MarginsTable(SpecTable):
     """[margins]: noisy counts of the released columns beside the rows of a deletion release."""
 
     share: Exact = Field(default=Decimal("0.2"), gt=0, lt=1)
-    pairs: list[list[str]] = Field(default=[], max_length=1_000)
+    pairs: Literal["auto"] | Annotated[list[list[str]], Field(max_length=1_000)] = []
+    number: int | None = Field(default=None, ge=1, le=1_000)
+    pair_share: Exact | None = Field(default=None, gt=0, lt=1)
+    draw_share: Exact | None = Field(default=None, gt=0, lt=1)
 
 
 class IntervalTable(SpecTable):
@@ -308,7 +311,8 @@ class ColumnTable(SpecTable):
         default=None, min_length=1
     )
     level: int | None = Field(default=None, ge=0)
-    levels: list[int] | None = Field(default=None, min_length=1, max_length=100)
+    levels: Literal["auto"] | Annotated[list[int], Field(min_length=1, max_length=100)] | None = None
+    margin_level: int | None = Field(default=None, ge=0)
     min_level: int | None = Field(default=None, ge=0)
     max_level: int | None = Field(default=None, ge=0)
     weight: Exact | None = Field(default=None, ge=0, le=10**6)

@@ -90,7 +90,7 @@ def rake_weights(
     *,
     layout: KeyLayout,
     margins: Sequence[Margin],
-    noisy: Sequence[Cells],
+    noisy: Sequence[Cells] | Sequence[Amounts],
 ) -> Raked:
     """Change weights by one factor a cell, margin after margin, until they add up to the noisy margins.
 
@@ -111,7 +111,7 @@ def rake_weights(
         margins: the columns of each margin.
         noisy: its noisy cells by the labels of these levels.
     """
-    totals = math.fsum(int(cells.sum()) / cells.size for cells in noisy)
+    totals = math.fsum(math.fsum(cells.tolist()) / cells.size for cells in noisy)
     total = max(totals / math.fsum(1 / cells.size for cells in noisy), float(records.sum()))
     if not records.size:
         return Raked(weights=weights, total=0.0, largest_difference=0.0)

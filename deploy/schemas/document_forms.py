@@ -113,6 +113,30 @@ class PublishedMargins(PlannedMargins):
     largest_difference: Annotated[float, "Largest difference between a margin's count and that of the weighted rows."]
 
 
+class PublishedPair(TypedDict):
+    """A pair of columns that was chosen and counted."""
+
+    columns: Annotated[list[str], "The two columns."]
+    levels: Annotated[list[int], "Level by which each of them was counted."]
+    cells: Annotated[int, "Number of counts of the pair."]
+    standard_error: Annotated[float, "Standard error of each count, in records."]
+
+
+class LevelBounds(TypedDict):
+    """Which levels a column could have."""
+
+    min_level: Annotated[int, "The finest level."]
+    max_level: Annotated[int, "The coarsest level."]
+    weight: Annotated[str, "How much the column's detail matters against the others'."]
+
+
+class ChosenLevels(TypedDict):
+    """How the rows' levels follow from the published counts."""
+
+    rule: Annotated[str, "Versioned name of the rule."]
+    columns: Annotated[dict[str, LevelBounds], "Bounds and weight of each column."]
+
+
 class RehearsedColumn(TypedDict):
     """What a rehearsal found of a column, by noisy counts of some of the records."""
 
@@ -145,6 +169,10 @@ class Published(TypedDict):
     missing: NotRequired[Annotated[int | None, "What a missing value counted as in an answer."]]
     stages: NotRequired[Annotated[list[PublishedStage], "The stages of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins of a deletion release."]]
+    pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
+    chosen_levels: NotRequired[
+        Annotated[ChosenLevels, "How the levels of the rows follow from the published counts; absent where fixed."]
+    ]
     cells_per_side: NotRequired[Annotated[int, "Number of cells on each side of the grid of points."]]
     bounds: NotRequired[Annotated[str, "Bounds of the grid of points, in words."]]
     radius: NotRequired[Annotated[str, "Radius of the grid's cells."]]

@@ -10,6 +10,7 @@ from .document_forms import (
     Mechanism,
     PlannedMargins,
     PublishedMargins,
+    PublishedPair,
     PublishedStage,
     RehearsedColumn,
     Sha256,
@@ -68,6 +69,15 @@ class Payment(TypedDict):
     ]
 
 
+class PlannedPairs(TypedDict):
+    """Pairs of columns that will be chosen and counted while a release runs."""
+
+    number: Annotated[int, "Number of pairs that are chosen and counted."]
+    candidates: Annotated[int, "Number of pairs, at their levels, that they are chosen from."]
+    standard_error: Annotated[float, "Standard error of each count, in records."]
+    epsilon_of_draw: Annotated[float, "ε of each choice; composed, all of them cost less than their sum."]
+
+
 class Told(TypedDict):
     """How much the published records tell, and what a deletion release published."""
 
@@ -86,6 +96,7 @@ class Told(TypedDict):
     ]
     stages: NotRequired[Annotated[list[PublishedStage], "The stages of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins that were published beside the rows."]]
+    pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
 
 
 class LookedUp(TypedDict):
@@ -268,6 +279,7 @@ class Explanation(Included):
     largest_deletion: NotRequired[Annotated[int, "Largest number of records that a group loses at a stage."]]
     stages: NotRequired[Annotated[list[ExplainedStage], "The stages of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PlannedMargins, "The noisy margins beside the rows of a deletion release."]]
+    pairs: NotRequired[Annotated[PlannedPairs, "The pairs of columns that a deletion release will choose."]]
     budget: Annotated[BudgetFacts, "Budget of the data set."]
     source: Annotated[SourceFacts, "Source of the records."]
 

@@ -20,7 +20,7 @@ from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
 from ...accounting.theory.planning.deletion_planning import calibrated, plan_deletion, plan_margins
-from ...mechanisms.generalization_map import GeneralizationMap
+from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, ExponentialDeletion, SelectedDeletion
@@ -35,11 +35,30 @@ from ...mechanisms.kinds.deletion_noise import (
 )
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.margins import Margin
-from ...mechanisms.map_selection.choice import Levels, MapChoice
+from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
+from ...mechanisms.map_selection.choice import LatticeColumn, Levels, MapChoice
+from ...mechanisms.pair_model.chosen_levels import RULE
+from ...mechanisms.pair_model.paired_plan import PairedPlan
 from ...mechanisms.record_weights import record_weights
 from ...tasks.request import Request
-from ..columns import declared_chain, declared_choice, exponential_draws
+from ..columns import (
+    MOST_CELLS,
+    automatic_levels,
+    declared_chain,
+    declared_choice,
+    exponential_draws,
+    margin_map,
+)
 from ..margin_specs import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
+from ..paired_specs import (
+    STAGES,
+    PairedResult,
+    explained_pairs,
+    pair_details,
+    paired_plan,
+    planned_facts,
+    planned_pairs,
+)
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .release_kind import (
     GivenSpec,
@@ -73,6 +92,7 @@ class DeletionTable(SpecTable):
     delta: Exact | None = Field(default=None, gt=0, lt=1)
     scale: Exact | None = Field(default=None, gt=0, le=LARGEST_DELETION)
     width: int | None = Field(default=None, ge=1, le=LARGEST_DELETION // 2)
+    stages: int | None = Field(default=None, ge=1, le=20)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,9 +101,11 @@ class DeletionRequest(Request):
 
     Args:
         form: "microdata" repeats each published row, "counts" gives one row a group with its count.
-        recoding: the map of the first stage, the finest; or the candidates and the draw of a map or of a chain.
+        recoding: the map of the first stage, the finest; or the candidates and the draw of a map or of a chain; or,
+            where pairs are chosen, the map of the margins.
         coarser: the maps of the later stages, each a coarsening of the one before; none where they are drawn.
-        margins: of which columns noisy counts are published beside the rows, by the labels of the first stage.
+        margins: of which columns noisy counts are published beside the rows, by the labels of `recoding`.
+        free: the columns whose levels follow from what is published before the rows; none where they are fixed.
     """
 
     kind: ClassVar[str] = "deletion"
@@ -93,6 +115,14 @@ class DeletionRequest(Request):
     mechanism: DeletionRelease
     coarser: tuple[GeneralizationMap, ...]
     margins: tuple[Margin, ...]
+    free: tuple[LatticeColumn, ...] = ()
+
+    @property
+    def paired(self) -> PairedPlan | None:
+        """Return the public side of a release that chooses pairs; None for another one."""
+        if not (isinstance(self.mechanism, PairedDeletion) and isinstance(self.recoding, GeneralizationMap)):
+            return None
+        return paired_plan(self.mechanism, self.recoding, self.free or self.coarser)
 
     @property
     def maps(self) -> tuple[GeneralizationMap, ...]:
@@ -101,13 +131,13 @@ class DeletionRequest(Request):
         Raises:
             InputRefused: they are still to be drawn.
         """
-        if not isinstance(self.recoding, GeneralizationMap):
+        if not isinstance(self.recoding, GeneralizationMap) or self.free:
             raise InputRefused(
-                "the levels of this release are still to be drawn, when it runs.",
-                where="[selection]",
-                remedy="Where levels have to be known beforehand, give them instead of [selection].",
+                "the levels of this release are still to be found, when it runs.",
+                where="[columns]" if self.free else "[selection]",
+                remedy="Where levels have to be known beforehand, give them.",
             )
-        return (self.recoding, *self.coarser)
+        return self.coarser if isinstance(self.mechanism, PairedDeletion) else (self.recoding, *self.coarser)
 
     @property
     def names_sample(self) -> bool:
@@ -121,7 +151,8 @@ class DeletionRequest(Request):
             return {"form": self.form, "selection": {"draw": self.recoding.draw, "steps": self.recoding.steps}}
         margins = {MARGINS: margin_names(self.recoding, self.margins)} if self.margins else {}
         coarser = [[column.level for column in one.columns] for one in self.coarser]
-        return {"form": self.form, "coarser": coarser, **margins}
+        free = {"levels": [RULE, *([str(one.max_level), str(one.weight)] for one in self.free)]} if self.free else {}
+        return {"form": self.form, "coarser": coarser, **margins, **free}
 
     @property
     def free_terms(self) -> Mapping[str, object]:
@@ -139,6 +170,14 @@ def _request(given: GivenSpec) -> DeletionRequest:
     recoding: GeneralizationMap | MapChoice
     coarser: tuple[GeneralizationMap, ...] = ()
     margins: tuple[Margin, ...] = ()
+    if given.tables.margins is not None and given.tables.margins.pairs == "auto":
+        return _paired_request(given)
+    if given.own.stages is not None:
+        raise InputRefused(
+            "the number of stages is that of the levels.",
+            where=f"{given.path}: [deletion].stages",
+            remedy='Remove it; it goes with levels = "auto".',
+        )
     if selection is None:
         recoding, *later = declared_chain(given.path, given.columns, base=given.base, refused=FIGURES)
         coarser, margins = tuple(later), declared_margins(given.path, given.tables.margins, recoding)
@@ -164,6 +203,62 @@ def _request(given: GivenSpec) -> DeletionRequest:
         recoding=recoding,
         coarser=coarser,
         margins=margins,
+    )
+
+
+def _paired_request(given: GivenSpec) -> DeletionRequest:
+    """Return a release that chooses pairs of columns, and perhaps its levels, by what it has published before."""
+    path, margins = given.path, given.tables.margins or MarginsTable()
+    for there, where in ((given.tables.selection, "[selection]"), (_given_noise(given), "[deletion].shape")):
+        if there is not None:
+            raise InputRefused(
+                'this does not go with pairs = "auto", which plans all noises together and needs no draw of levels.',
+                where=f"{path}: {where}",
+                remedy="Remove it.",
+            )
+    free = automatic_levels(path, given.columns, base=given.base, refused=FIGURES) or ()
+    stages: tuple[GeneralizationMap, ...] = ()
+    if free:
+        counted = GeneralizationMap(
+            columns=tuple(MappedColumn(name=one.name, hierarchy=one.hierarchy, level=one.min_level) for one in free)
+        )
+    else:
+        stages = declared_chain(path, given.columns, base=given.base, refused=FIGURES, pairs=True)
+        first = [(one.name, one.hierarchy, one.level) for one in stages[0].columns]
+        counted = margin_map(path, given.columns, first)
+        if given.own.stages is not None:
+            raise InputRefused(
+                "the number of stages is that of the levels.", where=f"{path}: [deletion].stages", remedy="Remove it."
+            )
+    if sum(counted.sizes) > MOST_CELLS:
+        raise InputRefused(
+            f"the margins have more than the {MOST_CELLS} cells that one release publishes.",
+            where=f"{path}: [columns]",
+            remedy="Give coarser levels.",
+        )
+    try:
+        mechanism, charged = planned_pairs(
+            margins,
+            epsilon=given.epsilon,
+            delta=given.privacy.delta,
+            stages=len(stages) or given.own.stages or STAGES,
+            details=pair_details(counted, free or stages),
+            releases=given.releases,
+            rows_per_person=given.tables.data.rows_per_person,
+            k=1 if given.tables.suppression is None else given.tables.suppression.k,
+        )
+    except InputRefused as refusal:
+        where = refusal.where or f"{path}: [margins]"
+        raise InputRefused(refusal.what, where=where, remedy=refusal.remedy) from None
+    return DeletionRequest(
+        **given.shared,
+        form=given.tables.release.form,
+        mechanism=mechanism,
+        price=charged,
+        recoding=counted,
+        coarser=stages,
+        margins=tuple((place,) for place in range(len(counted.columns))),
+        free=free,
     )
 
 
@@ -294,7 +389,10 @@ def _layout(request: DeletionRequest) -> SourceLayout:
 
     layout, choice = record_layout(request), request.recoding
     finest = (choice.lattice.map_of(choice.lattice.finest),) if isinstance(choice, MapChoice) else ()
-    require_room(layout, maps=finest * request.mechanism.stages or request.maps)
+    maps = finest * request.mechanism.stages
+    if request.paired is not None and isinstance(choice, GeneralizationMap):
+        maps = (choice,) * (1 + request.mechanism.stages)
+    require_room(layout, maps=maps or request.maps)
     return layout
 
 
@@ -308,7 +406,9 @@ def _maps_of(request: DeletionRequest, levels: Levels | None) -> tuple[Generaliz
     return choice.lattice.chain_of(levels or ()) if isinstance(choice, MapChoice) else request.maps
 
 
-def _protection(request: DeletionRequest, levels: Levels | None) -> DeletionProtection:
+def _protection(request: DeletionRequest, levels: Levels | None) -> DeletionProtection | PairedProtection:
+    if (plan := request.paired) is not None:
+        return plan.protection()
     maps = _maps_of(request, levels)
     return DeletionProtection(
         mechanism=request.mechanism,
@@ -324,12 +424,17 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
     from ...tasks.stages.table import Publication, PublishedTable, figure_column, label_columns, stacked_columns
 
     mechanism, choice = request.mechanism, request.recoding
+    plan = request.paired
+    result = None if plan is None else PairedResult(plan, numbers)
     drawn = mechanism.stages * len(choice.columns) if isinstance(choice, MapChoice) else 0
-    levels = tuple(int(level) for level in numbers[:drawn])
-    maps = _maps_of(request, levels)
-    stages, noisy = published_stages(
-        numbers, k=mechanism.k, layouts=[one.layout for one in maps], levels=levels, margins=request.margins
-    )
+    if result is None:
+        levels = tuple(int(level) for level in numbers[:drawn])
+        maps = _maps_of(request, levels)
+        stages, noisy = published_stages(
+            numbers, k=mechanism.k, layouts=[one.layout for one in maps], levels=levels, margins=request.margins
+        )
+    else:
+        maps, stages, noisy = result.maps, result.stages, result.margins
     counts = _below_one_another([stage.counts for stage in stages])
     weights = _below_one_another(
         [record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)]
@@ -346,7 +451,11 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
         ]
     }
     beside: dict[str, PublishedTable] = {}
-    if isinstance(mechanism, CalibratedDeletion):
+    if result is not None:
+        weights = result.raked.weights
+        beside[MARGINS] = result.table()
+        details |= result.facts(request.price)
+    elif isinstance(mechanism, CalibratedDeletion):
         raked = raked_weights(weights, stages, maps=maps, margins=request.margins, noisy=noisy)
         weights = raked.weights
         beside[MARGINS] = margin_table(maps[0], request.margins, noisy)
@@ -389,14 +498,18 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
     mechanism, choice = request.mechanism, request.recoding
     noise = mechanism.noise
     margins: dict[str, Any] = {}
-    if isinstance(mechanism, CalibratedDeletion):
+    if (plan := request.paired) is not None:
+        margins = {**planned_facts(plan, request.price), "pairs": explained_pairs(plan)}
+    elif isinstance(mechanism, CalibratedDeletion):
         margins = {MARGINS: margin_facts(request.maps[0], request.margins, mechanism, request.price)}
     return {
-        "maps": choice.lattice.size if isinstance(choice, MapChoice) else len(request.maps),
+        "maps": choice.lattice.size if isinstance(choice, MapChoice) else mechanism.stages,
         "selection": _explained_choice(request, choice) if isinstance(choice, MapChoice) else None,
         "expected_deletion": float(expected_deletion(noise)),
         "largest_deletion": largest_deletion(noise),
-        "stages": [] if isinstance(choice, MapChoice) else [{"levels": _levels(one)} for one in request.maps],
+        "stages": []
+        if isinstance(choice, MapChoice) or request.free
+        else [{"levels": _levels(one)} for one in request.maps],
         **margins,
     }
 
@@ -425,7 +538,7 @@ KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
     allows=frozenset({"suppression", "privacy", "selection", "margins", "columns"}),
-    mechanisms=(DeletionRelease, SelectedDeletion, ExponentialDeletion),
+    mechanisms=(DeletionRelease, SelectedDeletion, ExponentialDeletion, PairedDeletion),
     series=True,
     forms=True,
     limits=True,
@@ -448,6 +561,10 @@ KIND = ReleaseKind(
         "margins": "noisy counts by one column or two, beside the rows",
         "margin_scale": "σ of the margins' noise",
         "margin_width": "m of the margins' noise, which lies in −m to m",
+        "pairs": "pairs of columns that are chosen and counted, one after the other",
+        "pair_scale": "σ of the noise of the pairs' counts",
+        "pair_width": "m of that noise, which lies in −m to m",
+        "pair_epsilon": "ε of choosing a pair",
     },
     sheet=_table_reading,
     preview=lambda mechanism: mechanism,

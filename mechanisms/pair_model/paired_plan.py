@@ -146,6 +146,11 @@ class PairedPlan:
             final = self._with_pair(final, pair, prior=final.tables[place.first, place.second])
         return final
 
+    def levels_of(self, candidate: PairCandidate) -> tuple[int, int]:
+        """Return by which level of each of its columns a candidate is counted."""
+        columns = self.details[candidate.detail].columns
+        return columns[candidate.first].level, columns[candidate.second].level
+
     def cells_by_labels(self, table: Amounts, candidate: PairCandidate) -> Amounts:
         """Return a table of the finest labels by those of a candidate; shape (cells,)."""
         return merged_table(table, self._labels(candidate), shape=self._shape(candidate)).reshape(-1)

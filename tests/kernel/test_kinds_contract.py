@@ -57,6 +57,7 @@ from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCo
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
 from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
@@ -128,6 +129,20 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
             margin_width=90,
         ),
     ),
+    "paired_deletion": (
+        PairedDeletion(
+            stages=2,
+            k=3,
+            noise=GaussianDeletion(scale=Decimal("7.8"), width=39),
+            margins=4,
+            margin_scale=Decimal("20.5"),
+            margin_width=110,
+            pairs=3,
+            pair_scale=Decimal(16),
+            pair_width=90,
+            pair_epsilon=Decimal("0.05"),
+        ),
+    ),
     "synthetic_table": (
         SyntheticTable(method="mst", rho=Decimal("0.02")),
         SyntheticTable(method="aim", rho=Decimal("0.5")),
@@ -148,6 +163,8 @@ DEARER: dict[str, Callable[[Any], Any]] = {
     "flip_probability": lambda q: q - Decimal("0.01"),
     "least_people": lambda people: people // 2,
     "rho": lambda rho: rho * 2,
+    "pairs": lambda pairs: pairs + 1,
+    "pair_epsilon": lambda epsilon: epsilon + Decimal("0.1"),
 }
 """Field → a value with which nobody is protected better; what isn't here has no one direction."""
 

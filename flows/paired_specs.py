@@ -1,0 +1,357 @@
+"""[margins] pairs = "auto": what a deletion release publishes beside its rows that chooses pairs of columns itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accounting.kernel.prices.mechanism_kind import Price
+from ..accounting.kernel.prices.registry import price
+from ..accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
+from ..mechanisms.hierarchies.declare import Hierarchy
+from ..mechanisms.kernel.errors import InputRefused
+from ..mechanisms.kernel.protection import Numbers
+from ..mechanisms.kinds.deletion_noise import expected_deletion
+from ..mechanisms.kinds.paired_deletion import CountedPair, PairedDeletion
+from ..mechanisms.map_selection.choice import LatticeColumn
+from ..mechanisms.pair_model.chosen_levels import RULE, LevelChoice
+from ..mechanisms.pair_model.model import PairModel, merged_table
+from ..mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates
+from ..mechanisms.pair_model.row_estimates import RowStage
+from ..mechanisms.record_weights import Raked, deletion_variance, rake_weights, record_weights
+from .spec_tables import MarginsTable
+
+if TYPE_CHECKING:
+    from ..tasks.stages.table import PublishedTable
+
+MOST_PAIR_CELLS = 50_000
+"""Of a pair that is counted; a pair with more is counted by coarser labels or not at all."""
+STAGES = 3
+"""Maps of the rows where levels follow from published figures and nothing else is said."""
+
+
+Stages = tuple[GeneralizationMap, ...] | tuple[LatticeColumn, ...]
+"""Maps of the rows, the finest first; or the columns whose levels follow from what is published before."""
+
+
+def pair_details(counted: GeneralizationMap, stages: Stages) -> tuple[GeneralizationMap, ...]:
+    """Return the maps by whose labels pairs may be counted, the map of the margins first."""
+    coarser = _coarser_detail(counted, stages)
+    return (counted,) if coarser is None else (counted, coarser)
+
+
+def paired_plan(mechanism: PairedDeletion, counted: GeneralizationMap, stages: Stages) -> PairedPlan:
+    """Return the public side of a paired release whose margins are of a map."""
+    threshold = math.ceil(expected_deletion(mechanism.noise)) + mechanism.k
+    fixed = tuple(one for one in stages if isinstance(one, GeneralizationMap))
+    free = tuple(one for one in stages if isinstance(one, LatticeColumn))
+    details = pair_details(counted, stages)
+    return PairedPlan(
+        mechanism=mechanism,
+        details=details,
+        candidates=pair_candidates(details, most_cells=MOST_PAIR_CELLS),
+        stages=LevelChoice(columns=free, stages=mechanism.stages, threshold=threshold) if free else fixed,
+    )
+
+
+def _coarser_detail(counted: GeneralizationMap, stages: Stages) -> GeneralizationMap | None:
+    """Return the map by whose labels pairs may be counted instead of the finest ones; None where there is none.
+
+    It is that of the first stage that is coarser; of levels that aren't known, those one coarser than the finest.
+    """
+    for one in stages:
+        if isinstance(one, GeneralizationMap) and one != counted:
+            return one
+    free = [one for one in stages if isinstance(one, LatticeColumn)]
+    if not free:
+        return None
+    levels = tuple(_one_coarser(column) for column in free)
+    lattice = LevelChoice(columns=tuple(free), stages=1, threshold=1).lattice
+    coarser = lattice.map_of(levels)
+    return coarser if coarser != counted else None
+
+
+def _one_coarser(column: LatticeColumn) -> int:
+    level = min(column.min_level + 1, column.max_level)
+    return level if column.hierarchy.size(level) > 1 else column.min_level
+
+
+def planned_pairs(
+    table: MarginsTable,
+    *,
+    epsilon: Decimal,
+    delta: Decimal,
+    stages: int,
+    details: Sequence[GeneralizationMap],
+    releases: int,
+    rows_per_person: int,
+    k: int,
+) -> tuple[PairedDeletion, Price]:
+    """Return the mechanism of a paired release by what [margins] says, and its price.
+
+    Raises:
+        InputRefused: as `plan_paired`; or more pairs are asked for than can be counted.
+    """
+    columns, candidates = len(details[0].columns), len(pair_candidates(details, most_cells=MOST_PAIR_CELLS))
+    number, usual = table.number or min(proposed_pairs(columns), max(1, candidates)), PairShares()
+    if candidates < number:
+        raise InputRefused(
+            f"{number} pairs of columns are to be counted, and these columns have {candidates} that can be.",
+            remedy="Lower the number, or release more columns.",
+        )
+    plan = plan_paired(
+        epsilon=epsilon,
+        delta=delta,
+        stages=stages,
+        columns=columns,
+        pairs=number,
+        releases=releases,
+        rows_per_person=rows_per_person,
+        k=k,
+        shares=PairShares(
+            margins=table.share, pairs=table.pair_share or usual.pairs, draws=table.draw_share or usual.draws
+        ),
+    )
+    if not isinstance(plan.mechanism, PairedDeletion):
+        raise TypeError("this is no plan of a paired release")
+    return plan.mechanism, plan.price
+
+
+class PairedResult:
+    """What a paired release published, and what follows from it: weights, fitted counts and the tables beside the rows.
+
+    Args:
+        plan: its public side.
+        numbers: what its protection gave.
+
+    Raises:
+        ValueError: the numbers are nothing that this release can publish.
+    """
+
+    def __init__(self, plan: PairedPlan, numbers: Numbers) -> None:
+        self.plan = plan
+        self.margins, self.pairs, _, self.stages = plan.protection().published(numbers)
+        self.maps = plan.maps(self.margins, self.pairs)
+
+    @cached_property
+    def raked(self) -> Raked:
+        """Return the rows' weights, raked by the labels of the last stage to all that was counted beside them."""
+        last, model = self.maps[-1], self.plan.model(self.margins, self.pairs)
+        tables = code_tables(self.plan.counted, last)
+        places: list[tuple[int, ...]] = [(place,) for place in range(len(tables))]
+        aims = [
+            _merged(own, table, column.size)
+            for own, table, column in zip(model.margins, tables, last.columns, strict=True)
+        ]
+        for first, second in sorted(model.tables):
+            places.append((first, second))
+            shape = last.columns[first].size, last.columns[second].size
+            labels = tables[first], tables[second]
+            aims.append(merged_table(model.tables[first, second], labels, shape=shape).reshape(-1))
+        codes = [
+            np.concatenate(
+                [before.hierarchy.coarser(own, level=before.level, to=after.level) for before, own in stages]
+            )
+            for after, stages in zip(last.columns, self._codes_by_column, strict=True)
+        ]
+        return rake_weights(self._first_weights, self._counts, codes, layout=last, margins=places, noisy=aims)
+
+    @cached_property
+    def final(self) -> PairModel:
+        """Return the model of everything that is published."""
+        rows, end = [], 0
+        for stage, one in zip(self.stages, self.maps, strict=True):
+            begin, end = end, end + stage.counts.size
+            rows.append(
+                RowStage(
+                    codes=one.decode(stage.keys),
+                    mass=stage.counts * self.raked.weights[begin:end],
+                    labels=code_tables(self.plan.counted, one),
+                    sizes=one.sizes,
+                )
+            )
+        return self.plan.final_model(self.margins, self.pairs, rows)
+
+    def table(self) -> PublishedTable:
+        """Return a row for each cell: columns and labels, the noisy count, its standard error, and the fitted count."""
+        from ..tasks.stages.table import PublishedTable, figure_column, text_column
+
+        texts: tuple[list[str], ...] = ([], [], [], [])
+        fitted = []
+        for place, margin in enumerate(self.final.margins):
+            _put_cells(texts, self.plan.counted, (place,))
+            fitted.append(margin)
+        for pair in self.pairs:
+            one = self.plan.candidates[pair.number]
+            _put_cells(texts, self.plan.details[one.detail], (one.first, one.second))
+            fitted.append(self.plan.cells_by_labels(self.final.tables[one.first, one.second], one))
+        names = ("column", "label", "second_column", "second_label")
+        columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
+        counts = [*self.margins, *(pair.cells for pair in self.pairs)]
+        sizes = [sum(cells.size for cells in self.margins), sum(pair.cells.size for pair in self.pairs)]
+        errors = np.repeat([_error(self.plan.mechanism), self.plan.deviation], sizes)
+        figures = (
+            figure_column("count", np.concatenate(counts)),
+            figure_column("standard_error", errors),
+            figure_column("fitted", np.concatenate(fitted)),
+        )
+        return PublishedTable(columns=(*columns, *figures), times=None)
+
+    def facts(self, charged: Price) -> dict[str, Any]:
+        """Return what the certificate says of margins and pairs."""
+        names = self.plan.counted.names
+        pairs = [
+            {
+                "columns": [names[one.first], names[one.second]],
+                "levels": list(self.plan.levels_of(one)),
+                "cells": int(pair.cells.size),
+                "standard_error": self.plan.deviation,
+            }
+            for pair in self.pairs
+            for one in (self.plan.candidates[pair.number],)
+        ]
+        return {
+            "margins": planned_facts(self.plan, charged)["margins"]
+            | {"records": self.raked.total, "largest_difference": self.raked.largest_difference},
+            "pairs": pairs,
+            **({"chosen_levels": _bounds(self.plan.stages)} if isinstance(self.plan.stages, LevelChoice) else {}),
+        }
+
+    @property
+    def _counts(self) -> NDArray[np.int64]:
+        return np.concatenate([stage.counts for stage in self.stages])
+
+    @property
+    def _first_weights(self) -> NDArray[np.float64]:
+        rows = self.plan.mechanism.rows
+        return np.concatenate(
+            [record_weights(one.counts, release=rows, stage=number) for number, one in enumerate(self.stages, start=1)]
+        )
+
+    @property
+    def _codes_by_column(self) -> list[list[tuple[Any, NDArray[np.int64]]]]:
+        """Return for each column, stage by stage, its mapped column and the groups' codes."""
+        found: list[list[tuple[Any, NDArray[np.int64]]]] = [[] for _ in self.plan.counted.columns]
+        for stage, one in zip(self.stages, self.maps, strict=True):
+            for own, column, codes in zip(found, one.columns, one.decode(stage.keys), strict=True):
+                own.append((column, codes))
+        return found
+
+
+def _bounds(choice: LevelChoice) -> dict[str, Any]:
+    """Return all that the choice of levels goes by, besides what is published."""
+    columns = {
+        one.name: {"min_level": one.min_level, "max_level": one.max_level, "weight": str(one.weight)}
+        for one in choice.columns
+    }
+    return {"rule": RULE, "columns": columns}
+
+
+def chosen_again(
+    certificate: Mapping[str, Any],
+    mechanism: PairedDeletion,
+    hierarchies: Mapping[str, Hierarchy],
+    counts: Sequence[int],
+) -> list[dict[str, int]]:
+    """Return the levels of each stage that follow from a certificate and its published noisy counts.
+
+    Args:
+        certificate: its fields.
+        mechanism: the one that it names.
+        hierarchies: of its columns.
+        counts: the noisy counts in the order of their file.
+
+    Raises:
+        ValueError: the counts are not those of its margins and pairs, or its levels follow by another rule.
+        LookupError: a field is missing.
+    """
+    stated, bounds = certificate["map"]["columns"], certificate["published"]["chosen_levels"]
+    if bounds["rule"] != RULE:
+        raise ValueError("its levels follow by another rule")
+    names = [column["column"] for column in stated]
+    free = tuple(
+        LatticeColumn(
+            name=name,
+            hierarchy=hierarchies[name],
+            min_level=bounds["columns"][name]["min_level"],
+            max_level=bounds["columns"][name]["max_level"],
+            weight=Decimal(bounds["columns"][name]["weight"]),
+        )
+        for name in names
+    )
+    counted = GeneralizationMap(
+        columns=tuple(
+            MappedColumn(name=one["column"], hierarchy=hierarchies[one["column"]], level=one["level"]) for one in stated
+        )
+    )
+    plan = paired_plan(mechanism, counted, free)
+    sizes = [*counted.sizes, *(pair["cells"] for pair in certificate["published"]["pairs"])]
+    if sum(sizes) != len(counts):
+        raise ValueError("there are other counts than the certificate names")
+    parts = np.split(np.array(counts, dtype=np.int64), np.cumsum(sizes)[:-1])
+    numbers = []
+    for pair in certificate["published"]["pairs"]:
+        first, second = (names.index(name) for name in pair["columns"])
+        places = [(one.first, one.second, plan.levels_of(one)) for one in plan.candidates]
+        numbers.append(places.index((first, second, tuple(pair["levels"]))))
+    drawn = [CountedPair(number, cells) for number, cells in zip(numbers, parts[len(names) :], strict=True)]
+    maps = plan.maps(parts[: len(names)], drawn)
+    return [{column.name: column.level for column in one.columns} for one in maps]
+
+
+def planned_facts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
+    """Return which margins there are and how exact they are, and how many pairs will be drawn from how many.
+
+    What the parts would cost alone is at the δ of the whole; composed, they cost less than their sum.
+    """
+    mechanism, counted = plan.mechanism, plan.counted
+    alone = price(
+        mechanism.rows, delta=charged.delta, releases=charged.releases, rows_per_person=charged.rows_per_person
+    )
+    return {
+        "margins": {
+            "columns": [[name] for name in counted.names],
+            "cells": sum(counted.sizes),
+            "standard_error": _error(mechanism),
+            "epsilon_alone": None,
+            "rows_epsilon_alone": float(alone.epsilon),
+        }
+    }
+
+
+def explained_pairs(plan: PairedPlan) -> dict[str, Any]:
+    """Return what is decided of pairs while the release runs, and how exactly they are counted."""
+    return {
+        "number": plan.mechanism.pairs,
+        "candidates": len(plan.candidates),
+        "standard_error": plan.deviation,
+        "epsilon_of_draw": float(plan.mechanism.pair_epsilon),
+    }
+
+
+def _error(mechanism: PairedDeletion) -> float:
+    return math.sqrt(deletion_variance(mechanism.margin_noise))
+
+
+def _merged(amounts: NDArray[np.float64], table: NDArray[np.integer], size: int) -> NDArray[np.float64]:
+    sums = np.zeros(size)
+    np.add.at(sums, table, amounts)
+    return sums
+
+
+def _put_cells(texts: Sequence[list[str]], own: GeneralizationMap, places: tuple[int, ...]) -> None:
+    """Append a row for each cell of some columns: name and label of each, empty where there is no second."""
+    columns = [own.columns[place] for place in places]
+    labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in columns]
+    for cell in product(*labels):
+        told = list(chain.from_iterable(zip((one.name for one in columns), cell, strict=True)))
+        for column, text in zip(texts, (*told, *[""] * (4 - len(told))), strict=True):
+            column.append(text)

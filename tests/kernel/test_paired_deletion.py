@@ -1,0 +1,320 @@
+"""Pairs that are chosen privately: what is published of exact counts, and that its price is enough, by brute force."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from functools import cache
+from secrets import token_bytes
+from typing import Any
+
+import numpy as np
+import pytest
+from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.kinds.composition.bounded_range import BoundedRange
+from crowdblend.accounting.kinds.composition.composed import delta_composed
+from crowdblend.accounting.kinds.paired_deletion_prices import paired_deletion_losses
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts
+from crowdblend.mechanisms.kernel.recoding import KeyLayout
+from crowdblend.mechanisms.kinds.deletion_noise import (
+    WEIGHT_TOTAL,
+    DeletionNoise,
+    GaussianDeletion,
+    GeometricDeletion,
+    deletion_weights,
+)
+from crowdblend.mechanisms.kinds.paired_deletion import (
+    ESTIMATE_UNIT,
+    Chain,
+    CountedPair,
+    PairCandidate,
+    PairedDeletion,
+    PairedProtection,
+    draw_pair,
+    pair_quality,
+)
+
+RELEASE = PairedDeletion(
+    stages=1,
+    k=1,
+    noise=GeometricDeletion(epsilon=Decimal(1), width=1),
+    margins=3,
+    margin_scale=Decimal(1),
+    margin_width=1,
+    pairs=1,
+    pair_scale=Decimal(1),
+    pair_width=1,
+    pair_epsilon=Decimal("0.7"),
+)
+LAYOUT = KeyLayout(sizes=(2, 2, 2))
+CANDIDATES = (PairCandidate(0, 1, 0), PairCandidate(0, 2, 0), PairCandidate(1, 2, 0))
+ROWS = Chain((), (KeyLayout(sizes=(1, 1, 2)),), ((np.zeros(2, np.int64), np.zeros(2, np.int64), None),))
+
+
+class Model:
+    """Estimates by a formula of what is published: half of the first margin, alternating."""
+
+    def estimates(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> list[Any]:
+        seen = sum(abs(int(cells[0])) for cells in margins) + sum(pair.number for pair in pairs)
+        return [np.full(4, ESTIMATE_UNIT * (seen % 3 + number) // 2, np.int64) for number in range(len(CANDIDATES))]
+
+    def penalties(self) -> list[int]:
+        return [0, ESTIMATE_UNIT // 2, ESTIMATE_UNIT]
+
+    def chain(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> Chain:
+        return ROWS
+
+
+def protection(**changed: Any) -> PairedProtection:
+    same = {"details": ((None, None, None),), "sizes": ((2, 2, 2),), "candidates": CANDIDATES, "model": Model()}
+    return PairedProtection(**({"mechanism": RELEASE, "layout": LAYOUT} | same | changed))
+
+
+def groups(records: Sequence[tuple[int, int, int]]) -> GroupCounts:
+    codes = [np.array([record[place] for record in records], dtype=np.int64) for place in range(3)]
+    keys, counts = np.unique(LAYOUT.keys(codes)[0], return_counts=True)
+    return GroupCounts(keys.reshape(1, -1), counts.astype(np.int64))
+
+
+def test_what_is_published_is_read_back_and_nothing_else():
+    own = protection()
+    numbers = own.protect(groups([(0, 1, 0)] * 7 + [(1, 1, 1)] * 4), randomness=token_bytes)
+    margins, [pair], chain, [stage] = own.published(numbers)
+    assert [cells.size for cells in margins] == [2, 2, 2]
+    for cells, exact in zip(margins, ([7, 4], [0, 11], [7, 4]), strict=True):
+        assert np.abs(cells - exact).max() <= RELEASE.margin_width
+    tables = {0: [0, 7, 0, 4], 1: [7, 0, 0, 4], 2: [0, 0, 7, 4]}
+    assert np.abs(pair.cells - tables[pair.number]).max() <= RELEASE.pair_width
+    assert chain is ROWS
+    assert stage.counts.tolist() <= [7, 4]
+    assert own.fits(numbers)
+    wrong: list[Callable[[Any], Any]] = [
+        lambda all_: all_[:-1],
+        lambda all_: np.append(all_, 1),
+        lambda all_: np.concatenate((all_[:6], [3], all_[7:])),
+        lambda all_: np.concatenate((all_[:6], [-1], all_[7:])),
+        lambda all_: all_[:3],
+        lambda all_: all_[:9],
+        lambda _: [1 << 70],
+    ]
+    for change in wrong:
+        assert not own.fits(change(numbers))
+
+
+def test_a_pair_is_drawn_once_and_by_the_labels_of_its_detail():
+    halves = np.array([0, 0, 1, 1])
+    layout = KeyLayout(sizes=(4, 2))
+    candidates = (PairCandidate(0, 1, 0), PairCandidate(0, 1, 1))
+
+    class Zero(Model):
+        def estimates(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> list[Any]:
+            return [np.zeros(8, np.int64), np.zeros(4, np.int64)]
+
+        def penalties(self) -> list[int]:
+            return [0, 0]
+
+        def chain(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> Chain:
+            assert sorted(pair.number for pair in pairs) == [0, 1]
+            return Chain((1, 0), (KeyLayout(sizes=(2, 2)),), ((halves, None),))
+
+    own = PairedProtection(
+        mechanism=replace(RELEASE, margins=2, pairs=2),
+        layout=layout,
+        details=((None, None), (halves, None)),
+        sizes=((4, 2), (2, 2)),
+        candidates=candidates,
+        model=Zero(),
+    )
+    keys = layout.keys([np.array([0, 1, 3]), np.array([1, 1, 0])])
+    numbers = own.protect(GroupCounts(keys, np.array([50, 60, 70])), randomness=token_bytes)
+    _, pairs, chain, [stage] = own.published(numbers)
+    cells = {pair.number: pair.cells for pair in pairs}
+    assert np.abs(cells[0] - [0, 50, 0, 60, 0, 0, 70, 0]).max() <= 1
+    assert np.abs(cells[1] - [0, 110, 70, 0]).max() <= 1
+    assert chain.levels == (1, 0)
+    assert stage.counts.sum() >= 180 - 2 * 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"candidates": CANDIDATES[:1] * 2},
+        {"candidates": ()},
+        {"candidates": (PairCandidate(1, 1, 0),)},
+        {"candidates": (PairCandidate(0, 3, 0),)},
+        {"candidates": (PairCandidate(0, 1, 1),)},
+        {"layout": KeyLayout(sizes=(2, 2))},
+        {"sizes": ((2, 2, 1),)},
+        {"details": ((None, None, np.array([0, -1])),)},
+        {"details": ((None, None, np.array([0])),)},
+    ],
+)
+def test_what_does_not_go_together_is_refused(changed):
+    with pytest.raises(ValueError, match=r"candidate|margins|table|drawn"):
+        protection(**changed)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"pairs": 0},
+        {"pair_epsilon": Decimal(0)},
+        {"pair_epsilon": Decimal("NaN")},
+        {"pair_epsilon": Decimal(1000)},
+        {"pair_scale": Decimal(0)},
+        {"pair_width": 0},
+        {"margins": 0},
+    ],
+)
+def test_a_mechanism_out_of_range_is_refused(changed):
+    with pytest.raises(ValueError, match=r"must|noise|width|scale"):
+        replace(RELEASE, **changed)
+
+
+def test_one_record_moves_a_quality_by_one_unit_at_most_in_either_direction():
+    coins = np.random.default_rng(8)
+    moved = set()
+    for _ in range(300):
+        counts = coins.integers(0, 4, 5)
+        estimate = coins.integers(0, 4 * ESTIMATE_UNIT, 5)
+        more = counts + np.eye(5, dtype=np.int64)[coins.integers(5)]
+        moved.add(pair_quality(more, estimate, 7) - pair_quality(counts, estimate, 7))
+    assert max(map(abs, moved)) == ESTIMATE_UNIT
+    assert min(moved) < 0 < max(moved)
+    assert pair_quality(np.array([2, 0]), np.array([ESTIMATE_UNIT, 5]), 3) == ESTIMATE_UNIT + 2
+
+
+@pytest.mark.parametrize("estimate", [np.zeros(3, np.int64), np.array([-1, 0]), np.array([1 << 60, 0])])
+def test_an_estimate_that_is_none_is_refused(estimate):
+    with pytest.raises(ValueError, match="an estimate"):
+        pair_quality(np.array([1, 2]), estimate, 0)
+
+
+def test_a_pair_is_drawn_with_the_probability_that_its_price_is_for():
+    """Of two candidates, e^{ε·q/2}; 20,000 draws miss by more than four standard errors once in 16,000 runs."""
+    drawn = sum(draw_pair([3 * ESTIMATE_UNIT, 0], epsilon=Decimal("0.8")) for _ in range(20_000))
+    share = 1 / (1 + math.exp(0.8 * 3 / 2))
+    assert abs(drawn / 20_000 - share) < 4 * math.sqrt(share * (1 - share) / 20_000)
+
+
+# --- the whole mechanism on small data sets, enumerated -------------------------------------------------------------
+
+SMALL = replace(
+    RELEASE,
+    noise=GeometricDeletion(epsilon=Decimal("0.3"), width=3),
+    margins=1,
+    margin_scale=Decimal(4),
+    margin_width=3,
+    pair_scale=Decimal(4),
+    pair_width=3,
+    pair_epsilon=Decimal(2),
+)
+
+Law = dict[tuple[int, ...], float]
+Records = tuple[int, int, int, int]
+"""How many records each combination of two labels and two has. It is counted whole, or by the first column alone."""
+
+
+def noise(law: DeletionNoise) -> list[tuple[int, float]]:
+    return [(z, weight / WEIGHT_TOTAL) for z, weight in enumerate(deletion_weights(law))]
+
+
+@cache
+def law_of(records: Records, fault: str) -> Law:
+    """The law of what is published: a margin's cell, which pair was drawn, a cell of it, and the rows of a group.
+
+    They are those that the record added below is in; each other cell has noise of its own and one law in both worlds.
+    The estimates follow from the published cell alone, unless a fault lets the true number of records in.
+    """
+    result: Law = defaultdict(float)
+    by_first = records[0] + records[1], records[2] + records[3]
+    tables = [records, by_first]
+    for z, chance in noise(SMALL.margin_noise):
+        margin = by_first[0] + z - SMALL.margin_width
+        guesses = [[max(2 * margin, 1) / len(table)] * len(table) for table in tables]
+        if fault == "scaled by the true number":
+            guesses[0] = [float(9 * sum(records)), 0.0, 0.0, 0.0]
+        qualities = [
+            sum(abs(count - one) for count, one in zip(table, guess, strict=True))
+            for table, guess in zip(tables, guesses, strict=True)
+        ]
+        half = 1.0 if fault == "drawn as if no record lowered a quality" else 0.5
+        sizes = [math.exp(float(SMALL.pair_epsilon) * half * quality) for quality in qualities]
+        for number, size in enumerate(sizes):
+            picked = size / sum(sizes)
+            if fault == "chosen by the exact counts":
+                picked = float(qualities[number] == max(qualities)) / qualities.count(max(qualities))
+            for z_cell, of_cell in noise(SMALL.pair_noise):
+                for z_rows, of_rows in noise(SMALL.noise):
+                    out = margin, number, tables[number][0] + z_cell, max(0, by_first[0] - z_rows)
+                    result[out] += chance * picked * of_cell * of_rows
+    return result
+
+
+def delta_between(first: Law, second: Law, epsilon: float) -> float:
+    growth = math.exp(epsilon)
+    return max(
+        sum(max(0.0, p - growth * other.get(out, 0.0)) for out, p in law.items())
+        for law, other in ((first, second), (second, first))
+    )
+
+
+DESIGNS: list[tuple[Records, Records]] = [
+    (records, (records[0] + 1, *records[1:]))
+    for records in ((0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 1, 0), (0, 2, 0, 2), (3, 1, 0, 2), (1, 3, 2, 2), (0, 3, 3, 0))
+]
+
+
+def worst(epsilon: float, *, fault: str = "") -> float:
+    return max(delta_between(law_of(one, fault), law_of(two, fault), epsilon) for one, two in DESIGNS)
+
+
+EPSILONS = (0.1, 0.4, 0.8, 1.2, 1.8, 2.5, 3.0, 3.5)
+PARTS = Counter(paired_deletion_losses(SMALL))
+
+
+def bounds(parts: Counter[Any]) -> list[float]:
+    return [delta_composed(parts, epsilon=epsilon) for epsilon in EPSILONS]
+
+
+def test_no_neighbours_are_told_apart_better_than_the_composed_losses_say():
+    """A record that is added meets the margin's noise, the pair's and the rows', and every draw."""
+    found = [worst(epsilon) for epsilon in EPSILONS]
+    assert all(one <= most for one, most in zip(found, bounds(PARTS), strict=True))
+    assert max(one / most for one, most in zip(found, bounds(PARTS), strict=True)) > 0.7
+
+
+@pytest.mark.parametrize(
+    "fault", ["scaled by the true number", "chosen by the exact counts", "drawn as if no record lowered a quality"]
+)
+def test_the_oracle_catches(fault):
+    found = [worst(epsilon, fault=fault) for epsilon in EPSILONS]
+    assert any(one > most for one, most in zip(found, bounds(PARTS), strict=True))
+
+
+def test_the_oracle_catches_a_draw_that_is_not_charged():
+    without = Counter({part: times for part, times in PARTS.items() if not isinstance(part, BoundedRange)})
+    found = [worst(epsilon) for epsilon in EPSILONS]
+    assert any(one > most for one, most in zip(found, bounds(without), strict=True))
+
+
+def test_each_part_is_charged():
+    def epsilon(mechanism: Any, **more: Any) -> Decimal:
+        return price(mechanism, delta=Decimal("1e-6"), **more).epsilon
+
+    own = replace(
+        RELEASE,
+        noise=GaussianDeletion(scale=Decimal(8), width=45),
+        margin_scale=Decimal(20),
+        margin_width=120,
+        pair_scale=Decimal(20),
+        pair_width=120,
+        pair_epsilon=Decimal("0.05"),
+    )
+    for part in ("stages", "margins", "pairs", "pair_epsilon"):
+        assert epsilon(replace(own, **{part: 2 * getattr(own, part)})) > epsilon(own), part
+    assert epsilon(own, rows_per_person=2) > 1.9 * float(epsilon(own))
+    assert epsilon(own, releases=3) > epsilon(own, releases=2) > epsilon(own)
