@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from ..accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate, verify_certificate
 from ..flows.software import kernel_digest
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
-from ..mechanisms.kinds.paired_deletion import PairedDeletion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,17 +151,13 @@ def _choice_findings(
     """Compute again which levels follow from the published noisy counts, and compare them."""
     import pyarrow as pa
 
-    from ..flows.paired_specs import chosen_again
+    from ..flows.releases.paired_parts import chosen_again
 
-    mechanism = certified_mechanism(certificate)
-    if not isinstance(mechanism, PairedDeletion):
-        yield "its levels are said to follow from pairs that its mechanism doesn't count"
-        return
     name = next(name for name in ("margins.parquet", "margins.csv") if name in certificate["files"])
     try:
         batches = _batches(folder / name, frozenset({"count"}))
         counts = [int(count) for batch in batches for count in batch.column("count").to_pylist()]
-        again = chosen_again(certificate, mechanism, hierarchies, counts)
+        again = chosen_again(certificate, hierarchies, counts)
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, pa.ArrowException):
         yield f"its levels can't be computed again from {name}"
         return

@@ -120,8 +120,7 @@ def price_of_draws(
     if epsilon is None:
         raise _no_price(parts, delta, records)
     rule = f"{rules}-{rule}"
-    kept = multiply_down(delta, _KEPT_FOR_SHAPE)
-    if records > 1 and _difference_in_shape(draws, epsilon, releases, records) > kept:
+    if records > 1 and _difference_in_shape(draws, epsilon, releases, records) > multiply_down(delta, _KEPT_FOR_SHAPE):
         raise InputRefused(
             f"the ends of this noise are too improbable for a price where a person has up to {records} records.",
             remedy="Lower the width.",
@@ -234,9 +233,7 @@ DELETION: MechanismKind[DeletionRelease] = MechanismKind(
     protections=(DeletionProtection,),
     pure=False,
     series=True,
-    price=lambda mechanism, delta, releases, records: price_deletion(
-        mechanism, delta=delta, releases=releases, records=records
-    ),
+    price=lambda mechanism, *asked: price_of_draws(draws_of_release(mechanism), *asked),
     filter_parts=deletion_filter_parts,
     sampling_rate=lambda _: None,
     survey_rate=None,

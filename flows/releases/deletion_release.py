@@ -50,7 +50,8 @@ from ..columns import (
     margin_map,
 )
 from ..margin_specs import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
-from ..paired_specs import (
+from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
+from .paired_parts import (
     STAGES,
     PairedResult,
     explained_pairs,
@@ -59,7 +60,6 @@ from ..paired_specs import (
     planned_facts,
     planned_pairs,
 )
-from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .release_kind import (
     GivenSpec,
     ReleaseKind,

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..accounting.kernel.prices.mechanism_kind import Price
-from ..accounting.kernel.prices.registry import price
-from ..accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
-from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
-from ..mechanisms.hierarchies.declare import Hierarchy
-from ..mechanisms.kernel.errors import InputRefused
-from ..mechanisms.kernel.protection import Numbers
-from ..mechanisms.kinds.deletion_noise import expected_deletion
-from ..mechanisms.kinds.paired_deletion import CountedPair, PairedDeletion
-from ..mechanisms.map_selection.choice import LatticeColumn
-from ..mechanisms.pair_model.chosen_levels import RULE, LevelChoice
-from ..mechanisms.pair_model.model import PairModel, merged_table
-from ..mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates
-from ..mechanisms.pair_model.row_estimates import RowStage
-from ..mechanisms.record_weights import Raked, deletion_variance, rake_weights, record_weights
-from .spec_tables import MarginsTable
+from ...accounting.kernel.prices.mechanism_kind import Price
+from ...accounting.kernel.prices.registry import mechanism_of_record, price
+from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
+from ...mechanisms.hierarchies.declare import Hierarchy
+from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.protection import Numbers
+from ...mechanisms.kinds.deletion_noise import expected_deletion
+from ...mechanisms.kinds.paired_deletion import CountedPair, PairedDeletion
+from ...mechanisms.map_selection.choice import LatticeColumn
+from ...mechanisms.pair_model.chosen_levels import RULE, LevelChoice
+from ...mechanisms.pair_model.model import PairModel, merged_table
+from ...mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates
+from ...mechanisms.pair_model.row_estimates import RowStage
+from ...mechanisms.record_weights import Raked, deletion_variance, rake_weights, record_weights
+from ..spec_tables import MarginsTable
 
 if TYPE_CHECKING:
-    from ..tasks.stages.table import PublishedTable
+    from ...tasks.stages.table import PublishedTable
 
 MOST_PAIR_CELLS = 50_000
 """Of a pair that is counted; a pair with more is counted by coarser labels or not at all."""
@@ -182,7 +182,7 @@ class PairedResult:
 
     def table(self) -> PublishedTable:
         """Return a row for each cell: columns and labels, the noisy count, its standard error, and the fitted count."""
-        from ..tasks.stages.table import PublishedTable, figure_column, text_column
+        from ...tasks.stages.table import PublishedTable, figure_column, text_column
 
         texts: tuple[list[str], ...] = ([], [], [], [])
         fitted = []
@@ -201,7 +201,7 @@ class PairedResult:
         figures = (
             figure_column("count", np.concatenate(counts)),
             figure_column("standard_error", errors),
-            figure_column("fitted", np.concatenate(fitted)),
+            figure_column("fitted", np.concatenate(fitted).round(3)),
         )
         return PublishedTable(columns=(*columns, *figures), times=None)
 
@@ -256,24 +256,24 @@ def _bounds(choice: LevelChoice) -> dict[str, Any]:
 
 
 def chosen_again(
-    certificate: Mapping[str, Any],
-    mechanism: PairedDeletion,
-    hierarchies: Mapping[str, Hierarchy],
-    counts: Sequence[int],
+    certificate: Mapping[str, Any], hierarchies: Mapping[str, Hierarchy], counts: Sequence[int]
 ) -> list[dict[str, int]]:
     """Return the levels of each stage that follow from a certificate and its published noisy counts.
 
     Args:
         certificate: its fields.
-        mechanism: the one that it names.
         hierarchies: of its columns.
         counts: the noisy counts in the order of their file.
 
     Raises:
+        TypeError: its mechanism counts no pairs.
         ValueError: the counts are not those of its margins and pairs, or its levels follow by another rule.
         LookupError: a field is missing.
     """
     stated, bounds = certificate["map"]["columns"], certificate["published"]["chosen_levels"]
+    mechanism = mechanism_of_record(certificate["mechanism"])
+    if not isinstance(mechanism, PairedDeletion):
+        raise TypeError("its mechanism counts no pairs")
     if bounds["rule"] != RULE:
         raise ValueError("its levels follow by another rule")
     names = [column["column"] for column in stated]
