@@ -79,6 +79,7 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
         raise InputRefused("the output is this release's, but it has been changed.", where=str(output))
     if output.exists() or output.is_symlink():
         raise InputRefused("the output exists already.", where=str(output), remedy="Name a folder that doesn't exist.")
+    # Both ways up: a link may lead into a release's folder, whose certificate would then not cover the new files.
     above = {*output.parents, *output.resolve().parents}
     if any((folder / "certificate.json").exists() for folder in above):
         raise InputRefused(INSIDE_RELEASE, where=str(output), remedy="Name a folder elsewhere.")

@@ -160,6 +160,7 @@ def prepare(
     with open_reader(state_paths.ledger_url) as reader, ExitStack() as held:
         store = _private_store(state_paths.home, dry=dry)
         state_paths.anchoring.keys.current()
+        # Before any state is believed: a ledger that was set back may have forgotten a charge or a sample.
         reader.require_anchored(state_paths.anchoring)
         if store is not None:
             destroy_what_is_left(reader, state_paths)
@@ -189,8 +190,10 @@ def prepare(
             _refuse(violation, state_paths=state_paths, release_id=name, dataset=None if dry else dataset)
         layout: SourceLayout | None = None
         other_names: tuple[str, ...] = ()
+        # A published release needs neither its records nor a place: it is looked up, and nothing is charged.
         if state is None or state.stage != "published":
             layout = _layout_as_charged(request, state, folder, reader=reader, home=state_paths.home)
+            # Two releases on their way to one folder would find out after both were charged.
             held.enter_context(_held_output(store, state_paths.home, output_name(request.output)))
             check_output(request.output, own=None if state is None else name, keys=state_paths.anchoring.keys)
             if state is None:

@@ -52,6 +52,7 @@ def kernel_files(mechanism: Mechanism | None) -> dict[str, Path]:
     price_module = MECHANISM_KINDS[mechanism.kind].price_module
     if not price_module.startswith(_OWN):  # of another distribution: the whole package that has it
         files |= _package_files(price_module.partition(".")[0])
+    # Imports are followed from the kind's two modules, so that a certificate names what its release used and no more.
     modules = [type(mechanism).__module__, price_module, FILTER_RULES]
     waiting = [_name_of(module) for module in modules]
     while waiting:

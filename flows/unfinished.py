@@ -203,6 +203,7 @@ def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) ->
         if state is not None and state.stage == "abandoned":
             _clear(folder, staging)  # what an attempt to abandon it left undone
         release = remembered_release(folder, place_of=output_named)
+        # Abandoning it would leave published files of a release that the ledger calls never published.
         if state is not None and state.stage == "reading" and release is not None and release.in_view:
             raise AccountantRefused(
                 f"the output of release '{release_id}' is in view.",

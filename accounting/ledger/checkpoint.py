@@ -39,6 +39,8 @@ class MerkleTree:
         self.size = len(level) // DIGEST
         self._levels: list[bytes] = []  # of each height the complete subtrees, side by side
         while level:
+            # Only complete subtrees are kept. Every root and proof is made of these, and no tree is built for each
+            # size.
             self._levels.append(level)
             pairs = range(0, len(level) - DIGEST, 2 * DIGEST)
             level = b"".join([sha256(NODE + level[at : at + 2 * DIGEST]).digest() for at in pairs])
@@ -104,6 +106,8 @@ def consistent(*, old: int, old_root: Digest, size: int, root: Digest, proof: Se
         return not proof and root == old_root and (size > 0 or root == EMPTY)
     if old == 0:
         return not proof
+    # Where the old tree is complete its root is a node of the new one; the proof leaves it out, since the checker has
+    # it.
     path = [old_root, *proof] if old & (old - 1) == 0 else [*proof]
     if not path:
         return False
@@ -249,6 +253,7 @@ class Checkpoint:
         for one in found:
             time = one.content[:TIME] if key.kind == TIMED else b""
             signature = one.content[len(time) :]
+            # A time above 2**63 would be negative to some readers of the format.
             if len(signature) != SIGNATURE or (time and time[0] & 0x80):
                 raise ValueError(f"the signature of {key.name} has another form")
             if not key.public.verifies(domain=_domain(time), message=self.text, signature=signature):
@@ -310,6 +315,7 @@ def _number(text: str) -> int:
 def _decoded(text: str) -> bytes:
     """Return bytes from the one form of base64 that they have."""
     content = b64decode(text, validate=True)
+    # Some decoders accept unused bits that aren't zero; then one signature would have several texts.
     if b64encode(content).decode() != text:
         raise ValueError("a text has another form of base64")
     return content

@@ -164,6 +164,8 @@ class LedgerWriter(ReleaseWriter):
         """
         try:
             yield
+        # In a transaction of its own, after the charge's was rolled back: the refusal is evidence and must not be lost
+        # with it.
         except RuleBroken as broken:
             refusal = refusal_of(broken.violation)
             if isinstance(refusal, AccountantRefused):
@@ -185,6 +187,8 @@ class LedgerWriter(ReleaseWriter):
         with self._worded() as ledger:
             if (known := ledger.state.releases.get(release_id)) is None:
                 raise RuleBroken(unknown("release", release_id))
+            # A cost is given back only where no record was read; else one could look at outputs and draw again until
+            # one pleases.
             refunded = known.refunded or known.stage == "charged"
             with well_formed():
                 entry = ReleaseAbandoned(release_id=release_id, reason=reason, refunded=refunded, by=by, day=day)

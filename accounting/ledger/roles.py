@@ -79,6 +79,8 @@ def grant_roles(url: str, roles: Roles, *, apply: bool) -> tuple[str, ...]:
             if apply:
                 for statement in statements:
                     connection.exec_driver_sql(statement)
+                # Asked of the server after the grants: a role may have more by a membership that no statement here
+                # shows.
                 _require_no_more(connection, roles)
     return statements
 

@@ -125,6 +125,8 @@ class Fold:
             link = Link(position=position, previous=_text(previous), hash=_text(own), body=body)
             if self.broken is None:
                 head = self.state.head
+                # Behind a broken link nothing is known to follow from what was signed, so rules and prices are not
+                # applied there.
                 if (position, link.previous, own_hash(link)) == (head.position + 1, head.hash, link.hash):
                     self.findings.extend(Finding(position=position, what=what) for what in self._faults(link, taken))
                 else:
@@ -141,6 +143,7 @@ class Fold:
         if taken and tuple(taken) != columns_of(recorded):
             yield "what it takes for itself alone differs from what its columns say"
         faults = [violation.fault for violation in violations(recorded, self.state)]
+        # The entry is folded in spite of its faults, so that one wrong entry doesn't make all later ones look wrong.
         yield from faults
         try:
             self.state.apply(recorded, link.hash)

@@ -148,10 +148,12 @@ def witness_head(url: str, *, anchoring: Anchoring, policy_file: Path, checkpoin
     if before is not None:
         _require_part(tree, before, checkpoint)
     own = log_key(ledger_id, key.public)
+    # Signed only now: a checkpoint of a ledger that was cut back would be evidence against whoever signed it.
     text = tlog.checkpoint_text(origin=own.name, size=tree.size, root=tree.root())
     head = tlog.read_checkpoint(tlog.note(text, [own.sign(text, key)]))
     answers = _ask_all(policy, tree, head, own)
     for one, answer in answers:
+        # One witness that contradicts is enough, whatever the others say: an honest witness cosigns one history alone.
         if answer.forked:
             raise AccountantRefused(
                 f"the witness {one.name} finds that this ledger is not the one that it saw: {answer.fault}",
@@ -253,6 +255,7 @@ def _ask_all(
     import httpx  # whoever only verifies asks nobody
 
     answers = []
+    # A redirect could lead to another server than the one whose key is named.
     with httpx.Client(timeout=SECONDS_TO_ANSWER, follow_redirects=False) as client:
         for one in policy.witnesses:
             try:
@@ -283,6 +286,8 @@ def _ask(
             if known != old:
                 old = known
                 continue
+        # A proof from a head that the witness itself named is refused only if the entries before that head were
+        # changed.
         if old and (status == 422 or (status == 409 and old == tree.size)):
             return _Answer(
                 forked=True, fault=f"the first {old} entries are not those that it cosigned: they were written anew."

@@ -276,6 +276,7 @@ def group_threshold(k: int, sampling_rate: Decimal, selection_rate: Decimal | No
     for rate in (sampling_rate, selection_rate):
         if rate is not None and not 0 < rate < 1:
             raise ValueError(f"a rate must lie strictly between 0 and 1, not {rate}")
+    # As exact fractions: a rounded rate could move a whole number k/β to the next one.
     ratio = k * (Fraction(1) if selection_rate is None else Fraction(selection_rate)) / Fraction(sampling_rate)
     return -(-ratio.numerator // ratio.denominator)
 

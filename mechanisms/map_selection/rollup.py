@@ -251,6 +251,7 @@ def _layout(paths: Sequence[_Paths], lattice: Lattice) -> tuple[PrefixLayout, li
     """Return the layout, and each column's shift; words are filled from the first column of the order on."""
     spans = [high - low for low, high in zip(lattice.finest, lattice.coarsest, strict=True)]
     by_labels = sorted(range(len(paths)), key=lambda column: -paths[column].present.size)
+    # The column with most levels comes last: along it nothing need be sorted (`_along_last`).
     last = max(reversed(by_labels), key=lambda column: spans[column])
     others = [column for column in by_labels if column != last]
     late = [max(reversed(others[1:]), key=lambda column: spans[column])] if len(others) > 1 else []
@@ -392,6 +393,7 @@ class _Piece:
         columns = len(self.groups.layout.order)
         numbers: list[int] = []
         values: list[int] = []
+        # All levels of the last column are read off one sorted array of one word.
         if self.place == columns - 1 and self.groups.layout.key_words == 1:
             return _along_last(self)
         if self.place == columns:
@@ -407,6 +409,7 @@ def _along_last(piece: _Piece) -> Kept:
     """Return the levels of the last column: neighbours whose keys differ in no bit that is left fall together."""
     groups = piece.groups
     column = groups.layout.order[-1]
+    # Sorted neighbours that differ only in bits that a level clears fall into one group, so no level is sorted again.
     differing = groups.keys[0, 1:] ^ groups.keys[0, :-1]
     counts = groups.counts
     running = np.cumsum(counts)
@@ -450,6 +453,7 @@ def _worked(pieces: Iterator[_Piece], *, threads: int) -> Iterator[Kept]:
     with ThreadPoolExecutor(max_workers=threads) as pool:
         running: set[Future[Kept]] = set()
         for piece in pieces:
+            # Pieces are made as threads become free: each holds arrays as large as the groups.
             running.add(pool.submit(piece.kept))
             if len(running) > threads:
                 finished, running = wait(running, return_when=FIRST_COMPLETED)
@@ -511,6 +515,7 @@ def scorer(counts: GroupCounts, *, lattice: Lattice, threshold: int) -> Callable
         if base is None:
             kept = [_kept(counts, lattice=lattice, levels=levels, threshold=threshold) for levels in maps]
         else:
+            # The maps of a walk's step are neighbours, so they are rolled up from the finest map that covers them all.
             nearest = base.coarsened(tuple(min(levels) for levels in zip(*maps, strict=True)))
             kept = [excess(nearest.coarsened(levels).counts, threshold) for levels in maps]
         return np.array([weights.of(levels) for levels in maps], dtype=np.int64) * np.array(kept, dtype=np.int64)

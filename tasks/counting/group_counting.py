@@ -147,6 +147,7 @@ def block_counts(
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
         groups, total = group_chunks(chunks), (list[GroupCounts](), list[NDArray[np.int64]]())
+        # Dask's memory for ordering grows with the square of a deep graph's tasks, hence graphs of a thousand groups.
         for first in range(0, len(groups), GROUPS_AT_ONCE):
             those = groups[first : first + GROUPS_AT_ONCE]
             told = on_progress and partial(_overall_progress, on_progress, groups=(first, len(those), len(groups)))
@@ -191,6 +192,7 @@ def counting_graph(
         those = slice(first, first + together)
         for key, group in zip(parts[those], groups[those], strict=True):
             counted = partial(counted_blocks, group, job=job)
+            # Counting waits for the sum of two steps before, so that few partial counts lie in memory at once.
             graph[key] = (counted,) if step < _STEPS_AHEAD else (_after, counted, (name, 2, step - _STEPS_AHEAD))
         graph[name, 1, step] = (*adding, parts[those])
         adding = (add_block_counts, (name, 1, step))

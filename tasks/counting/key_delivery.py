@@ -48,6 +48,7 @@ class HeldKey(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Any) -> None:  # noqa: ANN401 - Dask's own
         """Begin the lease; from now on this process leaves no core dump."""
+        # PRIVACY: a core dump would write the key to a disk.
         hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
         self._end = worker.loop.asyncio_loop.call_later(self._lease_seconds, self.drop)
@@ -63,6 +64,7 @@ class HeldKey(WorkerPlugin):  # type: ignore[misc]
         """Overwrite the key and forget it."""
         secret, self._secret = self._secret, None
         if secret is not None:
+            # Overwritten in place, which only a bytearray allows; immutable bytes would wait for the garbage collector.
             secret[:] = bytes(len(secret))
 
     def secret(self) -> bytes | None:
@@ -89,6 +91,7 @@ class WorkerKey:
         """
         worker = get_worker()
         deadline = time.monotonic() + WAITED_FOR_SECONDS
+        # A worker that has just joined may be given a task before the key has reached it.
         while time.monotonic() < deadline:
             held = worker.plugins.get(self.name)
             secret = held.secret() if isinstance(held, HeldKey) else None
@@ -147,6 +150,7 @@ class _Delivery:
         with suppress(*GONE):
             answer = await self._ask(address, "plugin-add", plugin=to_serialize(held), name=self._name)
             if answer["status"] == "OK":
+                # Renewed well before the lease ends, so that one lost message takes the key from nobody.
                 self._due[address] = time.monotonic() + RENEWED_EVERY_SECONDS
 
     async def withdraw(self) -> None:

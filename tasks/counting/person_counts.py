@@ -98,6 +98,7 @@ class PersonBuckets:
         self.number = 1 << bits
         self._rows = rows
         self._room = room
+        # The first words of the hashes are uniform, so equal ranges of them make buckets of about equal sizes.
         step = 1 << (64 - bits)
         self._edges = np.array([bucket * step - (1 << 63) for bucket in range(1, self.number)], dtype=np.int64)
         self._parts: list[list[NDArray[np.int64]]] = [[] for _ in range(self.number)]
@@ -124,6 +125,7 @@ class PersonBuckets:
             ReleaseFailed: there is no room on the disk.
         """
         stacked = np.vstack((records.keys, records.counts))
+        # The records are sorted by their hashes, so that each bucket's are one slice.
         bounds = [0, *np.searchsorted(stacked[0], self._edges).tolist(), stacked.shape[1]]
         with self._lock:
             for bucket, (start, stop) in enumerate(pairwise(bounds)):
@@ -203,6 +205,7 @@ def _graph(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, buckets: Perso
     graph: dict[Any, Any] = {
         key: (partial(_put, group, job=job, buckets=buckets),) for key, group in zip(filled, groups, strict=True)
     }
+    # No bucket may be chosen from before the last record is in its bucket: a person's records lie in any block.
     graph[name, 1] = (_all_there, filled)
     parts = [(name, 2, bucket) for bucket in range(buckets.number)]
     graph |= {key: (partial(_chosen_of_bucket, job=job, buckets=buckets, bucket=key[2]), (name, 1)) for key in parts}
@@ -236,6 +239,7 @@ def _chosen_of_bucket(done: None, *, job: CountJob, buckets: PersonBuckets, buck
     for part in buckets.take(bucket):
         waiting.append(part)
         held += part.counts.size
+        # Merged when the bucket has doubled, so that every record is merged only a logarithmic number of times.
         if held >= max(_MERGED_AT_ONCE, 2 * merged):
             waiting = [added_records(waiting, job=job)]
             held = merged = waiting[0].counts.size
@@ -261,6 +265,7 @@ def _shuffled(
         meta=_frame_in_buckets(records, bits),
         label=f"persons-{job.release_id}",
     )
+    # All records of a person must meet in one partition, since the limit looks at all of them.
     together = rows.shuffle(on=_BUCKET, npartitions=1 << bits, shuffle_method="tasks")
     meta = frame_of_counts(empty_counts(job.layout.key_words))
     chosen = together.map_partitions(_frame_of_chosen, job=job, meta=meta, enforce_metadata=False)

@@ -86,6 +86,7 @@ def range_transition(scanned: ByteRange) -> QuoteTransition:
     Raises:
         ReleaseFailed: the file can't be read, or is not the one that was listed.
     """
+    # Each range is scanned for all three states it could begin in, so that ranges don't wait for one another.
     transition, place = UNCHANGED, scanned.start
     with records_read(scanned.file.path), open_input(scanned.file) as file:
         file.seek(place)

@@ -58,6 +58,7 @@ def require_files_seen(client: Any, files: Sequence[SourceFile]) -> None:  # noq
     Raises:
         InputRefused: names the first worker that doesn't see one of them.
     """
+    # A sample of the files suffices: what differs between machines is how a whole file system numbers its files.
     some = tuple(files[:: -(-len(files) // FILES_ASKED_FOR)])
     client.sync(_require_seen, client, some)
 

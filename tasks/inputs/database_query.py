@@ -137,6 +137,7 @@ def _plain_select(query: str, *, where: str) -> str:
     table = select.args["from_"].this if "from_" in clauses else None
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise _not_plain("it doesn't read one table", where)
+    # A list of what is allowed, not of what is forbidden: what a later SQL adds is refused until it is understood.
     if {name for name, value in table.args.items() if value} - _TABLE_PARTS:
         raise _not_plain("it has more of its table than the name", where)
     allowed = _allowed_nodes()
@@ -144,6 +145,7 @@ def _plain_select(query: str, *, where: str) -> str:
         for node in part.walk():
             if type(node) not in allowed or not _total(node):
                 raise _not_plain(f"it may not have {type(node).__name__.upper()} here", where)
+    # Written anew from the checked tree, so that what runs is what was checked, whatever the parser overlooked.
     return str(select.sql(dialect="postgres", comments=False))
 
 
@@ -171,6 +173,7 @@ def _total(node: Any) -> bool:  # noqa: ANN401 - a node of sqlglot's
             return isinstance(node.this, exp.Literal)
         case exp.Like():
             pattern = node.expression
+            # A pattern that ends in a backslash is an error in PostgreSQL, which would tell of the record it met.
             return isinstance(pattern, exp.Literal) and "\\" not in str(pattern.this)
         case exp.Column():
             return not node.args.get("table")

@@ -170,6 +170,7 @@ class _Replay:
                     if key in added:
                         raise misread("a file is added twice at once", where=where)
                     added[key] = _live_file(self._folder, content, where=where)
+        # One commit that adds and removes a file has no order, so what is live would be a guess.
         if removed & added.keys():
             raise misread("a file is added and removed at once", where=where)
         for key in removed:

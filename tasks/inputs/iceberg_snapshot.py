@@ -78,6 +78,7 @@ def _table_metadata(folder: TableFolder, *, metadata: str | None, version: int |
         raise _no_snapshot(version, where=folder.location(METADATA))
     if HINT in names:
         hint = folder.read(f"{METADATA}/{HINT}").strip()
+        # Only tables without a catalog have this hint; with a catalog the newest file may be of a commit that failed.
         if hint.isdigit() and f"v{int(hint)}.metadata.json" in names:
             return _parsed(folder, f"v{int(hint)}.metadata.json")
     raise InputRefused(
@@ -111,6 +112,7 @@ class _FilesBelow:
     def __init__(self, folder: TableFolder, location: str) -> None:
         self._folder = folder
         self._location = _plain(location).rstrip("/")
+        # A copied table names the files of the original, which would be read in its place.
         real = os.path.realpath(self._location) if self._location.startswith("/") else self._location
         if real != _plain(folder.root):
             raise misread(

@@ -94,6 +94,7 @@ def _within_time(look: Callable[[], Source], source: str) -> Source:
         except BaseException as fault:  # noqa: BLE001 - raised again in the caller's thread
             done.set_exception(fault)
 
+    # A daemon, so that a file system that never answers doesn't keep the process alive.
     thread = threading.Thread(target=finish, daemon=True)
     thread.start()
     thread.join(seconds)
@@ -170,6 +171,7 @@ def _listed(files: Sequence[SourceFile], source: str) -> Source:
         )
     first_name: dict[str, str] = {}
     for file in files:
+        # `people.csv` beside `people.csv.gz` is most likely the same records twice, at the price of once.
         other = first_name.setdefault(unpacked_name(file.path)[0].rpartition(".")[0], file.path)
         if other != file.path:
             raise InputRefused(
@@ -228,6 +230,7 @@ def _local_file(
         file_format_of(str(name))
     elif state.st_size != size:
         raise misread("this file of the table has not the size that the log says", where=str(name))
+    # By inode: a link gives one file a second name, and its records a second coin.
     other = found.setdefault((state.st_dev, state.st_ino), name)
     if other is not name:
         raise _listed_twice(str(name), str(other))
@@ -259,6 +262,7 @@ def _below(folder: Path, source: str, tables: LocalFolders) -> Iterator[Path]:
     for place, folders, names in os.walk(folder, followlinks=True):
         tables.refuse_table_around(Path(place))
         state = os.stat(place)
+        # A linked folder may lead into a circle, or to the same files twice.
         if (state.st_dev, state.st_ino) in entered:
             raise InputRefused("a folder is reached twice, through a link.", where=f"{source}: {place}")
         entered.add((state.st_dev, state.st_ino))
@@ -275,6 +279,7 @@ def _remote_source(url: str, version: int | None) -> Source:
     found: dict[str, Any] = {}
     try:
         store, path = fsspec.core.url_to_fs(url)
+        # What a driver has cached of a listing may be older than the files.
         store.invalidate_cache()
         if glob.has_magic(path) and not store.exists(path):
             found = store.glob(path, detail=True)

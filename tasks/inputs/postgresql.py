@@ -74,6 +74,7 @@ class PostgreSQL(DatabaseFormat):
             with _cursor(query) as cursor:
                 fields = _column_types(query, _prepared(cursor, select_of_columns(query.select, names), query), names)
                 schema = pa.schema([pa.field(field.name, _stored_type(field.type)) for field in fields])
+                # Renamed when it is whole, so that a copy that was cut off is never taken for the records.
                 handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
                 with os.fdopen(handle, "wb") as file:
                     with pq.ParquetWriter(file, schema) as writer:
@@ -113,6 +114,7 @@ def _cursor(query: DatabaseQuery) -> Iterator[Any]:
     try:
         connection = dbapi.connect(connection_of(query.address), autocommit=False)
     except Exception as error:  # noqa: BLE001 - a driver's message may have more of the settings than is known here
+        # The message is searched and never repeated: it may hold settings, or a value of a record.
         login = "authentication" in str(error) or "password" in str(error)
         raise InputRefused(
             "the server refuses the login." if login else "the database can't be reached.",

@@ -93,6 +93,8 @@ class LocalFolders:
         Raises:
             InputRefused: it does, or that cannot be seen.
         """
+        # Both names: a link may hide that the file lies in a table, or the table's folder may itself be reached by a
+        # link.
         for place in {os.path.abspath(path), os.path.realpath(path)}:
             for folder in (place, *map(str, Path(place).parents)):
                 self.refuse_table(folder)

@@ -172,6 +172,7 @@ class ColumnCoder:
 
     def table(self, dictionary: pa.Array) -> NDArray[np.int64]:
         """Return the code times the stride of each entry of a dictionary, and at the end that of null."""
+        # The batches of a row group share their dictionary, so its table is made once and not for each batch.
         if self._dictionary is None or not dictionary.equals(self._dictionary):
             self._table = self.placement.scaled(np.append(self._codes(dictionary), BUCKET_CODE))
             self._dictionary = dictionary
@@ -235,6 +236,8 @@ class ColumnCoder:
             steps = self.column.hierarchy.codes_of_numbers(numbers, self.column.level)
             steps[np.isin(numbers, self._null_numbers)] = BUCKET_CODE
             return steps
+        # Beyond 2**63 a conversion to integers is undefined; such numbers are declared by no hierarchy of whole
+        # numbers.
         whole = (numbers >= -_FLOAT_LIMIT) & (numbers < _FLOAT_LIMIT) & (numbers == np.floor(numbers))
         integers = np.where(whole, numbers, 0.0).astype(np.int64)
         codes = self._codes_of_integers(arrow_of(integers))
@@ -391,15 +394,18 @@ class PersonCoder:
             values = values.cast(pa.large_string())
         texts = values.cast(pa.large_binary())
         if self._reading.trim:
+            # Unicode.
             texts = pc.ascii_trim(texts.view(pa.large_string()), characters=_SPACE).view(pa.large_binary())
         if self._reading.whole_floats:
             texts = pc.replace_substring_regex(texts, pattern=_WHOLE_FLOAT[self._reading.decimal], replacement=r"\1")
+        # Whatever can't be compared counts as no id: such a record is a person of its own.
         none = filled(pc.is_in(texts, value_set=self._null), 1)
         if texts.null_count:
             none = pc.or_(none, texts.is_null())
         offsets = np.frombuffer(texts.buffers()[1], dtype=np.int64, offset=texts.offset * 8, count=len(texts) + 1)
         stored = texts.buffers()[2]
         raw_bytes = np.empty(0, dtype=np.uint8) if stored is None else np.frombuffer(stored, dtype=np.uint8)
+        # Arrow's slices share one buffer; only the bytes of this slice are hashed.
         raw_bytes = raw_bytes[offsets[0] : offsets[-1]]
         own = offsets - offsets[0]
         return self._keys.of_texts(raw_bytes, own[:-1], own[1:]), _mask(none)

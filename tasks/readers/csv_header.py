@@ -77,6 +77,8 @@ class CsvLayout(FileLayout):
         """
         first, size, range_bytes = self.first_record, file.size, RANGE_BYTES
         if unpacked_name(file.path)[1] is not None:
+            # INVARIANT: ranges are of fixed byte positions and not of lines, so that a chunk's identity follows from
+            # the file alone.
             first, size, range_bytes = 0, UNKNOWN_END, UNKNOWN_END
         blocks = range(first // range_bytes, -(-size // range_bytes))
         bounds = ((b, max(b * range_bytes, self.first_record), min((b + 1) * range_bytes, size)) for b in blocks)
@@ -243,6 +245,7 @@ def _bounds(head: bytes, mark: bytes, *, quoted: bool, whole: bool, where: str) 
     raw_bytes = np.frombuffer(head, dtype=np.uint8)
     breaks = np.flatnonzero((raw_bytes == _LINE_FEED) | (raw_bytes == _CARRIAGE_RETURN))
     if quoted:
+        # A name may hold a line break within quotes.
         breaks = breaks[~Quotes(raw_bytes, separator=mark).within(breaks, QuoteState.FRESH)]
     if not breaks.size:
         if not whole:
@@ -316,6 +319,7 @@ def csv_names(location: Location, *, separator: str | None) -> SourceNames:
         InputRefused: the file can't be read, or its first line is no header.
     """
     path = path_of(location)
+    # The separator that gives most fields is the right one nearly always, and the header alone decides it.
     marks = _USUAL_SEPARATORS if separator is None else (separator,)
     if any(len(mark) != 1 or not mark.isascii() or mark in '"\r\n\0' for mark in marks):
         raise InputRefused("a separator is one ASCII character, no quote or line break.", where="--separator")

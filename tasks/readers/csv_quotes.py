@@ -111,6 +111,8 @@ class Quotes:
         """
         if not self._raw_bytes.size:
             return UNCHANGED
+        # A range may begin in any state. Where the states merge, one pass of the compiled decoder answers for all of
+        # them.
         for quoted in (False, True) if csv_decoder is not None else ():
             proper, merges, inside, _ = csv_decoder.follow_quotes(
                 self._raw_bytes, self._separator, quoted, not quoted, False
@@ -128,9 +130,12 @@ class Quotes:
         """Bits of the bytes behind which a reader is within quotes; None where a quote is an ordinary character."""
         if not self._raw_bytes.size:
             return self._parity
+        # Within quotes a reader has met an odd number of quotes, or an even number if the block began within quotes.
         inside = ~self._parity if state is QuoteState.QUOTED else self._parity
         opening = self._quotes & inside
         may_open = _shifted(self._begins | self._quotes, first=state is QuoteState.FRESH)
+        # A quote in the middle of an unquoted field is an ordinary character; then parity no longer tells what is
+        # quoted.
         return None if np.any(opening & ~may_open) else inside
 
     def _end(self, *, within_quotes: bool) -> QuoteState:
@@ -150,9 +155,11 @@ def _bits(marks: NDArray[np.bool_]) -> NDArray[np.uint64]:
 def _odd_until(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Tell whether an odd number of bits is set up to each place, itself included."""
     odd = bits.copy()
+    # A prefix sum modulo two within each word of 64 bits, in six steps instead of 64.
     for distance in (1, 2, 4, 8, 16, 32):
         odd ^= odd << np.uint64(distance)
     words = (odd >> _LAST).astype(np.uint8)  # whether each word has an odd number
+    # The parity of all words before, which inverts every bit of a word or none.
     before = np.bitwise_xor.accumulate(words) ^ words
     odd ^= np.negative(before.astype(np.int64)).view(np.uint64)  # all bits of a word, or none
     return odd
@@ -221,6 +228,7 @@ class _QuoteRuns:
         if self._entry_run:
             opens = opens.copy()
             opens[0] = state is QuoteState.FRESH
+        # Within quotes means an odd number of toggles since the last run that ended outside.
         toggles = np.cumsum(opens)
         since = np.maximum.accumulate(np.where(opens, -1, toggles))
         carried = (since < 0) & (state is QuoteState.QUOTED)

@@ -173,6 +173,7 @@ class RegularRecords:
 
 def take_records(block: RecordBlock, chosen: NDArray[np.int64]) -> TakenRecords:
     """Copy the chosen records of a block, given by ascending numbers of shape (chosen,)."""
+    # Arrow copies the chosen lines at once, by treating the block as an array of binary values.
     bounds = np.append(block.starts, min(int(block.ends[-1]) + 1, block.raw_bytes.size))
     lines = pa.Array.from_buffers(
         pa.large_binary(), block.starts.size, [None, pa.py_buffer(bounds), pa.py_buffer(block.raw_bytes)]
@@ -198,6 +199,8 @@ def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecor
     quotes = np.flatnonzero(raw_bytes == _QUOTE) if layout.quoted else np.empty(0, dtype=np.int64)
     if quotes.size:
         # Each record begins behind the line feed that ended another.
+        # Separators within quotes belong to a value. Each record begins behind the line feed that ended another, so
+        # FRESH.
         within = Quotes(raw_bytes, separator=layout.separator).within(marks, QuoteState.FRESH)
         marks = marks[~within]
     regular, between = _separators(marks, records, separators=layout.fields - 1)
@@ -209,6 +212,8 @@ def sort_records(records: TakenRecords, layout: CsvLayout) -> tuple[RegularRecor
         closes = (ends - starts >= 2) & (raw_bytes[ends - 1] == _QUOTE)
         if np.array_equal(opens, opens & closes) and quotes.size == 2 * np.count_nonzero(opens):
             return RegularRecords(raw_bytes=raw_bytes, starts=starts + opens, ends=ends - opens), others
+        # A field is simple where its only quotes are those at its two ends; every other record is split one by one
+        # below.
         in_field = np.searchsorted(quotes, ends) - np.searchsorted(quotes, starts)
         simple = np.all(~opens | (closes & (in_field == 2)), axis=1)
         starts, ends = (starts + opens)[simple], (ends - opens)[simple]
@@ -325,8 +330,11 @@ class _RangeKeys:
         records = np.flatnonzero(is_record(block, self._layout))
         kept = coins.kept(records.size)
         sampled = records if kept is None else records[kept]
+        # After the coins: a record that is too long has its coin like any other, and is then undeclared in every
+        # column.
         usable = sampled[block.ends[sampled] - block.starts[sampled] <= limit]
         parts = []
+        # The first records are parsed, so that the others can be recognized by fields that were met among them.
         for chosen in [usable] if self._complete else [usable[:_FIRST], usable[_FIRST:]]:
             keys, left = self._known(block, chosen)
             parts.append(keys)
@@ -357,6 +365,7 @@ class _RangeKeys:
         flags = csv_decoder.add_known_fields(block.raw_bytes, starts, ends, separator, quoted, fields, asked)
         left = np.frombuffer(flags, dtype=np.bool_)
         if np.count_nonzero(left) > chosen.size // 2:
+            # Columns with very many values would fill the table of known fields and seldom hit it.
             self._learning = []  # there are too many values to know
         return keys[:, ~left], left
 

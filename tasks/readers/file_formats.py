@@ -247,6 +247,7 @@ def group_chunks(
     records, size = task_records, task_bytes
     for chunk in chunks:
         more_records = chunk.records or 0
+        # Small row groups share a task, since each task costs the scheduler some milliseconds.
         if records + more_records > task_records or size + chunk.read_bytes > task_bytes:
             groups.append([])
             records, size = 0, 0
@@ -266,5 +267,6 @@ def shared_chunks(chunks: Sequence[Chunk], *, workers: int) -> list[tuple[Chunk,
         workers: how many tasks run at once.
     """
     groups = group_chunks(chunks)
+    # Larger tasks send fewer partial counts, as long as every worker still has several tasks to balance the load.
     larger = max(1, min(_LARGEST_TASK, len(groups) // (_TASKS_EACH * workers)))
     return group_chunks(chunks, task_records=larger * _TASK_RECORDS, task_bytes=larger * _TASK_BYTES)

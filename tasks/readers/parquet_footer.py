@@ -176,6 +176,7 @@ def _parts(metadata: pq.FileMetaData, column: str, *, row_groups: Iterable[int])
 def _check_storage(metadata: pq.FileMetaData, column: str, type_: pa.DataType, path: str) -> None:
     """Refuse, before the charge, what the reader is known to fail at after it."""
     everywhere = range(metadata.num_row_groups)
+    # Refused before the charge: found afterwards, it would leave a release that is paid for and can't be read.
     codecs = {part.compression for part in _parts(metadata, column, row_groups=everywhere)} - _CODECS
     if codecs:
         raise InputRefused(f"the column {column!r} is compressed by {sorted(codecs)}.", where=path)
@@ -243,8 +244,10 @@ def _footer(file: BinaryIO) -> pq.FileMetaData:
     else:
         file.seek(size - _TAIL - length)
         raw_bytes = file.read(length)
+        # pyarrow ends the process on some damaged footers, before Python could refuse anything.
         if not page_decoder.sound_footer(raw_bytes):
             raise pa.ArrowInvalid("the footer is damaged or encrypted")
+        # From the bytes that were checked, since the file may be another one by now.
         footer = pq.read_metadata(pa.BufferReader(raw_bytes + tail))
     _check_records(footer)
     return footer

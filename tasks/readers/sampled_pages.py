@@ -71,6 +71,8 @@ def stored_columns(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, Stor
     known: dict[str, StoredColumn] = {}
     for place in range(footer.num_columns):
         stored = footer.schema.column(place)
+        # Lists and nested fields have more or fewer values than the group has records, so that positions say nothing
+        # there.
         if stored.max_repetition_level or stored.max_definition_level > 1 or stored.path != stored.name:
             continue
         found = schema.get_all_field_indices(stored.name)
@@ -188,6 +190,7 @@ class SampledPages:
             if part is None:
                 left.append(coder)
             else:
+                # price.
                 parts.append(part)
         for bundle in _bundles(parts):
             left += self._add_bundle(bundle, positions, metadata.num_rows, keys)
@@ -203,6 +206,7 @@ class SampledPages:
         if part.has_dictionary_page and part.dictionary_page_offset is not None:
             start = min(start, part.dictionary_page_offset)
         size = part.total_compressed_size
+        # The footer may be damaged: nothing is read before the magic bytes, and parts above 64 MiB are left to pyarrow.
         if codec is None or start < _MAGIC_BYTES or not 0 < size <= _LARGEST:
             return None
         return _Part(coder=coder, column=column, codec=codec, start=start, stop=start + size)
@@ -227,9 +231,12 @@ class SampledPages:
             contents = _all_unpacked(pages, bundle, self._frames)
             page_decoder.add_codes(_to_decode(bundle, pages, contents, list(codes)), positions)
         except _NOT_OURS:
+            # One column that isn't understood makes the whole bundle fail, so each of its columns is tried again by
+            # itself.
             if len(bundle) == 1:
                 return [bundle[0].coder]
             return [left for part in bundle for left in self._add_bundle([part], positions, records, keys)]
+        # Only after all pages were decoded: a fault in the middle leaves the keys as they were, for pyarrow to fill.
         keys += codes
         return []
 
@@ -239,6 +246,7 @@ def _bundles(parts: Sequence[_Part]) -> list[list[_Part]]:
     bundles: list[list[_Part]] = []
     for part in sorted(parts, key=lambda part: part.start):
         last = bundles[-1] if bundles else None
+        # Columns that lie side by side are read in one call; a gap between them would be read for nothing.
         if last and part.start <= last[-1].stop and part.stop - last[0].start <= _TOGETHER:
             last.append(part)
         else:
@@ -272,6 +280,7 @@ def _table(raw_bytes: memoryview, count: int, column: StoredColumn, coder: Colum
     """`ColumnCoder.table` of a dictionary page; small row groups repeat its entries, each in an order of its own."""
     width, null_code = column.width, BUCKET_CODE * coder.placement.stride
     known = coder.known_entries(column.type_name)
+    # The index is a hash table of entries that were met before, since row groups of a file repeat their dictionaries.
     if not known.index:
         known.index = page_decoder.entry_index(known.codes)
     codes = page_decoder.known_codes(raw_bytes, count, width, known.index, null_code)
@@ -296,6 +305,7 @@ def _all_unpacked(pages: Sequence[_Pages], parts: Sequence[_Part], frames: bytea
     """
     headers = [header for own in pages for header in own.headers]
     sizes = [header[3] for header in headers]
+    # Zstandard unpacks frames in a row in one call; pages of other codecs are unpacked one by one.
     apart = sum(sizes) > _LARGEST or any(header[5] or header[6] for header in headers)
     if apart or any(part.codec != _ZSTD for part in parts):
         unpackers = [pa.Codec(_NAMES[part.codec]) if part.codec else None for part in parts]

@@ -139,6 +139,7 @@ def require_as_listed(files: Collection[SourceFile]) -> None:
     for file in files:
         if not is_url(file.path):
             _require_as_listed(file)
+    # Each question to a store waits for the network, so they are asked at once.
     stored = [file for file in files if is_url(file.path)]
     if stored:
         from concurrent.futures import ThreadPoolExecutor
@@ -205,6 +206,7 @@ def _compare_descriptor(listed: SourceFile, descriptor: int, opened: Any) -> Non
     differences = (
         ("another file is in its place", state.st_ino != listed.inode),
         ("a file of another file system is in its place", listed.device not in (None, state.st_dev)),
+        # By the open descriptor and not by the path, between whose two looks the file could be replaced.
         ("its size is another one", state.st_size != listed.size),
         ("it was changed", str(state.st_mtime_ns) != listed.version),
     )

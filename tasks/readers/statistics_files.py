@@ -171,6 +171,7 @@ def number_of_records(location: Location, head: StatisticsHead) -> int:
         found, _ = _read(location, usecols=column, row_offset=start, row_limit=BLOCK_RECORDS, encoding=_ANY_BYTES)
         read = max(map(len, found.values()), default=0)
         start += read
+        # A block that isn't full is the last one.
         if read < BLOCK_RECORDS:
             return start
 
@@ -182,6 +183,7 @@ def read_block(location: Location, *, columns: Sequence[str], start: int, record
         OSError, ValueError, ImportError: they can't be read, or there are others than were asked for.
     """
     found, _ = _read(location, usecols=list(columns), row_offset=start, row_limit=records)
+    # A damaged file may give fewer records than its head says; then coins and records would not belong together.
     if set(found) != set(columns) or any(len(values) != records for values in found.values()):
         raise ValueError("there are other records than were announced")
     return dict(found)
@@ -370,6 +372,7 @@ def _stored(values: list[Any], coder: RecordCoder, head: StatisticsHead) -> pa.A
             )
         if not isinstance(hierarchy, ValueHierarchy):
             for least, greatest in head.missing.get(coder.name, ()):
+                # User-missing values are numbers to the file's reader; to an interval of numbers they mean nothing.
                 numbers[(numbers >= least) & (numbers <= greatest)] = np.nan
     if text:
         return pa.array(values, type=type_)

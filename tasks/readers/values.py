@@ -84,10 +84,12 @@ class RecordReading:
         if text in self._null:
             return None
         if self.decimal == ",":
+            # With a decimal comma a number with a point is ambiguous (a thousand, or a fraction), so it is undeclared.
             if _POINT_NUMBER.fullmatch(text):
                 return None
             if _COMMA_NUMBER.fullmatch(text):
                 text = text.replace(b",", b".")
         if self.whole_floats and (whole := _WHOLE_FLOAT.fullmatch(text)) is not None:
             text = b"0" if whole[1] == b"-0" else whole[1]
+        # Once more: what the steps above made of a text may be one that is declared to mean missing.
         return None if text in self._null else text

@@ -49,6 +49,7 @@ def reserve(
         InputRefused: there is no signing key.
         ReleaseFailed: the ledger failed, so that the charge may be in it.
     """
+    # A release that the ledger doesn't know is charged; one that it knows was cut off, and is taken up at no new cost.
     if state is None:
         with writer.refusal_kept(gate.plan.entry):
             return reader.dataset_context(gate.charge())

@@ -58,6 +58,7 @@ def write_output(
                 )
         if request.verify_page:
             shutil.copyfile(VERIFY_PAGE, place / VERIFY_PAGE.name)
+        # The certificate is written last, with the hash of every other file in it.
         facts = publication.facts
         write_certificate(
             place,
@@ -77,6 +78,8 @@ def write_output(
         details = {name: fact for name, fact in facts.items() if name not in ("form", "groups", "records")}
         return Rendered(groups=publication.groups, records=publication.records, details=details)
 
+    # Everything that a file could say comes from the protected result, the charge and public facts: `render` has no
+    # counts.
     return gate.stage(render)
 
 

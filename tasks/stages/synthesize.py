@@ -101,6 +101,7 @@ def rehearse(*, layout: KeyLayout, mechanism: SyntheticTable) -> None:
     Raises:
         InputRefused: it failed.
     """
+    # So many made-up records that every code of every column occurs.
     every = np.arange(max(_MADE_UP, *layout.sizes), dtype=np.int64)
     codes = [(every * (place + 1) + place) % size for place, size in enumerate(layout.sizes)]
     made_up = sum_counts(layout.keys(codes), np.ones_like(every))
@@ -179,6 +180,7 @@ def _answer(question: bytes) -> pa.Table:
     Raises:
         ReleaseFailed: it failed.
     """
+    # In isolated mode: neither PYTHONPATH nor the working folder may decide which library sees the records.
     asked = [_python(), "-I", str(Path(synthesizer.__file__)), "draw"]
     try:
         done = subprocess.run(  # noqa: S603 - the interpreter is the steward's, the program ours
@@ -189,6 +191,8 @@ def _answer(question: bytes) -> pa.Table:
     if done.returncode != 0:
         told = done.stderr.decode("utf-8", "replace").splitlines()[-1:] or [""]
         kind, _, cause = told[0].partition(" ")
+        # PRIVACY: the last line is read only in the one form that the program writes: a fault's text may quote a
+        # record.
         if done.returncode != synthesizer.FAILED or not kind.isidentifier():
             raise _failed(f"exit code {done.returncode}")
         raise _failed(f"{kind}: {_CAUSES[cause]}" if cause in _CAUSES else kind)

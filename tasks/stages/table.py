@@ -99,6 +99,7 @@ class PublishedTable:
             for first in range(0, self.distinct, rows_at_once):
                 yield pa.Table.from_arrays([own.slice(first, rows_at_once) for own in values], schema=schema)
             return
+        # Rows are repeated block by block, since all repetitions at once may not fit in memory.
         ends = np.cumsum(self.times)
         published = int(self.times.sum())
         for first in range(0, published, rows_at_once):
@@ -192,6 +193,7 @@ def _number_labels(
     there = np.zeros(size, dtype=np.bool_)
     for block in blocks:
         there[generalization.codes_of(keys[:, block], number)] = True
+    # Code → place among the codes that occur: a dictionary must hold no label that no published group has.
     place_of = (np.cumsum(there) - 1).astype(into.dtype)
     for block in blocks:
         into[block] = place_of[generalization.codes_of(keys[:, block], number)]
