@@ -39,8 +39,10 @@ from audit.statistics.draws import shown_progress
 from ..whole_run import write_between
 from .deletion import DELTA
 from .measures import Truth
+from .pairs import chosen_labels, chosen_pairs
 from .tables import Table, adult, census, nist
-from .ways import WAYS, Released, of_values
+from .ways import WAYS as OTHER_WAYS
+from .ways import Released, of_values
 
 __all__ = [
     "BY",
@@ -56,6 +58,7 @@ __all__ = [
 ]
 
 BY = "benchmarks/utility/compare.py"
+WAYS = {**OTHER_WAYS, "deletion, chosen pairs": chosen_pairs, "deletion, chosen pairs and labels": chosen_labels}
 PROJECT = Path(__file__).resolve().parents[2]
 PICTURES = PROJECT / "docs" / "benchmarks"
 PINS = Path(__file__).with_name("peers.txt")
@@ -333,7 +336,15 @@ PURPOSES = (
 )
 """What somebody wants, its measure, and which value is best."""
 
-TRUTHFUL = ("sampled", "sampled, coarse map", "deletion", "deletion, three stages", "deletion, calibrated")
+TRUTHFUL = (
+    "sampled",
+    "sampled, coarse map",
+    "deletion",
+    "deletion, three stages",
+    "deletion, calibrated",
+    "deletion, chosen pairs",
+    "deletion, chosen pairs and labels",
+)
 """Ours that publish people's records."""
 
 UNPROVED = ("ARX's method", "subsample of 10%, no guarantee")
@@ -503,6 +514,7 @@ def _shown(table: str, number: int, way: str) -> Cell:
 
 
 STYLES = {
+    "deletion, chosen pairs and labels": ("#7B2D8E", ""),
     "deletion, calibrated": ("#D55E00", ""),
     "deletion": ("#D55E00", "7 4"),
     "sampled": ("#0072B2", ""),
@@ -571,6 +583,7 @@ def picture(
 SHORT = {
     "subsample of 10%, no guarantee": "subsample",
     "deletion, calibrated": "calibrated",
+    "deletion, chosen pairs and labels": "chosen pairs",
     "noisy histogram": "histogram",
     "ARX's method": "ARX",
     "MST, drawn independently": "MST",

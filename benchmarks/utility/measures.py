@@ -78,7 +78,7 @@ class Truth:
 
     def measured(self, released: Released) -> dict[str, float]:
         """Every measure; those that can't be had are left out."""
-        weighted, plain = pair_counts(released, released.mass), pair_counts(released, released.rows)
+        weighted, plain = _told_pairs(released), pair_counts(released, released.rows)
         total = max(float(released.rows.sum()), 1e-300)
         plain = [one * (self.number / total) for one in plain]
         return {
@@ -95,7 +95,7 @@ class Truth:
 
     def k_marginal(self, released: Released) -> float:
         """NIST's score of all pairs of columns."""
-        return self._k_marginal(pair_counts(released, released.mass))
+        return self._k_marginal(_told_pairs(released))
 
     def _k_marginal(self, found: Sequence[Amounts]) -> float:
         if not any(one.any() for one in found):
@@ -159,6 +159,8 @@ class Truth:
         return found
 
     def _coverage(self, released: Released) -> dict[str, float]:
+        if released.bounds is None and released.margins is not None:
+            return self._coverage_of_counts(released)
         if released.bounds is None or not released.rows.size:
             return {}
         codes = self.table.label_codes(released.bounds_level)
@@ -195,6 +197,32 @@ class Truth:
             ),
             "width, one column": float(np.median((high - low)[true > 0] / true[true > 0])),
         }
+
+    def _coverage_of_counts(self, released: Released) -> dict[str, float]:
+        """Of noisy counts by one column and by pairs, each with its standard error."""
+        counts, error = released.margins or ([], 0.0)
+        half = QUANTILE * error + HALF
+        singles = [
+            (abs(float(said) - float(number)) <= half, 2 * half / float(number) if number else math.nan)
+            for told, share in zip(counts, self.whole.shares, strict=True)
+            for said, number in zip(told, share.T @ self.whole.rows, strict=True)
+        ]
+        inside = []
+        for first, second, labels, noisy, deviation in released.counted_pairs:
+            exact = np.zeros_like(noisy)
+            pair = self._places().index((first, second))
+            np.add.at(exact, (labels[0][:, None], labels[1][None, :]), self.pairs[pair])
+            inside.append((np.abs(noisy - exact) <= QUANTILE * deviation + HALF).reshape(-1))
+        return {
+            "coverage, one column": float(np.mean([there for there, _ in singles])),
+            "coverage, two columns": float(np.mean(np.concatenate(inside))),
+            "width, one column": float(np.nanmedian([width for _, width in singles])),
+        }
+
+
+def _told_pairs(released: Released) -> Sequence[Amounts]:
+    """For each pair of columns what the release tells of its values: by its model where it has one, else by rows."""
+    return pair_counts(released, released.mass) if released.pair_tables is None else released.pair_tables
 
 
 def pair_counts(released: Released, mass: Amounts) -> list[Amounts]:

@@ -10,6 +10,8 @@ Draws are seeded so that figures can be had again; a release takes its own from 
 - *deletion*: one stage by the usual map; three stages by values, usual and coarse labels; *calibrated* with noisy
   counts of each column besides (`share = 0.35`), to which weights are raked, and by which values within a label are
   weighted.
+- *deletion, chosen pairs* and *…, chosen pairs and labels*: `pairs.py`; pairs are read off the release's own model of
+  margins, counted pairs and rows, as `fitted` in its files has them.
 - *noisy histogram*: two-sided geometric noise of ε in every cell of the usual map (a `CountAnswer` by group).
 - *subsample*: a tenth of the records as they are; no guarantee at all.
 """
@@ -81,6 +83,9 @@ class Released:
             of labels were declared there, the least and the most; None where nothing is said.
         bounds_level: the level of labels that they are told for.
         margins: counts by each column's values, and their standard error; None where there are none.
+        pair_tables: for each pair of columns the counts by their values that the release's files give, where they give
+            them otherwise than by rows.
+        counted_pairs: pairs that were counted: their columns, the label of each value, the noisy counts, their error.
     """
 
     shares: Sequence[Amounts]
@@ -91,6 +96,8 @@ class Released:
     bounds: Bounds | None = None
     bounds_level: int = USUAL_LEVEL
     margins: tuple[Sequence[Amounts], float] | None = None
+    pair_tables: Sequence[Amounts] | None = None
+    counted_pairs: Sequence[tuple[int, int, Sequence[Codes], Amounts, float]] = ()
 
     @property
     def mass(self) -> Amounts:
