@@ -23,6 +23,7 @@ from .margins import noisy_margins, split_margins
 
 Cells = NDArray[np.int64]
 
+_GROUPS_AT_ONCE = 1 << 16
 ESTIMATE_UNIT = 1 << 12
 """Estimates of counts are whole numbers of 1/ESTIMATE_UNIT records, so that qualities are exact."""
 LARGEST_ESTIMATE = 1 << 56
@@ -243,19 +244,22 @@ class PairedProtection:
 
     def _counts(self, exact: GroupCounts) -> list[Cells]:
         """Return each candidate's exact cells; records are counted once for two columns, then labels put together."""
-        codes, sizes = self.layout.decode(exact.keys), self.layout.sizes
-        tables: dict[tuple[int, int], Cells] = {}
-        counts = []
+        sizes = self.layout.sizes
+        pairs = sorted({(one.first, one.second) for one in self.candidates})
+        tables = {(first, second): np.zeros(sizes[first] * sizes[second], dtype=np.int64) for first, second in pairs}
+        # Some groups at a time, so that their codes stay in the processor's cache for all pairs.
+        for begin in range(0, exact.counts.size, _GROUPS_AT_ONCE):
+            block = slice(begin, begin + _GROUPS_AT_ONCE)
+            codes, counts = self.layout.decode(exact.keys[:, block]), exact.counts[block]
+            for first, second in pairs:
+                np.add.at(tables[first, second], codes[first] * sizes[second] + codes[second], counts)
+        found = []
         for first, second, detail in self.candidates:
-            if (first, second) not in tables:
-                cells = np.zeros((sizes[first], sizes[second]), dtype=np.int64)
-                np.add.at(cells.reshape(-1), codes[first] * sizes[second] + codes[second], exact.counts)
-                tables[first, second] = cells
-            cells = tables[first, second]
+            cells = tables[first, second].reshape(sizes[first], sizes[second])
             for axis, place in enumerate((first, second)):
                 cells = merged_labels(cells, self.details[detail][place], size=self.sizes[detail][place], axis=axis)
-            counts.append(np.ascontiguousarray(cells).reshape(-1))
-        return counts
+            found.append(np.ascontiguousarray(cells).reshape(-1))
+        return found
 
     def _rows(self, chain: Chain) -> DeletionProtection:
         return DeletionProtection(
