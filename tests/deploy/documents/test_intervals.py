@@ -132,10 +132,12 @@ def test_one_combination_of_a_sample_is_bounded_in_19_of_20_releases_whatever_it
     """By every outcome and its exact chance, those in which it isn't in the table included."""
     bounds = BinomialBounds.of(rate, k=k, noise=None, combinations=1)
     most = bounds.at_most(np.float64(0), np.float64(0))
-    by_normal_law = []
-    for people in sizes_about(k, rate):
+    by_normal_law, sizes = [], sizes_about(k, rate)
+    counted, there, _ = seen_of(max(sizes), k=k, rate=rate)
+    least, greatest = bounds.at_least(counted, there), bounds.at_most(counted, there)
+    for people in sizes:
         counted, there, chances = seen_of(people, k=k, rate=rate)
-        low, high = bounds.at_least(counted, there) <= people, bounds.at_most(counted, there) >= people
+        low, high = least[: people + 1] <= people, greatest[: people + 1] >= people
         assert min(chances @ low, chances @ high) >= 0.975 - 1e-9
         assert chances @ (low & high) >= 0.95 - 1e-9
         assert people <= most or stats.binom.cdf(k - 1, people, rate) <= 0.025

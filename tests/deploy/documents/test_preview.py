@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from itertools import product
 
@@ -317,15 +315,20 @@ def test_a_mark_in_the_private_records_is_nowhere(desk) -> None:
     assert pages[0] == pages[1]
 
 
-def test_a_page_is_written_though_nobody_reads_what_is_printed(desk) -> None:
+UNREAD = """
+import os, sys
+reading, writing = os.pipe()
+os.close(reading)
+os.dup2(writing, 1)
+from crowdblend.deploy import cli
+cli.main(sys.argv[1:])
+"""
+
+
+def test_a_page_is_written_though_nobody_reads_what_is_printed(desk, commands) -> None:
     write_public(desk)
-    reading, writing = os.pipe()
-    os.close(reading)
-    words = ("preview", str(desk.write_spec()), "--public", "public.csv", "--html", "page.html")
-    ended = subprocess.run(
-        [sys.executable, "-m", "crowdblend.deploy", *words], cwd=desk.folder, stdout=writing, check=False
-    )
-    os.close(writing)
+    words = ("preview", desk.write_spec(), "--public", "public.csv", "--html", "page.html")
+    ended = commands.run(*words, folder=desk.folder, script=UNREAD)
     assert "</html>" in (desk.folder / "page.html").read_text(), ended.returncode
 
 
@@ -460,10 +463,10 @@ def test_a_deletion_release_is_predicted_beside_sampling_and_other_prices(desk) 
     assert published == sorted(published)
     [own] = [row for row in told["by_epsilon"] if row["chosen"]]
     assert (own["published"], own["epsilon"]) == (told["published"], told["epsilon"])
-    coarser = desk.succeed("preview", spec, "--public", "public.csv", "--level", "age=3", "--json").json
-    assert coarser["published"] > told["published"]
     page = desk.folder / "page.html"
-    assert "Stage by stage" in desk.succeed("preview", spec, "--public", "public.csv", "--html", page).out
+    words = ("preview", spec, "--public", "public.csv", "--level", "age=3")
+    assert "Stage by stage" in desk.succeed(*words, "--html", page).out
+    assert desk.succeed(*words, "--json").json["published"] > told["published"]
     assert "Deleted share by ε" in page.read_text()
     chain = desk.write_spec(edit=deleting(CHAIN), file="chain.toml")
     refused = desk("preview", chain, "--public", "public.csv", "--level", "age=1")
