@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pyreadstat
 import pytest
 from crowdblend.flows import release
 from crowdblend.tasks.inputs import list as listing
@@ -19,35 +14,12 @@ from crowdblend.tasks.stages import count
 
 COLOURS, TOWNS = ("blue", "green", "red"), ("Lyon", "Marseille", "Lille", "Paris")
 ROWS = 1_200
-FORMATS = ("csv", "csv.gz", "parquet", "sav", "dta")
-
-
-def people(*, backwards: bool) -> pd.DataFrame:
-    frame = pd.DataFrame(
-        {
-            "colour": [COLOURS[number % 3] for number in range(ROWS)],
-            "age": [str(20 + 10 * (number % 2)) for number in range(ROWS)],
-            "town": [TOWNS[number % 4] for number in range(ROWS)],
-        }
-    )
-    return frame[::-1].reset_index(drop=True) if backwards else frame
 
 
 def write(path: Path, *, backwards: bool) -> Path:
     """The same people in one order or the other."""
-    frame = people(backwards=backwards)
-    text = frame.to_csv(sep=";", index=False).encode()
-    match path.name.partition(".")[2]:
-        case "csv":
-            path.write_bytes(text)
-        case "csv.gz":
-            path.write_bytes(gzip.compress(text))
-        case "parquet":
-            pq.write_table(pa.Table.from_pandas(frame), path, row_group_size=300)
-        case "sav":
-            pyreadstat.write_sav(frame, path)
-        case "dta":
-            pyreadstat.write_dta(frame, path)
+    lines = [f"{COLOURS[number % 3]};{20 + 10 * (number % 2)};{TOWNS[number % 4]}" for number in range(ROWS)]
+    path.write_text("\n".join(["colour;age;town", *(lines[::-1] if backwards else lines)]) + "\n")
     return path
 
 
@@ -142,21 +114,6 @@ def require_nothing_published(desk, told, path: Path) -> None:
     assert charged["stage"] == "reading"
 
 
-@pytest.mark.parametrize("ending", FORMATS)
-def test_files_that_are_exchanged_by_renaming_are_not_read(desk, once_reading_began, ending) -> None:
-    desk.add_dataset()
-    first = write(desk.folder / f"a.{ending}", backwards=False)
-    other = write(desk.folder / f"b.{ending}", backwards=True)
-    once_reading_began(lambda: exchange(first, other))
-    spec = desk.write_spec(source=first.name, rate="0.5")
-    told = desk("run", spec, "--release-id", "one")
-    require_nothing_published(desk, told, first)
-    exchange(first, other)
-    desk.succeed("run", spec, "--release-id", "one")
-    [published] = desk("ledger", "show", "--json").json["releases"]
-    assert published["stage"] == "published"
-
-
 @pytest.mark.parametrize("moment", ["began", "read"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_whatever_is_changed_after_the_charge_publishes_nothing(
@@ -171,6 +128,9 @@ def test_whatever_is_changed_after_the_charge_publishes_nothing(
     told = desk("run", desk.write_spec(source="a.csv", edit=noisy), "--release-id", "one")
     require_nothing_published(desk, told, first)
     assert not list(desk.home.rglob("*.draw.json"))
+    if change == "exchanged":
+        exchange(first, other)
+        desk.succeed("run", desk.write_spec(source="a.csv", edit=noisy), "--release-id", "one")
 
 
 def test_a_file_that_is_changed_before_the_charge_costs_nothing(desk, monkeypatch) -> None:

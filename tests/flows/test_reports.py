@@ -30,7 +30,6 @@ source = "{source}"
 """
 WORDS = 'kind = "count-mean-sketch"\nepsilon = 4\nhashes = 16\nbits = 64\nseed = "survey"'
 SKETCH = WORDS + '\nvalues = ["red", "blue", "none"]'
-CHOICE = 'kind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]'
 ONE = 'kind = "k-randomization"\nflip_probability = 0.25\nquestions = ["voted"]'
 TWO = ONE.replace('["voted"]', '["voted", "knows"]')
 PRIVACY = "\n[privacy]\ndelta = 1e-6\n"
@@ -191,31 +190,6 @@ def test_a_price_of_reports_never_enters_an_add_remove_budget(asked, desk) -> No
     spec.write_text(spec.read_text().replace('"phones"', '"people"'))
     desk.refuse("run", spec, code=3, said="the neighbouring relation replacement")
     assert not (desk.folder / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_bad_report_is_passed_over_alone(asked, desk) -> None:
-    made = sketches()
-    good = lines_of(made)
-    half = good[0].split(",")[1]
-    bad = [
-        "", "7", f"7,{half[:-1]}", f"7,{half}0", f"7,{half[:-1]}g", f"-1,{half}", f"1.0,{half}", f",{half}",
-        f"16,{half}", f"99999,{half}", f"123456,{half}", f" 1,{half}", f"1,{half},", f'1,"{half}',
-        f"1,{half[:-2]} 0", "\x00,\xff",
-    ]  # fmt: skip
-    (desk.folder / "good.csv").write_text("\n".join(["hash,bits", *good]))
-    mixed = [line for pair in zip(good, bad * (len(good) // len(bad) + 1), strict=False) for line in pair]
-    (desk.folder / "mixed.csv").write_bytes("\n".join(["hash,bits", *mixed]).encode("latin-1"))
-    _, clean = asked(SKETCH, "good.csv")
-    result, same = asked(SKETCH, "mixed.csv", "--output", "mixed")
-    assert same == clean
-    published = json.loads(Path(result["certificate"]).read_text())["published"]
-    assert published["reports"] == 3_000
-    # A vector with more bits than there are, and a missing one.
-    table = pa.table({"vector": pa.array([1, 2, None, 4, 200, 2**31], type=pa.uint32())})
-    pq.write_table(table, desk.folder / "odd.parquet")
-    result, _ = asked(CHOICE, "odd.parquet", "--output", "odd")
-    assert json.loads(Path(result["certificate"]).read_text())["published"]["reports"] == 2
 
 
 def table_of(numbers: list[int], bits: list[bytes], width: int) -> pa.Table:

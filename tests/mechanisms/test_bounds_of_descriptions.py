@@ -126,6 +126,8 @@ CASES = [
         {"epsilon": ONE, "delta": HALF},
         {"epsilon": ([ONE], [Decimal(0), Decimal(51), Decimal("NaN")]), "delta": ([HALF], [Decimal(0), ONE])},
     ),
+    (OptimalDeletion, {"epsilon": Decimal(50), "delta": HALF}, {"delta": ([HALF], [Decimal("1e-25")])}),
+    (OptimalDeletion, {"epsilon": Decimal("1e-6"), "delta": HALF}, {"delta": ([HALF], [Decimal("1e-6")])}),
     (GeometricDeletion, {"epsilon": ONE, "width": 9}, {"width": ([1, 9], [0, LARGEST_DELETION, 200])}),
     (GaussianDeletion, {"scale": Decimal(8), "width": 20}, {"scale": ([Decimal(8)], [ONE, -ONE])}),
     (
@@ -147,7 +149,9 @@ def test_each_field_is_taken_up_to_its_bounds_and_not_beyond(kind, fields, bound
         for value in within:
             assert getattr(kind(**fields | {name: value}), name) == value
         for value in beyond:
-            with pytest.raises(ValueError, match=r"must|at least|at most|too|there is|has 1 to|public|add/remove"):
+            with pytest.raises(
+                ValueError, match=r"must|at least|at most|too|more than|there is|has 1 to|public|add/remove"
+            ):
                 kind(**fields | {name: value})
 
 

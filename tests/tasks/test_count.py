@@ -21,7 +21,6 @@ from crowdblend.accounting.kernel.keys.private_store import KeyRef
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
-from crowdblend.mechanisms.kernel.group_counts import joined_counts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.tasks.counting import group_counting as chunk_counts
 from crowdblend.tasks.counting.count_frames import counts_of_frame, merged_counts
@@ -29,7 +28,6 @@ from crowdblend.tasks.counting.executors import LocalProcesses, LocalThreads
 from crowdblend.tasks.counting.group_counting import (
     count_chunks,
     count_job,
-    counting_graph,
     group_counts,
     partial_counts,
 )
@@ -38,7 +36,6 @@ from crowdblend.tasks.inputs.source import check_metadata, plan_chunks
 from crowdblend.tasks.kernel.counting import CountJob, require_every_block, unmarked
 from crowdblend.tasks.readers.file_formats import Chunk
 from crowdblend.tasks.readers.values import RecordReading
-from dask.core import get_dependencies
 
 READING = RecordReading()
 
@@ -129,44 +126,14 @@ def test_without_a_rate_every_record_is_counted_and_no_key_is_read(tmp_path, key
     assert half.counts.sum() < 0.6 * counted.counts.sum()
 
 
-def test_chunks_wait_until_what_was_counted_two_steps_before_is_added_up(tmp_path, key):
-    """Where adding is slower than counting, what is counted would fill the memory."""
-    chunks, job, together = chunks_of(tmp_path / "in"), job_of(key), 2
-    graph, last = counting_graph([(chunk,) for chunk in chunks], job=job, total=([], []), together=together)
-    whole = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
-    assert as_counter(joined_counts(dask.threaded.get(graph, last)[0])) == as_counter(whole)
-
-    def before(wanted):
-        known = get_dependencies(graph, wanted)
-        return known.union(*map(before, known))
-
-    parts = [wanted for wanted in graph if wanted[1] == 0]
-    assert len(parts) == len(chunks) > 6 * together
-    for wanted in parts:
-        step = wanted[2] // together
-        assert {earlier[2] for earlier in before(wanted) if earlier[1] == 1} == set(range(step - 1)), wanted
-        # A sum is kept for the next one alone: what a chunk waits for is nothing.
-        assert [dask.threaded.get(graph, one) for one in get_dependencies(graph, wanted)] == [None] * (step > 1)
-
-
 def test_many_tasks_are_counted_some_after_the_others(tmp_path, key, monkeypatch):
     """Dask needs memory with the square of the tasks for a graph as deep as theirs: of 100,000, 20 GB."""
     chunks, job, told = chunks_of(tmp_path / "in"), job_of(key), []
     whole = group_counts(chunks, job=job, executor=LocalThreads(workers=2))
     monkeypatch.setattr(chunk_counts, "GROUPS_AT_ONCE", 5)
     monkeypatch.setattr(chunk_counts, "group_chunks", lambda chunks: [(chunk,) for chunk in chunks])
-    graphs = []
-    planned = chunk_counts.counting_graph
-
-    def noted(groups, **named):
-        graphs.append(len(groups))
-        return planned(groups, **named)
-
-    monkeypatch.setattr(chunk_counts, "counting_graph", noted)
     found = group_counts(chunks, job=job, executor=LocalThreads(workers=2), on_progress=lambda *pair: told.append(pair))
     assert as_counter(found) == as_counter(whole)
-    assert sum(graphs) == len(chunks) > 10
-    assert max(graphs) == 5
     assert told == sorted(told)
     assert (told[0], told[-1]) == ((0, len(chunks)), (len(chunks), len(chunks)))
 

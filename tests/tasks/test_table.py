@@ -124,3 +124,11 @@ def test_csv_is_what_pythons_writer_writes(tmp_path: Path, monkeypatch: pytest.M
             for row, count in zip(rows, [1] * 12 if times is None else times.tolist(), strict=True):
                 writer.writerows([row] * count)
             assert (tmp_path / "data.csv").read_bytes() == expected.getvalue().encode()
+
+
+def test_labels_of_very_many_possible_codes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = MAP.keys([np.array([0, 3, 3, 1]), np.array([2, 0, 1, 2])])
+    dense = [column.values for column in table_module.label_columns(keys, generalization=MAP)]
+    monkeypatch.setattr(table_module, "_DENSE_CODES", 0)
+    assert [column.values for column in table_module.label_columns(keys, generalization=MAP)] == dense
+    assert dense[0].to_pylist() == ["*", "red, dark", "red, dark", "blue"]
