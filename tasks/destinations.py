@@ -83,6 +83,7 @@ def require_free(prefix: ObjectPrefix) -> None:
     try:
         files, path = _opened(prefix)
         files.invalidate_cache()
+        # An object store has no folders: something "lies there" where any object's name begins with the prefix.
         taken = files.exists(path) or bool(files.glob(f"{path}/*"))
         around = [f"{above}/{MANIFEST}" for above in PurePosixPath(path).parents if above.name]
         inside = any(_seen(files, certificate) for certificate in around)
@@ -132,6 +133,8 @@ def put_into_view(folder: Path, prefix: ObjectPrefix, hashes: Hashes) -> None:
                 where=prefix.url,
                 remedy="Move it away and run again with the same release id.",
             )
+        # An object store can't rename a folder in one step, as a file system can. The certificate comes last instead,
+        # and it is what readers look for.
         for name in [*(name for name in digests if name != MANIFEST), MANIFEST]:
             _put(files, folder / name, f"{path}/{name}", digest=digests[name])
 
@@ -147,6 +150,7 @@ def discard(prefix: ObjectPrefix, hashes: Hashes) -> None:
 def _put(files: Any, source: Path, target: str, *, digest: str) -> None:  # noqa: ANN401 - fsspec's own
     if _digest(files, target) == digest:
         return
+    # Read back and hashed below, since not every driver reports a write that was cut off.
     files.put_file(str(source), target)
     if _digest(files, target) != digest:
         raise ReleaseFailed(

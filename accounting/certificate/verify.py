@@ -82,7 +82,7 @@ def certified_mechanism(certificate: Mapping[str, Any]) -> Mechanism:
 
 
 def check_certificate(path: Path, *, trusted: tuple[PublicKey, ...] | None = None) -> tuple[str, ...]:
-    """The findings of `verify_certificate`."""
+    """Return the findings of `verify_certificate`."""
     return verify_certificate(path, trusted=trusted).findings
 
 
@@ -154,7 +154,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(content: bytes) -> Mapping[str, Any]:
-    """A certificate's fields; ValueError where it is none of this version's format."""
+    """Return a certificate's fields; ValueError where it is none of this version's format."""
     try:
         certificate = json.loads(content)
     except (ValueError, RecursionError):
@@ -165,17 +165,21 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
 
 
 def _signer(certificate: Mapping[str, Any], content: bytes) -> tuple[PublicKey | None, str]:
-    """The key whose signature holds, or None and why none does; an exception where there is none that can be read."""
+    """Return the key whose signature holds, or None and why none does; an exception where none can be read."""
     signature = certificate["signature"]
     if signature.keys() != SIGNATURE_FIELDS or not all(isinstance(part, str) for part in signature.values()):
         raise ValueError("a signature has other fields")
     key = PublicKey(raw=bytes.fromhex(signature["public_key"]))
     value = bytes.fromhex(signature["value"])
+    # Hexadecimal digits may be upper case and still give the same bytes. The texts are compared with those that this
+    # software would write, so that no letter of a signed file can be altered unseen.
     one_form = {"algorithm": ALGORITHM, "key_id": key.key_id, "public_key": key.raw.hex(), "value": value.hex()}
     message = written.signed_bytes(certificate)
     holds = signature == one_form and key.verifies(domain=written.DOMAIN, message=message, signature=value)
     if not holds:
         return None, "its signature does not hold: the certificate was changed after it was signed"
+    # JSON lets one content be written in many ways, and a doubled key is read as its last value. A reader with another
+    # parser could see other numbers under the same signature, so only the bytes of the one form are accepted.
     if written.certificate_bytes(certificate) != content:
         return None, "its bytes are not those that were written, though its fields are"
     return key, ""

@@ -103,6 +103,7 @@ def write_certificate(
         certificate["inclusion"] = {"column": inclusion.column.name, "rates": [str(one) for one in inclusion.declared]}
     if describe is not None:
         describe(certificate)
+    # Last but for the signature: `describe` has just written files (the card of a data set) that are hashed here too.
     certificate["files"] = {name: sha256_of_file(path) for name, path in output_files(folder).items()}
     certificate["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(certificate)).hex()
     (folder / "certificate.json").write_bytes(certificate_bytes(certificate))
@@ -112,7 +113,7 @@ ACCOUNTING_AMOUNTS = ("order", "tail_delta", "tail_each", "allowance")
 
 
 def _filter_budget(charge: ReleaseCharged, context: DatasetContext) -> dict[str, Any]:
-    """The certificate's part about a filter budget, with all that it is computed from; none of an additive one."""
+    """Return the certificate's part on a filter budget, with all that it is computed from; empty of an additive one."""
     filtered = _filtered(context)
     if filtered is None:
         return {}
@@ -131,7 +132,7 @@ def _filter_budget(charge: ReleaseCharged, context: DatasetContext) -> dict[str,
 
 
 def _filtered(context: DatasetContext) -> tuple[FilterDatasetAdded, FilterCharge, Decimal] | None:
-    """A filter budget, what was taken of it, and which share of the whole that is; None of an additive budget."""
+    """Return a filter budget, what was taken of it, and which share of it that is; None of an additive budget."""
     added, taken = context.filter_budget, context.filter_charge
     if added is None or taken is None:
         return None
@@ -141,24 +142,24 @@ def _filtered(context: DatasetContext) -> tuple[FilterDatasetAdded, FilterCharge
 
 
 def certificate_bytes(certificate: Mapping[str, Any]) -> bytes:
-    """The one form in which a certificate is written, for people to read; ValueError where it has none in UTF-8."""
+    """Return the one form in which a certificate is written, for people to read; ValueError where UTF-8 has none."""
     return (json.dumps(certificate, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode("utf-8")
 
 
 def signed_bytes(certificate: Mapping[str, Any]) -> bytes:
-    """What is signed: all of the certificate but the signature's value; ValueError where JSON can't hold a number."""
+    """Return what is signed: all but the signature's value; ValueError where JSON can't hold a number."""
     signature = {name: part for name, part in certificate["signature"].items() if name != "value"}
     return canonical_bytes({**certificate, "signature": signature})
 
 
 def sha256_of_file(path: Path) -> str:
-    """SHA-256 (hex) of a file."""
+    """Return the SHA-256 (hex) of a file."""
     with open_given(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:
-    """What a certificate says of the mechanism that a series with free columns was registered with, and priced by.
+    """Return what a certificate says of the mechanism by which a series with free columns was registered and priced.
 
     Where the series' mechanisms differ, that is also the part that a release's number is in. InputRefused where the
     mechanism can't be read, ValueError where no part has this number.
@@ -186,7 +187,7 @@ LARGEST_EXACT = (1 << 53) - 1
 def map_fields(
     charge: ReleaseCharged, *, generalization: GeneralizationMap, choice: MapChoice | None
 ) -> dict[str, Any]:
-    """The certificate's part about the map.
+    """Return the certificate's part about the map.
 
     PRIVACY: candidates, bounds, weights and draw are public before the records are read; the levels are the draw
     that is published. No quality of any map is here. The hierarchies are as they were declared, with the values that
@@ -226,7 +227,7 @@ def map_fields(
 
 
 def priced_choice(mechanism: Mechanism) -> tuple[dict[str, Any], int | None] | None:
-    """What a certificate says of the choice of the map that a mechanism's price is for, and for how many draws."""
+    """Return what a certificate says of the choice of the map that a price is for, and for how many draws."""
     selection = kind_of(mechanism).selection
     if selection is None:
         return None
@@ -236,19 +237,19 @@ def priced_choice(mechanism: Mechanism) -> tuple[dict[str, Any], int | None] | N
 
 
 def pays_for(draws: int | None, draw: str, steps: int | None) -> bool:
-    """Whether a mechanism that is priced for so many exponential draws, or for any private one, pays for a draw."""
+    """Return whether a mechanism that is priced for so many exponential draws, or for any private one, pays for one."""
     return draws is None or (draw != "permute-and-flip" and draws == (1 if steps is None else steps))
 
 
 def _columns(generalization: GeneralizationMap) -> Iterator[dict[str, Any]]:
-    room = MOST_CARRIED
+    left = MOST_CARRIED
     for column in generalization.columns:
         description: Mapping[str, Any] = column.hierarchy.description()
         raw_bytes = canonical_bytes(description)
         numbers = (*description.values(), *description.get("widths", ()))
         exact = all(abs(number) <= LARGEST_EXACT for number in numbers if type(number) is int)
-        carried = len(raw_bytes) <= room and exact
-        room -= len(raw_bytes) if carried else 0
+        carried = len(raw_bytes) <= left and exact
+        left -= len(raw_bytes) if carried else 0
         yield {
             "column": column.name,
             "level": column.level,
@@ -301,7 +302,7 @@ GROUP_THEOREM = "carried over to several records of a person by group privacy, p
 
 
 def theorem_of(charge: ReleaseCharged, context: DatasetContext) -> str:
-    """Where the price's theorem is proved; a rule for several records names the one for a single record after a +."""
+    """Return where the price's theorem is proved; a rule for several records names a single record's after a +."""
     theorems = description_of_record(dict(context.registered or charge.mechanism).get("kind")).theorems
     group, plus, inner = charge.price.rule.rpartition("+")
     proved = theorems.get(inner, inner)
@@ -313,17 +314,17 @@ def _records(count: object) -> str:
 
 
 def unit_statement(sampler_layout: str, rows_per_person: object) -> str:
-    """Whose presence a release hides, and with how many records."""
+    """Return whose presence a release hides, and with how many records."""
     return f"one {enforced_unit(sampler_layout) or 'person'}, at most {_records(rows_per_person)}"
 
 
 def has_own_rates(sampler_layout: object) -> bool:
-    """Whether sampled records were kept at rates that they name themselves, by a sampler's layout."""
+    """Return whether sampled records were kept at rates that they name themselves, by a sampler's layout."""
     return "-inclusion/" in str(sampler_layout)
 
 
 def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
-    """The guarantee and what was done for it."""
+    """Return the guarantee and what was done for it."""
     enforced, each = enforced_unit(charge.sampler_layout), "" if charge.series is None else " in each release"
     count = context.rows_per_person
     if enforced is not None:
@@ -354,7 +355,7 @@ def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
 
 
 def filter_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
-    """What a filter budget promises, and the share of it that a release or its series took; "" for an additive one."""
+    """Return what a filter budget promises and which share of it a release or series took; "" for an additive one."""
     filtered = _filtered(context)
     if filtered is None:
         return ""
@@ -375,7 +376,7 @@ def filter_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
 
 
 def limit_statements(charge: ReleaseCharged, context: DatasetContext) -> str:
-    """What the guarantee doesn't cover."""
+    """Return what the guarantee doesn't cover."""
     few, unit = _records(context.rows_per_person), enforced_unit(charge.sampler_layout)
     limits = LIMITS.format(
         records=few if context.rows_per_person == 1 else f"at most {few}",

@@ -154,7 +154,11 @@ class AnchorFile:
             if last is not None and last.head.ledger_id != head.ledger_id:
                 raise ValueError("the anchor is of another ledger")
             if last is not None and last.head.position >= head.position:
+                # Two processes may write the ledger one after the other and come here in the other order. Entries are
+                # chained, so the later head already vouches for this one.
                 return  # its hash binds this one
+            # A line is trusted only once its newline is on the disk. What a crash left of one has to go, or the new
+            # line would be appended to it and both would be unreadable.
             os.ftruncate(handle, whole)  # what a crash left of a line
             line = line_of_head(head, key)
             written = 0
@@ -168,6 +172,8 @@ class AnchorFile:
         new = not self.path.exists()
         handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
+            # The new file's name is in the folder's own data: without this, a power cut could leave the ledger with an
+            # entry and no anchor at all.
             if new:
                 sync_folder(self.path.parent)
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -178,6 +184,8 @@ class AnchorFile:
 
 def _last(handle: int) -> tuple[AnchoredHead | None, int]:
     """Return the last head, and how many bytes of the file are whole lines; ValueError for a damaged last line."""
+    # Only the end is read: an anchor grows with the ledger for years, and each write to the ledger comes through here.
+    # Two of the longest lines are certain to hold the last whole one and the newline before it.
     size = os.fstat(handle).st_size
     start = max(0, size - 2 * LONGEST_LINE)
     end = os.pread(handle, size - start, start)

@@ -1,6 +1,6 @@
-"""What keeps a private store in order, and what it tells somebody who only looks into it.
+"""Keeps a private store in order, and answers those who only look into it.
 
-The names under which a source was released are kept privately: two names of one source are two budgets.
+The names under which a source was released are kept privately: two names of one source have two budgets.
 """
 
 from __future__ import annotations
@@ -76,6 +76,8 @@ def sweep(home: Path) -> None:
         with suppress(OSError):
             is_folder = path.is_dir()
             with open_handle(path, os.O_NOFOLLOW | (os.O_RDONLY if is_folder else os.O_RDWR)) as handle:
+                # Whoever writes a draft keeps it locked, so a free lock means that its writer is dead. The names and
+                # ages of files could not show that.
                 if try_lock(handle):
                     shutil.rmtree(path, ignore_errors=True) if is_folder else destroy_draft(path)
 
@@ -90,6 +92,7 @@ def require_writable(home: Path) -> None:
 
 def require_not_held(home: Path, *, ledger_id: str, release_id: str) -> None:
     """Refuse a release that a live process holds; there need be none, and nothing is made or changed."""
+    # Asked before a charge, and only asked: taking the lock here would make a folder for a release that may be refused.
     _require_unlocked(*release_lock(home / "releases" / ledger_id / release_id))
 
 
@@ -126,6 +129,7 @@ def other_names_of_source(home: Path, *, fingerprint: str, ledger_id: str, datas
     folder = home / "sources" / fingerprint
     own = {"ledger_id": ledger_id, "dataset": dataset}
     content = json_bytes(own)
+    # Named by its content: two processes that note the same thing write one file.
     path = folder / hashlib.sha256(content).hexdigest()[:32]
     try:
         if not path.exists():
@@ -172,6 +176,8 @@ def _is_locked(path: Path) -> bool | None:
         locks = LOCKS.read_text(encoding="ascii")
     except OSError:
         return None
+    # Field 5 is major:minor:inode. The device isn't compared: some file systems give stat() another one than the
+    # kernel's table has. Too many locked files are then found, never too few, and nothing is cleared away wrongly.
     return any(line.split()[5].endswith(f":{status.st_ino}") for line in locks.splitlines() if " FLOCK " in line)
 
 
@@ -182,12 +188,13 @@ def left_by_the_dead(home: Path) -> tuple[Path, ...]:
 
 def core_files(*folders: Path) -> tuple[Path, ...]:
     """Return the core files in some folders: what a process had in memory when it crashed, ids of persons too."""
-    found = []
+    cores = []
     for path in sorted(path for folder in folders for path in folder.glob("core*") if CORE.fullmatch(path.name)):
         with suppress(OSError), path.open("rb") as file:
+            # Somebody's own file may be named `core`; a crash's begins with the mark of an executable format.
             if stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.read(len(ELF)) == ELF:
-                found.append(path)
-    return tuple(found)
+                cores.append(path)
+    return tuple(cores)
 
 
 def known_names_of_source(home: Path, metadata: bytes) -> tuple[str, ...]:

@@ -94,6 +94,8 @@ class ScheduleLoop:
                     if not finished:
                         self._finish_what_is_open()
                         finished = True
+                    # The ledger says how many releases are left, not Prefect's list of runs, which anybody with access
+                    # to Prefect can change.
                     if (code := self._ended()) is not None:
                         return code
                     self._say_next()
@@ -131,6 +133,7 @@ class ScheduleLoop:
         with open_reader(self.state_paths.ledger_url) as reader:
             names = {state.release_id: state.stage for state in reader.open_releases(series=self.series)}
         left: dict[str, str] = dict(names)
+        # Both are asked. The ledger knows releases that were charged, Prefect knows runs that died before the charge.
         for run in self.runs.begun():
             name = self.runs.release_id(run)
             if self._held(name):
@@ -209,6 +212,7 @@ class ScheduleLoop:
         ended = False
         with _process_of(run, retry_seconds) as process:
             for line in process.stdout or ():
+                # A process that dies reports no end: whatever Prefect has of it, the ledger then says how far it came.
                 ended = self._say_event(name, json.loads(line)) or ended
             code = process.wait()
         if not ended:
@@ -286,6 +290,8 @@ def _process_of(run: FlowRun, retry_seconds: float) -> Iterator[subprocess.Popen
     Its standard input stays open as long as this process lives, and so does it. Ctrl-C at the terminal is for this
     process alone.
     """
+    # A process of its own: what a release holds of records in its memory ends with it, and a crash of it leaves the
+    # schedule alive.
     process = subprocess.Popen(  # noqa: S603 - this interpreter and this package, and no shell is involved
         [sys.executable, "-m", "crowdblend.deploy.serving.served_release", str(run.id), str(retry_seconds)],
         stdin=subprocess.PIPE,

@@ -59,6 +59,8 @@ def _attempts(
         try:
             return attempt()
         except Refusal as refusal:
+            # A repeated attempt has the same release id: the charge is made once, and the same bytes come of it. So
+            # trying again costs no privacy, whatever the cause was.
             window = HELD_SECONDS if refusal.cause == "held" else retry_seconds * (refusal.cause in TRIED_AGAIN)
             left = begun + window - time.monotonic()
             if left <= 0:
@@ -71,6 +73,8 @@ def _attempts(
 
 
 def _main(flow_run_id: str, retry_seconds: float) -> int:
+    # The parent reads lines of JSON from the first standard output. Everything that a library prints goes to standard
+    # error instead, or it could break a line.
     reported = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()

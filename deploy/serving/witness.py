@@ -99,6 +99,8 @@ class Witness:
         answer = partial(Answer, size=asked.size, log=asked.origin)
         if not signatures:
             return answer(status=403, text="No key that is trusted for this ledger signed the checkpoint.\n")
+        # Signatures are checked before the lock, so that clients without a trusted key can't make the ledgers of
+        # others wait.
         with self._one_at_a_time:
             try:
                 return answer(**self._decided(request, note(asked.text, signatures)))
@@ -112,6 +114,8 @@ class Witness:
         refusal = _refusal(request, latest)
         if refusal is not None:
             return refusal
+        # Durable before the cosignature leaves: after a crash in between, the witness remembers more than anybody has
+        # seen, which is safe. The other order would let it cosign a second history.
         if latest is None or asked.size > latest.size:
             replace_private(self._path(asked.origin), kept)
         cosignature = self.key.sign(asked.text, key, seconds=int(self._seconds()))
@@ -143,6 +147,8 @@ def _refusal(request: CheckpointRequest, latest: Checkpoint | None) -> dict[str,
     root = asked.root if latest is None else latest.root
     if request.old > asked.size:
         return {"status": 400, "text": "The old size is above that of the checkpoint.\n"}
+    # 409 with the size that is known, as the protocol demands: whoever asks then proves consistency from there. It is
+    # no accusation, since an answer may simply have been lost.
     if request.old != known:
         return {"status": 409, "text": f"{known}\n", "kind": "text/x.tlog.size", "event": "size"}
     if latest is not None and asked.size == known and asked.root != root:
@@ -188,6 +194,7 @@ class Application:
             message = await receive()
             if message["type"] != "http.request":
                 return Answer(status=400, text="The request broke off.\n")
+            # Counted while it arrives. A length that the request states is not relied on.
             body += message.get("body", b"")
             more = message.get("more_body", False)
             if len(body) > LONGEST_REQUEST:

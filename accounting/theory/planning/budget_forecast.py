@@ -107,7 +107,7 @@ class Calendar:
         return self.releases * _PERIODS[self.period]
 
     def years(self, releases: int) -> Fraction:
-        """How long so many releases last."""
+        """Return how long so many releases last."""
         return Fraction(releases, self.a_year)
 
 
@@ -170,7 +170,7 @@ class Forecast:
 
 
 def read_calendar(text: str, *, k: int = K, sampling_rate: Decimal = RATE) -> Calendar:
-    """A calendar from its text: "12/year", "1/day", "4/year of k=50,rate=0.05".
+    """Read a calendar from its text: "12/year", "1/day", "4/year of k=50,rate=0.05".
 
     Args:
         text: the calendar.
@@ -180,9 +180,9 @@ def read_calendar(text: str, *, k: int = K, sampling_rate: Decimal = RATE) -> Ca
     Raises:
         InputRefused: the text is no calendar, or a value is out of range.
     """
-    found = _CALENDAR.fullmatch(text)
-    period = "" if found is None else found["period"].removesuffix("s")
-    if found is None or period not in _PERIODS or int(found["releases"]) < 1:
+    parts = _CALENDAR.fullmatch(text)
+    period = "" if parts is None else parts["period"].removesuffix("s")
+    if parts is None or period not in _PERIODS or int(parts["releases"]) < 1:
         raise InputRefused(
             "this is no calendar of releases.",
             where=f"calendar '{text[:60]}'",
@@ -192,17 +192,17 @@ def read_calendar(text: str, *, k: int = K, sampling_rate: Decimal = RATE) -> Ca
         )
     try:
         mechanism = StronglySafeRelease(
-            k=k if found["k"] is None else int(found["k"]),
-            sampling_rate=sampling_rate if found["rate"] is None else Decimal(found["rate"]),
+            k=k if parts["k"] is None else int(parts["k"]),
+            sampling_rate=sampling_rate if parts["rate"] is None else Decimal(parts["rate"]),
         )
     except (ValueError, InvalidOperation) as fault:
         what = "the rate is no number" if isinstance(fault, InvalidOperation) else str(fault)
         raise InputRefused(f"{what}.", where=f"calendar '{text[:60]}'", not_done="") from None
-    return Calendar(releases=int(found["releases"]), period=period, mechanism=mechanism)
+    return Calendar(releases=int(parts["releases"]), period=period, mechanism=mechanism)
 
 
 def forecast(left: BudgetLeft, calendars: Sequence[Calendar]) -> Forecast:
-    """How long what is left lasts under each calendar, by the prices that would be charged.
+    """Forecast how long what is left lasts under each calendar, by the prices that would be charged.
 
     Args:
         left: what is left.
@@ -231,7 +231,7 @@ def forecast(left: BudgetLeft, calendars: Sequence[Calendar]) -> Forecast:
 
 
 def require_forecast(*, relation: str, survey: bool, rows_per_person: int) -> None:
-    """Whether a data set is one whose budget sampled releases can be planned for.
+    """Refuse a data set for whose budget sampled releases can't be planned.
 
     Args:
         relation: the neighbouring relation of its prices.
@@ -257,7 +257,7 @@ def require_forecast(*, relation: str, survey: bool, rows_per_person: int) -> No
 
 
 def forecast_facts(found: Forecast) -> dict[str, Any]:
-    """A forecast as it stands in JSON; amounts are decimals."""
+    """Return a forecast as it is in JSON; amounts are decimals."""
     return {
         "accounting": "additive" if found.left.filtered is None else "filter",
         "epsilon_left": found.left.epsilon,
@@ -307,7 +307,7 @@ def _lasting(left: BudgetLeft, mechanism: StronglySafeRelease) -> tuple[Lasting,
 
 
 def _about(left: BudgetLeft, mechanism: StronglySafeRelease) -> dict[Way, int]:
-    """About how many releases fit: no game is played of more than some."""
+    """Estimate how many releases fit: no game of more than `_SHORTEST_GAME` releases is played."""
     about: dict[Way, int] = {}
     if left.filtered is not None:
         about["filter"] = _by_filter(left.filtered, mechanism).releases
@@ -317,7 +317,7 @@ def _about(left: BudgetLeft, mechanism: StronglySafeRelease) -> dict[Way, int]:
 
 
 def _by_filter(left: FilterLeft, mechanism: StronglySafeRelease) -> Lasting:
-    """Releases that are charged one by one to a filter."""
+    """Return how many releases fit that are charged one by one to a filter."""
     from ...kinds.composition.renyi_filter import filter_cost, spent_share, tail_for  # only a filter needs divergences
 
     none = Lasting(way="filter", releases=0, epsilon=None, delta=None)
@@ -339,7 +339,7 @@ def _by_filter(left: FilterLeft, mechanism: StronglySafeRelease) -> Lasting:
 
 
 def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
-    """Releases that are charged each for itself: the most that fit where each has an even share of δ."""
+    """Return how many releases fit that are charged each for itself, with an even share of δ each."""
 
     def each(releases: int) -> tuple[Decimal, Decimal] | None:
         delta = _DOWN.divide(left.delta, releases)
@@ -349,9 +349,11 @@ def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
             return None
 
     def fits(releases: int) -> bool:
-        found = each(releases)
-        return found is not None and multiply_up(found[0], releases) <= left.epsilon
+        price_each = each(releases)
+        return price_each is not None and multiply_up(price_each[0], releases) <= left.epsilon
 
+    # More releases cost more together, since each has a smaller share of δ and so a higher ε. The most that fit is thus
+    # one less than the first number that doesn't.
     beyond = first_whole(lambda releases: float(fits(releases)), 0.5, largest=MOST_RELEASES)
     most = MOST_RELEASES if beyond is None else beyond - 1
     charged = each(most) if most else None
@@ -369,7 +371,7 @@ def _one_by_one(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
 
 
 def _as_series(left: BudgetLeft, mechanism: StronglySafeRelease) -> Lasting:
-    """Releases that are registered now as one series, with all of δ."""
+    """Return how many releases fit that are registered now as one series, with all of δ."""
     most = _most_in_series(left, mechanism)
     if most == 0:
         return Lasting(way="series", releases=0, epsilon=Decimal(0), delta=Decimal(0))
@@ -386,7 +388,7 @@ def _most_in_series(left: BudgetLeft, mechanism: StronglySafeRelease, *, longest
 
 
 def span_shown(years: Fraction) -> str:
-    """A time for people, rounded down: 8.5 years, 4.3 months, 12 days."""
+    """Write a time for people, rounded down: 8.5 years, 4.3 months, 12 days."""
     days = years * 365
     if years >= 1:
         return _counted(years, "year")

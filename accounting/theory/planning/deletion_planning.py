@@ -79,7 +79,7 @@ def plan_deletion(
     margins: int = 0,
     margin_share: Decimal = MARGIN_SHARE,
 ) -> DeletionPlan:
-    """The noise that deletes least in expectation among those tried, charged at most ε at δ over all releases.
+    """Plan the noise that deletes least in expectation among those tried, charged at most ε at δ over all releases.
 
     The optimal noise takes an even share of ε and δ at each stage of each release: for a single stage it is the best
     that there is (docs/proofs/deletion.md, Claim 3). The truncated Gaussian has the least width found, its σ searched
@@ -131,7 +131,7 @@ def plan_deletion(
 def plan_beside(
     *, epsilon: Decimal, delta: Decimal, stages: int, releases: int, rows_per_person: int, k: int, beside: Beside
 ) -> DeletionPlan:
-    """The rows' Gaussian noise of least width that is charged at most ε at δ, with all that is published beside them.
+    """Plan the rows' Gaussian noise of least width that is charged at most ε at δ, with all published beside them.
 
     Raises:
         InputRefused: as `plan_deletion`.
@@ -163,7 +163,7 @@ def _least_of_shapes(tried: Sequence[DeletionShape], target: _Target) -> Deletio
 def plan_margins(
     *, epsilon: Decimal, delta: Decimal, margins: int, releases: int, rows_per_person: int, share: Decimal
 ) -> GaussianDeletion:
-    """The noise of margins that alone take about a share of ε and δ: by estimate the truncated Gaussian of least width.
+    """Plan the noise of margins that alone take about a share of ε and δ: a truncated Gaussian of least width.
 
     Its ends weigh at most the share of δ and half of the rest, so that some of δ is left for the rows.
 
@@ -190,6 +190,8 @@ def plan_margins(
     )
     most = (float(target.delta) + float(delta)) / 2.0
     for width, scale in _gaussians(target):
+        # The scale was chosen for the share of δ. The truncated ends are charged in full, and δ that they use up can't
+        # be regained by a smaller shift: hence a bound for them of their own.
         if _end_delta(target, scale, width) > most:
             continue
         with suppress(ValueError):  # of ends that are too improbable
@@ -202,7 +204,7 @@ def plan_margins(
 
 
 def gaussian_of_width(*, scale: float, steps: int, records: int, ends: float) -> GaussianDeletion:
-    """The truncated Gaussian of a σ and about the least width whose ends, met so many times, weigh at most `ends`.
+    """Return the truncated Gaussian of a σ and about the least width whose ends in so many steps weigh at most `ends`.
 
     Raises:
         ValueError: there is no such noise within bounds.
@@ -212,7 +214,7 @@ def gaussian_of_width(*, scale: float, steps: int, records: int, ends: float) ->
 
 
 def gaussian_delta(shift: float, *, epsilon: float) -> float:
-    """The δ at ε of a Gaussian of deviation 1 that is shifted.
+    """Return the δ at ε of a Gaussian of deviation 1 that is shifted.
 
     Source: Balle, Wang, arXiv:1805.06530v2, Theorem 8.
     """
@@ -222,7 +224,7 @@ def gaussian_delta(shift: float, *, epsilon: float) -> float:
 
 
 def calibrated(release: DeletionRelease, *, margins: int, noise: GaussianDeletion) -> CalibratedDeletion:
-    """A deletion release with margins beside it.
+    """Return a deletion release with margins beside it.
 
     Args:
         release: without them.
@@ -311,7 +313,7 @@ class _Target:
         return self.stages * self.releases
 
     def priced(self, noise: DeletionNoise) -> DeletionPlan | None:
-        """The release with this noise, where its price is within the target."""
+        """Return the release with this noise where its price is within the target, or None."""
         mechanism = DeletionRelease(stages=self.stages, k=self.k, noise=noise)
         if self.beside is not None:
             mechanism = self.beside.complete(mechanism)
@@ -323,7 +325,7 @@ class _Target:
 
 
 def _least(shape: DeletionShape, target: _Target) -> DeletionPlan | None:
-    """The plan of this shape; None where no noise within bounds meets the target."""
+    """Return the plan of this shape; None where no noise within bounds meets the target."""
     try:
         match shape:
             case "optimal":
@@ -347,8 +349,12 @@ def _optimal(target: _Target) -> OptimalDeletion:
     epsilon, growth, weight = _even_epsilon(target), Decimal(0), Decimal(1)
     for _ in range(target.records):
         growth, weight = add_up(growth, weight), multiply_up(weight, exp_up(epsilon))
+    # For M records the δ of one step grows to (1 + e^ε + … + e^((M-1)ε))·δ (group privacy). Rounded so that the price,
+    # which rounds upwards, still meets the target.
     delta = divide_down(multiply_down(target.delta, target.rows_share), multiply_up(growth, target.steps))
     if target.records > 1:
+        # The price rounds e^ε upwards in another order of operations; without this small gap it could be above the
+        # target by the last digit, and the plan would be none.
         delta *= _FOR_ROUNDING
     return OptimalDeletion(epsilon=epsilon, delta=_TWELVE_DIGITS.plus(delta))
 
@@ -359,6 +365,8 @@ def _geometric(target: _Target) -> DeletionPlan | None:
     while found is None:  # wider ones than there are raise an error
         found = target.priced(GeometricDeletion(epsilon=epsilon, width=width))
         failed, width = (failed, width) if found else (width, 2 * width)
+    # The price falls with the width, so that bisection finds the least one. Each candidate is priced exactly: a plan is
+    # never returned by estimate.
     while width - failed > 1:
         middle = (failed + width) // 2
         better = target.priced(GeometricDeletion(epsilon=epsilon, width=middle))
@@ -367,21 +375,24 @@ def _geometric(target: _Target) -> DeletionPlan | None:
 
 
 def _gaussian(target: _Target) -> DeletionPlan | None:
-    """The least width from which on the exact price holds, each width with the σ that suits it best by estimate."""
+    """Return the least width whose exact price is within the target, each width with its best σ by estimate."""
     for width, scale in _gaussians(target):
-        found = target.priced(GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width))
-        if found is not None:
-            return found
+        plan = target.priced(GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width))
+        if plan is not None:
+            return plan
     return None
 
 
 def _gaussians(target: _Target) -> Iterator[tuple[int, float]]:
-    """Widths from a little below the least that may do, ascending, each with a σ."""
+    """Yield widths from a little below the least that may do, ascending, each with a σ."""
     least = 1e-3
     while _central_delta(target, least) > target.delta_of_rows:
+        # Below this σ the central part alone exceeds δ, whatever the width: there is no use in trying smaller ones.
         least *= 1.01
     scales = [least * _WIDEST_SCALE ** (step / _SCALES) for step in range(1, _SCALES + 1)]
     left = [(scale, target.delta_of_rows - _central_delta(target, scale)) for scale in scales]
+    # Begins two below the estimate, which may be too high; the exact price then decides. Steps of 0.5 % keep the search
+    # short for wide noise.
     width = max(1, min(_width(target, scale, rest) for scale, rest in left) - 2)
     while width <= LARGEST_DELETION // 2:
         yield width, min(left, key=lambda pair: _end_delta(target, pair[0], width) - pair[1])[0]
@@ -389,19 +400,19 @@ def _gaussians(target: _Target) -> Iterator[tuple[int, float]]:
 
 
 def _central_delta(target: _Target, scale: float) -> float:
-    """About the δ at ε of all stages if their noise were Gaussian and had no ends, the shifts of all steps as one."""
+    """Estimate δ at ε of all stages as if their noise had no ends: the shifts of all steps as a single Gaussian's."""
     shift = target.records * math.sqrt(target.steps / scale**2 + target.precision)
     return gaussian_delta(shift, epsilon=float(target.epsilon))
 
 
 def _end_delta(target: _Target, scale: float, width: int) -> float:
-    """About the probability of a truncated end at any stage."""
+    """Estimate the probability of a truncated end at any stage."""
     ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(target.records))
     return target.steps * sum(ends) / (scale * math.sqrt(2.0 * math.pi))
 
 
 def _width(target: _Target, scale: float, rest: float) -> int:
-    """About the least width whose ends fit into the rest of δ."""
+    """Estimate the least width whose ends fit into the rest of δ."""
     high = 1
     while _end_delta(target, scale, high) > rest and high < LARGEST_DELETION:
         high *= 2
@@ -440,7 +451,7 @@ class ProposedDeletion:
 
 
 def stage_levels(labels: Sequence[int], *, records: int) -> tuple[int, int, int]:
-    """The levels of a column that are proposed: the finest, one in the middle, and the coarsest but `*`.
+    """Return the levels of a column that are proposed: the finest, one in the middle, and the coarsest but `*`.
 
     Args:
         labels: how many each level has, from the value to the most general one; the last of 1 is `*`.
@@ -455,7 +466,7 @@ def stage_levels(labels: Sequence[int], *, records: int) -> tuple[int, int, int]
 def propose_deletion(
     columns: Sequence[Sequence[int]], *, records: int, epsilon: Decimal, delta: Decimal
 ) -> ProposedDeletion:
-    """The deletion release that keeps pairs of columns about best, as far as public facts can tell.
+    """Propose the deletion release that keeps pairs of columns about best, as far as public facts can tell.
 
     It has a margin for each column and three stages, the values first, since margins tell how the values of a label
     are spread. Where the combinations of the coarsest labels have fewer records on average than are deleted of each,

@@ -34,12 +34,12 @@ _USUAL_SHARE = Decimal("0.3")
 _FINER = (0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4)
 _ROUNDS = 4
 _SPARE = 0.02
-"""So much room is given up for larger tails, which other mechanisms than the expected ones may need."""
+"""The share of the expected releases that is given up for larger tails, which other mechanisms may need."""
 _LESS, _MORE = Decimal("0.999999999"), Decimal("1.000000001")
 
 
 def propose_terms(epsilon: Decimal, delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
-    """The terms of a budget (E, D) into which the expected releases fit most often over.
+    """Propose the terms of a budget (E, D) into which the expected releases fit the most times over.
 
     PRIVACY: what is expected is a matter of the calendar, never of the records; the terms are fixed before the first
     charge, and hold whatever is released then.
@@ -56,11 +56,11 @@ def propose_terms(epsilon: Decimal, delta: Decimal, expected: Expected = EXPECTE
         raise InputRefused(f"epsilon must be positive, not {epsilon}.")
     search = _Search(delta, expected)
 
-    def room(order: Decimal, share: Decimal) -> tuple[float, Decimal]:
-        return search.room(epsilon, order, share)
+    def fitting(order: Decimal, share: Decimal) -> tuple[float, Decimal]:
+        return search.times_that_fit(epsilon, order, share)
 
-    order, share = _best(lambda order, share: -room(order, share)[0], search.start, spare=_SPARE)
-    times, tail_each = room(order, share)
+    order, share = _best(lambda order, share: -fitting(order, share)[0], search.start, spare=_SPARE)
+    times, tail_each = fitting(order, share)
     if not times >= 1.0:
         least = least_terms(delta, expected)
         if least.epsilon <= epsilon:
@@ -76,7 +76,7 @@ def propose_terms(epsilon: Decimal, delta: Decimal, expected: Expected = EXPECTE
 
 
 def least_terms(delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
-    """The terms with the least E found at which the expected releases fit once.
+    """Return the terms with the least E found at which the expected releases fit once.
 
     Args:
         delta: D of all releases together, 0 < D < 1.
@@ -88,7 +88,7 @@ def least_terms(delta: Decimal, expected: Expected = EXPECTED) -> FilterTerms:
     search = _Search(delta, expected)
     order, share = _best(search.epsilon, search.start)
     if search.tail_each(share, 1.0) <= 0:
-        raise search.no_room()
+        raise search.no_epsilon()
     tail_delta, tail_each = search.tail_delta(share), search.tail_each(share, 1.0)
     needed = add_up(search.divergence(order, tail_each), search.loss(order, share))
     return FilterTerms(
@@ -126,11 +126,11 @@ class _Search:
             self._with_tails += releases if tail_of(mechanism, delta) else 0
 
     def tail_delta(self, share: Decimal) -> Decimal:
-        """D_τ at a share of D."""
+        """Return D_τ at a share of D."""
         return decimal_down(multiply_down(self._delta, share))
 
     def loss(self, order: Decimal, share: Decimal) -> Decimal:
-        """What the conversion to an ε takes of E, at an order and a share of the tails."""
+        """Return what the conversion to an ε takes of E, at an order and a share of the tails."""
         return conversion_loss(order, add_down(self._delta, self.tail_delta(share).copy_negate()))
 
     @property
@@ -139,13 +139,13 @@ class _Search:
         return next((one for one in _SHARES if one >= _USUAL_SHARE and self.tail_each(one, 1.0) > 0), _SHARES[-1])
 
     def tail_each(self, share: Decimal, times: float) -> Decimal:
-        """The tail of a release at which the tails of so many times the expected ones are D_τ; perhaps not positive."""
+        """Return the tail of one release if D_τ is for so many times the expected ones; it may be 0 or negative."""
         free = add_down(divide_down(self.tail_delta(share), Decimal(max(times, 1.0))), self._certain.copy_negate())
         # What rounding each release's tail up adds is far below this share.
         return decimal_down(multiply_down(divide_down(free, max(self._with_tails, 1)), _LESS))
 
-    def no_room(self) -> InputRefused:
-        """The refusal of a δ that the expected releases' sure losses take whole."""
+    def no_epsilon(self) -> InputRefused:
+        """Return the refusal of a δ that isn't above the probability of the expected releases' unbounded losses."""
         return InputRefused(
             f"no epsilon is enough for the expected {counted(self.releases, 'release')} at delta "
             f"{amount_shown(self._delta)}: what gives a person away for sure, such as the ends of a noise, has "
@@ -154,7 +154,7 @@ class _Search:
         )
 
     def divergence(self, order: Decimal, tail_each: Decimal) -> Decimal:
-        """Σ D_α of the expected releases; of several mechanisms with room for smaller tails (`tail_for`).
+        """Return Σ D_α of the expected releases; of several mechanisms with a margin for smaller tails (`tail_for`).
 
         Raises:
             InputRefused: one of them has none.
@@ -163,18 +163,18 @@ class _Search:
         for mechanism, releases in self._expected:
             cost = filter_cost(mechanism, order=order, tail=tail_of(mechanism, tail_each))
             total = add_up(total, multiply_up(cost.divergence, releases))
-        # One mechanism needs no room: no release's share of the budget is larger than at `tail_each`.
+        # One mechanism needs no margin: no release's share of the budget is larger than at `tail_each`.
         return divide_up(total, add_down(1, FREE.copy_negate())) if len(self._expected) > 1 else total
 
     def epsilon(self, order: Decimal, share: Decimal) -> float:
-        """The E at which the expected releases fit once; infinite where none is enough."""
+        """Return the E at which the expected releases fit once; infinite where none is enough."""
         tail_each = self.tail_each(share, 1.0)
         if tail_each <= 0:
             return math.inf
         return float(add_up(self.divergence(order, tail_each), self.loss(order, share)))
 
-    def room(self, epsilon: Decimal, order: Decimal, share: Decimal) -> tuple[float, Decimal]:
-        """How many times over the expected releases fit, and the tail of each at which they do."""
+    def times_that_fit(self, epsilon: Decimal, order: Decimal, share: Decimal) -> tuple[float, Decimal]:
+        """Return how many times over the expected releases fit, and the tail of each at which they do."""
         allowance = float(add_down(epsilon, self.loss(order, share).copy_negate()))
         times, tail_each = 1.0, self.tail_each(share, 1.0)
         if tail_each <= 0 or allowance <= 0.0:
@@ -183,7 +183,8 @@ class _Search:
         for _ in range(_ROUNDS):
             if fit <= times:
                 break
-            # More releases have smaller tails each, and larger divergences.
+            # More releases have smaller tails each and so larger divergences: `fit` is too high for its own number of
+            # releases. The geometric mean of what is shown and what is hoped for is tried next, for a few rounds.
             wanted = math.sqrt(times * fit)
             smaller = self.tail_each(share, wanted)
             if smaller <= 0:
@@ -197,7 +198,7 @@ class _Search:
 
 
 def _best(cost: Callable[[Decimal, Decimal], float], start: Decimal, *, spare: float = 0.0) -> tuple[Decimal, Decimal]:
-    """The order and the share with the least cost on a grid, which is finer around the best of its coarse points.
+    """Return the order and the share with the least cost on a grid, which is finer around its best coarse point.
 
     Args:
         cost: of an order and a share.
@@ -205,6 +206,8 @@ def _best(cost: Callable[[Decimal, Decimal], float], start: Decimal, *, spare: f
         spare: by how much, relatively, the cost may be above the least for a larger share of the tails.
     """
     share, order = start, _ORDERS[0]
+    # One after the other, twice: the cost of an order hardly depends on the share, and a full grid takes several times
+    # as long. The terms needn't be the best ones; whatever they are, the budget's guarantee holds.
     for _ in range(2):
         order = min(_ORDERS, key=lambda one: cost(one, share))
         share = min(_SHARES, key=lambda one: cost(order, one))
@@ -213,4 +216,4 @@ def _best(cost: Callable[[Decimal, Decimal], float], start: Decimal, *, spare: f
     costs = {one: cost(order, one) for one in _SHARES}
     least = min(costs.values())
     most = least + spare * abs(least) if math.isfinite(least) else least
-    return order, max(one for one, found in costs.items() if found <= most)
+    return order, max(tried for tried, cost_there in costs.items() if cost_there <= most)

@@ -42,7 +42,7 @@ _MOST_GRIDS = 4
 _RATE_DIGITS = 5
 _LOWEST_RATE = Decimal("1e-9")
 _HIGHEST_RATE = Decimal("0.99999")
-# How far is searched for what a filter budget has room for.
+# How far a search goes for a k or a rate that fits into a filter budget.
 _LARGEST_TRIED_K, _LOWEST_TRIED_RATE = 10_000, Decimal("1e-6")
 
 Fits = Callable[[int, Decimal], bool]
@@ -101,7 +101,7 @@ class Target:
 
 
 def price_of(mechanism: StronglySafeRelease, target: Target, *, games: bool = True) -> Price:
-    """The charged price at the target's δ, with or without a private choice of the map.
+    """Return the charged price at the target's δ, with or without a private choice of the map.
 
     Without `games` it is the composed one, which is there sooner.
 
@@ -419,7 +419,10 @@ def _search_cost(mechanism: StronglySafeRelease, target: Target, share: float) -
 
 
 def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
-    """INVARIANT: what a search returns is charged at most what was compared, as exact decimals, with the target."""
+    """Return whether the charged price is within the target.
+
+    INVARIANT: everything that a search returns has passed this comparison, of exact decimals.
+    """
     try:
         return price_of(mechanism, target, games=_game_price_applies(target)).epsilon <= target.epsilon
     except InputRefused:
@@ -427,7 +430,7 @@ def _within(mechanism: StronglySafeRelease, target: Target) -> bool:
 
 
 def least_delta(mechanism: StronglySafeRelease, target: Target) -> Decimal:
-    """The least δ found with which the target's releases together are (ε, δ)-private (its own δ is ignored).
+    """Return the least δ found with which the target's releases together are (ε, δ)-private; its own δ is ignored.
 
     Raises:
         InputRefused: the parameters are beyond double precision, or the least δ is 1.
@@ -454,14 +457,14 @@ def _sum_of_single(mechanism: StronglySafeRelease, target: Target) -> Decimal:
 
 
 def _log_delta_of_one(mechanism: StronglySafeRelease, target: Target, *, epsilon: float) -> float:
-    """ln δ of one release at ε, with the target's choice of the map where it has one."""
+    """Return ln δ of one release at ε, with the target's choice of the map where it has one."""
     point, rate = np.array([epsilon], dtype=np.float64), float_up(mechanism.sampling_rate)
     if target.choice is None:
-        found = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
+        log_deltas = log_profile(k=mechanism.k, sampling_rate=rate, epsilons=point)
     else:
         choice = float_up(target.choice.epsilon)
-        found = log_profile_selected(k=mechanism.k, sampling_rate=rate, selection_epsilon=choice, epsilons=point)
-    return float(found[0])
+        log_deltas = log_profile_selected(k=mechanism.k, sampling_rate=rate, selection_epsilon=choice, epsilons=point)
+    return float(log_deltas[0])
 
 
 def _composed_delta(mechanism: StronglySafeRelease, target: Target, *, resolution: float) -> Decimal:
@@ -500,7 +503,7 @@ def _paper_epsilon_each(target: Target) -> float:
 
 
 def delta_of_paper(mechanism: StronglySafeRelease, target: Target) -> Decimal | None:
-    """T·d(k, β, ε/T − ε₁), at most 1; None where the paper proves nothing.
+    """Return T·d(k, β, ε/T − ε₁), at most 1; None where the paper proves nothing.
 
     Source: LQS, arXiv:1101.2604v2, Theorems 3.9 and 3.11.
     """
@@ -512,7 +515,7 @@ def delta_of_paper(mechanism: StronglySafeRelease, target: Target) -> Decimal | 
 
 
 def least_k_of_paper(sampling_rate: Decimal, target: Target) -> int | None:
-    """The least k by the paper: d(k, β, ε/T − ε₁) ≤ δ/T; None where it proves nothing or no k is found.
+    """Return the least k by the paper: d(k, β, ε/T − ε₁) ≤ δ/T; None where it proves nothing or no k is found.
 
     Source: LQS, arXiv:1101.2604v2, Theorems 3.9 and 3.11.
     """
@@ -543,7 +546,7 @@ class FrontierPoint:
 
 
 def frontier(target: Target, *, sampling_rates: Sequence[Decimal]) -> tuple[FrontierPoint, ...]:
-    """The least k at each of the rates; the least exact k rises with the rate."""
+    """Return the least k at each of the rates; the least exact k rises with the rate."""
     points = []
     for rate in sampling_rates:
         try:

@@ -150,7 +150,7 @@ def plan_for_groups(
     selection_epsilon: Decimal | None = None,
     selection_rate: Decimal | None = None,
 ) -> Plan:
-    """The sampling rate of `RATES_TRIED`, and its least k within a price, that publish most records of such groups.
+    """Plan the rate of `RATES_TRIED`, with its least k within a price, that publishes most records of such groups.
 
     PRIVACY: the sizes must be public (an earlier release, a census, a synthetic population), never counts of the
     data that are to be released: parameters may not be chosen by private looks.
@@ -176,10 +176,10 @@ def plan_for_groups(
     best: tuple[float, StronglySafeRelease] | None = None
     for point in frontier(target, sampling_rates=RATES_TRIED):
         if point.k_exact is not None:
-            one = StronglySafeRelease(k=point.k_exact, sampling_rate=point.sampling_rate)
-            share = float(point.sampling_rate) * survival_share(one, group_sizes=group_sizes)
+            release = StronglySafeRelease(k=point.k_exact, sampling_rate=point.sampling_rate)
+            share = float(point.sampling_rate) * survival_share(release, group_sizes=group_sizes)
             if best is None or share > best[0]:
-                best = share, one
+                best = share, release
     if best is None:
         raise InputRefused(
             f"no k and sampling rate cost at most epsilon {amount_shown(epsilon)} at delta {amount_shown(delta)}.",
@@ -189,7 +189,10 @@ def plan_for_groups(
 
 
 def _charged_within(mechanism: StronglySafeRelease, target: Target) -> Target:
-    """The target with δ raised by some ten thousandths where its price is above ε: two grids differ by so much."""
+    """Return the target, with δ raised by some ten thousandths where its price is above ε.
+
+    δ was searched on another grid than the price is computed on, and the two differ by so much.
+    """
     if target.releases == 1:
         return target
     for part in (1, 2, 4, 8):
@@ -201,7 +204,7 @@ def _charged_within(mechanism: StronglySafeRelease, target: Target) -> Target:
 
 
 def _priced(mechanism: StronglySafeRelease, target: Target, *, missing: str | None) -> Plan:
-    """The plan of a point whose parameters are all known; the target's ε is the one asked for, if any."""
+    """Return the plan of a point whose parameters are all known; the target's ε is the one asked for, if any."""
     charged = price_of(mechanism, target).epsilon
     asked = missing != "epsilon"
     return Plan(
@@ -244,11 +247,11 @@ def _delta_exact(
     if missing == "delta":
         return target.delta
     try:
-        found = least_delta(mechanism, target)
+        least = least_delta(mechanism, target)
     except InputRefused:
         return None
     # A price within the ε asked for shows the target's δ as well; two grids may differ in the fourth digit.
-    return min(found, target.delta) if charged <= target.epsilon else found
+    return min(least, target.delta) if charged <= target.epsilon else least
 
 
 def _k_exact(mechanism: StronglySafeRelease, target: Target, missing: str | None) -> int | None:

@@ -10,7 +10,7 @@ from ...kernel.prices.privacy_profile import epsilon_of_log_delta
 
 
 def first_whole(cost: Callable[[int], float], target: float, *, largest: int, guess: int = 1) -> int | None:
-    """The first whole number from 1 at which a falling cost is at most a target; None where none is up to `largest`.
+    """Return the first whole number from 1 at which a falling cost is at most a target; None if none up to `largest`.
 
     From the guess the search steps outward until it has both a failing and a fitting number; between them the next
     number follows the power law through both costs (halving where a cost is 0 or infinite, and after every step
@@ -50,7 +50,7 @@ def first_whole(cost: Callable[[int], float], target: float, *, largest: int, gu
 
 
 def last_real(cost: Callable[[float], float], target: float, *, low: float, high: float, precision: float) -> float:
-    """About the last number at which a rising cost is at most a target, given that it is at `low` and not at `high`.
+    """Return about the last number at which a rising cost is at most a target; it is at `low` and not at `high`.
 
     Args:
         cost: rising with its argument, of at least 0, perhaps infinite.
