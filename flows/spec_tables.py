@@ -17,7 +17,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     create_model,
     model_validator,
@@ -165,6 +167,15 @@ def _exact(value: object) -> object:
 Exact = Annotated[Decimal, BeforeValidator(_exact)]
 
 
+def _auto_or_list(value: object) -> str:
+    return "auto" if value == "auto" else "list"
+
+
+AUTO = Annotated[Literal["auto"], Tag("auto")]
+"""What the release finds itself; beside a list with the tag "list", so that a fault is told of the one that was meant."""
+AUTO_OR_LIST = Discriminator(_auto_or_list)
+
+
 class SpecTable(BaseModel):
     """A table of a specification: every key is known, and none is converted."""
 
@@ -268,7 +279,7 @@ class MarginsTable(SpecTable):
     """[margins]: noisy counts of the released columns beside the rows of a deletion release."""
 
     share: Exact = Field(default=Decimal("0.2"), gt=0, lt=1)
-    pairs: Literal["auto"] | Annotated[list[list[str]], Field(max_length=1_000)] = []
+    pairs: Annotated[AUTO | Annotated[list[list[str]], Field(max_length=1_000), Tag("list")], AUTO_OR_LIST] = []
     number: int | None = Field(default=None, ge=1, le=1_000)
     pair_share: Exact | None = Field(default=None, gt=0, lt=1)
     draw_share: Exact | None = Field(default=None, gt=0, lt=1)
@@ -311,7 +322,9 @@ class ColumnTable(SpecTable):
         default=None, min_length=1
     )
     level: int | None = Field(default=None, ge=0)
-    levels: Literal["auto"] | Annotated[list[int], Field(min_length=1, max_length=100)] | None = None
+    levels: (
+        Annotated[AUTO | Annotated[list[int], Field(min_length=1, max_length=100), Tag("list")], AUTO_OR_LIST] | None
+    ) = None
     margin_level: int | None = Field(default=None, ge=0)
     min_level: int | None = Field(default=None, ge=0)
     max_level: int | None = Field(default=None, ge=0)

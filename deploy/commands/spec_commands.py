@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +18,6 @@ from ...mechanisms.wording import FILL_IN
 from .options import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
-    from ...accounting.theory.planning.deletion_planning import ProposedDeletion
     from ...tasks.readers.file_formats import NamedColumn, SourceNames
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
@@ -68,10 +66,9 @@ def new(
 
     Every column stands there as a comment, and those that may leave are released by removing the comment signs: a
     column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
-    IN, and `explain` refuses the file until it is written. With --records it proposes the kind, the stages, the levels
-    and the share of the margins that keep pairs of columns best at that size and price; give a round number that is
-    public. The schema by which editors complete and check the keys is
-    written beside it.
+    IN, and `explain` refuses the file until it is written. With --records it proposes a release that finds its own
+    pairs of columns and labels at that price; give a round number that is public. The schema by which editors complete
+    and check the keys is written beside it.
     """
     from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.schema import read_names
@@ -254,13 +251,10 @@ def sketched_spec(
         released: names of the columns that are to be released; the others stand there as comments.
         hierarchies: those that there are already, by column.
         declared: what a schema file says of the records, where the specification is begun from one.
-        size: what a deletion release is proposed for; None for a sampled release.
+        size: what a release that finds its pairs and labels is proposed for; None for a sampled release.
     """
-    labels = {
-        column.name: _labels(column, (hierarchies or {}).get(column.name), (declared.domains if declared else {}))
-        for column in names.columns
-    }
-    proposal = None if size is None else size.proposed([labels[name] for name in released or labels])
+    columns = len(released or names.columns)
+    proposed = None if columns < FEWEST_COLUMNS else size
     plain = NO_LABEL.sub("-", label).strip("-.")[:80] or "release"
     lines = [
         f"#:schema ./{schema}",
@@ -280,13 +274,13 @@ def sketched_spec(
     if names.separator is not None:
         lines.append(f"separator = {_text(names.separator)}")
     lines += () if declared is None else declared.data
-    lines += ["", *(SAMPLED if size is None or proposal is None else size.text(proposal)), "", COLUMNS]
+    lines += ["", *(SAMPLED if proposed is None else proposed.text(columns)), "", COLUMNS]
     for column in names.columns:
         mark = "" if column.name in released else "# "
         domain = None if declared is None else declared.domains.get(column.name)
         text = _column(column, (hierarchies or {}).get(column.name), domain)
-        if size is not None and proposal is not None:
-            text = size.levels(text, labels[column.name], proposal)
+        if proposed is not None:
+            text = proposed.levels(text)
         lines += [f"{mark}{line}".rstrip() for line in text]
         lines.append("")
     return "\n".join(lines)
@@ -344,26 +338,10 @@ def _of_value_labels(column: NamedColumn) -> Iterator[str]:
     yield "level = 0            # the label itself"
 
 
-def _labels(
-    column: NamedColumn, found: NamedHierarchy | None, domains: Mapping[str, DeclaredDomain]
-) -> tuple[int, ...]:
-    """How many labels each level of a column has, from what is declared; none where that is yet to be written."""
-    if found is not None:
-        return found.labels_per_level
-    domain = domains.get(column.name)
-    if domain is None or domain.line is None:
-        if column.labels:
-            return (len({label.strip() for _, label in column.labels}), 1)
-        return (2, 1) if column.kind == "boolean" and domain is None else ()
-    told = tomllib.loads(domain.line)
-    if "values" in told:
-        return (len(told["values"]), 1)
-    interval = told.get("interval", {})
-    if not {"lower", "upper"} <= interval.keys():
-        return ()
-    numbers = int(interval["upper"]) - int(interval["lower"])
-    return (numbers, *(-(-numbers // int(width)) for width in interval.get("widths", ())), 1)
-
+PROPOSED_STAGES = 3
+"""Maps of the rows of a proposed release."""
+FEWEST_COLUMNS = 2
+"""Of a release that counts pairs; of one column the release is sampled."""
 
 SAMPLED = (
     "[sampling]",
@@ -386,56 +364,41 @@ class _Size:
     epsilon: Decimal
     delta: Decimal
 
-    def proposed(self, labels: Sequence[Sequence[int]]) -> ProposedDeletion:
-        from ...accounting.theory.planning.deletion_planning import propose_deletion
+    def text(self, columns: int) -> Iterator[str]:
+        """Yield the tables of a release of so many columns that finds its own pairs and labels, and why."""
+        from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+        from ...mechanisms.kinds.paired_deletion import PairedDeletion
 
-        return propose_deletion(labels, records=self.records, epsilon=self.epsilon, delta=self.delta)
-
-    def text(self, proposal: ProposedDeletion) -> Iterator[str]:
-        """Yield the tables of a proposal, and why."""
-        plan, combinations = proposal.plan, proposal.combinations
+        pairs, shares = proposed_pairs(columns), PairShares()
+        plan = plan_paired(epsilon=self.epsilon, delta=self.delta, stages=PROPOSED_STAGES, columns=columns, pairs=pairs)
+        mechanism = plan.mechanism
+        if not isinstance(mechanism, PairedDeletion):
+            raise TypeError("this is no plan of a paired release")
         lost = f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}"
-        yield f"## Proposed from public facts alone: about {self.records:,} records, the declared labels and the price."
-        yield "## Deletion with margins, values first: of the kinds that publish true rows it kept pairs of columns"
-        yield "## best on public records (docs/utility.md); docs/choosing.md says when to take another. At each stage"
-        yield f"## every combination of labels loses {lost}."
-        if combinations is None:
-            yield "## Whether there are records enough for the coarsest labels isn't known before all are written."
-        else:
-            each = f"{self.records / combinations:,.1f} records on average"
-            yield f"## The coarsest labels have {combinations:,} combinations, of {each}:"
-            if proposal.enough:
-                yield "## enough for most records to be published."
-            else:
-                yield "## fewer than are lost, so that most records would be deleted for good, or tell next to nothing."
-                yield f"## There are enough for the coarsest labels of {proposal.fitting} of these columns, those with"
-                yield "## the fewest labels: release fewer columns, or coarser labels. crowdblend preview ranks them"
-                yield "## on public records."
+        yield f"## Proposed for about {self.records:,} records by public facts alone: a release that counts each"
+        yield f"## column, finds about {pairs} pairs of columns worth counting, and finds the labels of its rows by"
+        yield "## what it has counted (docs/mechanisms/pairs.md). Of the kinds that publish true rows it kept pairs of"
+        yield "## columns best (docs/utility.md); docs/choosing.md says when to take another. At this price, for all"
+        yield f"## columns below, a count of a column is exact to ± {mechanism.margin_scale:.0f} records, of a pair to"
+        yield f"## ± {mechanism.pair_scale:.0f}, and each group of rows loses {lost}."
         yield "## k stays 1: a larger one loses records and saves nothing. Change what you like, but not by looking at"
-        yield "## the records."
+        yield "## the records: weights of columns, for example, or min_level and max_level."
         yield "[deletion]"
         yield ""
         yield "[margins]"
-        yield f"share = {proposal.margin_share}"
+        yield 'pairs = "auto"'
+        yield f"share = {shares.margins}                   # counts of columns; all shares are of the privacy loss"
+        yield f"pair_share = {shares.pairs}             # counts of pairs; the rows have what is left"
+        yield f"draw_share = {shares.draws}             # finding the pairs"
         yield ""
         yield "[privacy]"
         yield f"epsilon = {self.epsilon}"
         yield f"delta = {self.delta}                  # at most one in the number of people"
 
-    def levels(self, lines: Iterator[str], labels: Sequence[int], proposal: ProposedDeletion) -> Iterator[str]:
-        """Yield a column's lines with its level at each stage in place of its level."""
-        from ...accounting.theory.planning.deletion_planning import stage_levels
-
+    def levels(self, lines: Iterator[str]) -> Iterator[str]:
+        """Yield a column's lines with levels that the release finds in place of its level."""
         for line in lines:
-            if not line.startswith("level = "):
-                yield line
-                continue
-            _, mark, remark = line.partition("            #")
-            if labels:
-                own = stage_levels(labels, records=self.records)
-                yield f"levels = {[own[place] for place in proposal.stages]}{mark}{remark}"
-            else:
-                yield f'levels = "{FILL_IN}"            # {len(proposal.stages)} numbers, the finest first'
+            yield 'levels = "auto"' if line.startswith("level = ") else line
 
 
 def _key(name: str) -> str:

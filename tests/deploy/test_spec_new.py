@@ -163,19 +163,17 @@ def test_a_proposal_is_said_and_explained_and_knows_nothing_of_the_records(desk)
     assert texts[0] == texts[1]
     tables = tomllib.loads(texts[0])
     assert tables["deletion"] == {}
-    assert tables["margins"] == {"share": 0.35}
-    assert [tables["columns"][name]["levels"] for name in ("age", "town")] == [[0, 1, 2], [0, 1, 1]]
+    assert tables["margins"] == {"pairs": "auto", "share": 0.2, "pair_share": 0.55, "draw_share": 0.05}
+    assert [tables["columns"][name]["levels"] for name in ("age", "town")] == ["auto", "auto"]
     assert "about 30,000 records" in texts[0]
-    assert "The coarsest labels have 4 combinations, of 7,500.0 records on average" in texts[0]
-    assert '# levels = "FILL IN"            # 3 numbers' in texts[0], "the colour has no hierarchy"
+    assert '# levels = "auto"' in texts[0], "the colour's too, once it is written"
     explained = desk.succeed("explain", "0.toml", "--json")
-    assert explained.json["mechanism"]["kind"] == "calibrated-deletion-release/1"
-    few = ("--records", "200", "--epsilon", "0.5", "--output", "few.toml")
-    desk.succeed("spec", "new", *words[:6], *few)
-    text = (desk.folder / "few.toml").read_text(encoding="utf-8")
-    assert "There are enough for the coarsest labels of 1 of these columns" in text
-    columns = tomllib.loads(text)["columns"]
-    assert [columns[name]["levels"] for name in ("age", "town")] == [[0, 2], [0, 1]], "no stage of * alone"
+    assert explained.json["mechanism"]["kind"] == "paired-deletion-release/1"
+    assert explained.json["pairs"]["number"] == 1
+    alone = ("--columns", "age", "--records", "200", "--output", "alone.toml")
+    desk.succeed("spec", "new", *words[:4], *alone)
+    text = (desk.folder / "alone.toml").read_text(encoding="utf-8")
+    assert "[sampling]" in text, "there are no pairs of one column"
     refused = desk("spec", "new", *words[:6], "--records", "300", "--epsilon", "0", "--output", "none.toml")
     assert (refused.code, (desk.folder / "none.toml").exists()) == (2, False)
     assert "Nothing was read, written or charged" in refused.err

@@ -472,7 +472,6 @@ def propose_deletion(
     are spread. Where the combinations of the coarsest labels have fewer records on average than are deleted of each,
     the stage in the middle is left out and margins take a larger share: more would be lost by a third share of the
     price than it publishes. No stage of `*` alone is proposed: it would publish records that tell nothing.
-    `benchmarks/utility/proposals.py` holds that against a grid of others.
 
     PRIVACY: a function of what is declared, of the order of magnitude of the records and of the budget. Nothing of the
     records may be given to it.
