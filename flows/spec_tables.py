@@ -172,7 +172,7 @@ def _auto_or_list(value: object) -> str:
 
 
 AUTO = Annotated[Literal["auto"], Tag("auto")]
-"""What the release finds itself; a list beside it has the tag "list", so that faults are told of the one that is meant."""
+"""What the release finds itself; a list beside it has the tag "list", and faults are of the one that is meant."""
 AUTO_OR_LIST = Discriminator(_auto_or_list)
 
 
