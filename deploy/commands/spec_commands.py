@@ -366,21 +366,19 @@ class _Size:
 
     def text(self, columns: int) -> Iterator[str]:
         """Yield the tables of a release of so many columns that finds its own pairs and labels, and why."""
+        from ...accounting.kernel.prices.registry import mechanism_record
         from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
-        from ...mechanisms.kinds.paired_deletion import PairedDeletion
 
         pairs, shares = proposed_pairs(columns), PairShares()
         plan = plan_paired(epsilon=self.epsilon, delta=self.delta, stages=PROPOSED_STAGES, columns=columns, pairs=pairs)
-        mechanism = plan.mechanism
-        if not isinstance(mechanism, PairedDeletion):
-            raise TypeError("this is no plan of a paired release")
+        record = mechanism_record(plan.mechanism)
         lost = f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}"
         yield f"## Proposed for about {self.records:,} records by public facts alone: a release that counts each"
         yield f"## column, finds about {pairs} pairs of columns worth counting, and finds the labels of its rows by"
         yield "## what it has counted (docs/mechanisms/pairs.md). Of the kinds that publish true rows it kept pairs of"
         yield "## columns best (docs/utility.md); docs/choosing.md says when to take another. At this price, for all"
-        yield f"## columns below, a count of a column is exact to ± {mechanism.margin_scale:.0f} records, of a pair to"
-        yield f"## ± {mechanism.pair_scale:.0f}, and each group of rows loses {lost}."
+        yield f"## columns below, a count of a column is exact to ± {record['margin_scale']} records, of a pair to"
+        yield f"## ± {record['pair_scale']}, and each group of rows loses {lost}."
         yield "## k stays 1: a larger one loses records and saves nothing. Change what you like, but not by looking at"
         yield "## the records: weights of columns, for example, or min_level and max_level."
         yield "[deletion]"
