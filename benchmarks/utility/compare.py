@@ -507,6 +507,30 @@ class Page:
             ),
             title=f"median error of counts by two columns at ε = {SHOWN_EPSILON}",
         )
+        places = [(name, number) for name in self.grid.tables for number in self.grid.numbers[name]]
+        scores = {
+            way: [
+                (float(place), value)
+                for place, (name, number) in enumerate(places)
+                if (value := self.median(_shown(name, number, way), "k-marginal")) is not None
+            ]
+            for way in ROWS_AND_SYNTHESIZERS
+        }
+        picture(
+            folder / "utility-rows.svg",
+            scores,
+            x=ticked(
+                "data and number of records",
+                {
+                    float(place): f"{self.grid.tables[name].short} {number:,}"
+                    for place, (name, number) in enumerate(places)
+                },
+            ),
+            y=linear_axis(840, 1000, name="k-marginal", across=False),
+            title=f"true rows (chosen pairs, calibrated) and synthetic records (AIM, MST) at ε = {SHOWN_EPSILON}",
+            styles=ROWS_AND_SYNTHESIZERS,
+            lines=False,
+        )
 
 
 def _shown(table: str, number: int, way: str) -> Cell:
@@ -542,6 +566,7 @@ def picture(
     y: Axis,
     title: str,
     styles: Mapping[str, tuple[str, str]] = STYLES,
+    lines: bool = True,
 ) -> None:
     """Lines with their points, as a picture that stands for itself.
 
@@ -552,6 +577,7 @@ def picture(
         y: up.
         title: what it shows.
         styles: way → colour and dashes.
+        lines: whether points of a way are joined.
     """
     shown = {way: points for way, points in series.items() if points}
     names = {way: f"w{place}" for place, way in enumerate(styles)}
@@ -559,8 +585,8 @@ def picture(
         part
         for way, points in shown.items()
         for part in (
-            line(points, x=x, y=y, style=names[way]),
-            *(dot(*one, x=x, y=y, radius=3, style=f"dot {names[way]}") for one in points),
+            *((line(points, x=x, y=y, style=names[way]),) if lines else ()),
+            *(dot(*one, x=x, y=y, radius=3 if lines else 5, style=f"dot {names[way]}") for one in points),
         )
     ]
     said = (f"{way}: {', '.join(f'{up:.3g}' for _, up in points)}" for way, points in shown.items())
@@ -580,6 +606,15 @@ def picture(
     file.write_text(f"{head}<desc{description}</desc>{style}{ground}{rest}\n", encoding="utf-8")
 
 
+ROWS_AND_SYNTHESIZERS = {
+    "deletion, chosen pairs and labels": ("#7B2D8E", ""),
+    "deletion, calibrated": ("#D55E00", ""),
+    "AIM, drawn independently": ("#009E73", ""),
+    "MST, drawn independently": ("#777", ""),
+}
+"""Ways with true rows, and those with records that nobody has."""
+
+
 SHORT = {
     "subsample of 10%, no guarantee": "subsample",
     "deletion, calibrated": "calibrated",
@@ -587,6 +622,7 @@ SHORT = {
     "noisy histogram": "histogram",
     "ARX's method": "ARX",
     "MST, drawn independently": "MST",
+    "AIM, drawn independently": "AIM",
 }
 
 
