@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,7 @@ def pair_details(counted: GeneralizationMap, stages: Stages) -> tuple[Generaliza
     return (counted,) if coarser is None else (counted, coarser)
 
 
+@lru_cache(maxsize=4)  # what a plan has computed of a release's figures serves each of its steps
 def paired_plan(mechanism: PairedDeletion, counted: GeneralizationMap, stages: Stages) -> PairedPlan:
     """Return the public side of a paired release whose margins are of a map."""
     threshold = math.ceil(expected_deletion(mechanism.noise)) + mechanism.k

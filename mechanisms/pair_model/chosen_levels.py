@@ -91,13 +91,13 @@ class LevelChoice:
         return self.lattice.map_of(self.lattice.finest)
 
     def chain(self, model: PairModel) -> tuple[Levels, ...]:
-        """Return the levels of each stage, the finest first: the best chain found from several beginnings.
+        """Return the levels of each stage, the finest first: a chain that no single change makes better.
 
         One column's level at one stage is changed at a time, as long as that raises the quality of `[selection]`.
         """
-        number = min(MOST_DRAWN, max(1, round(model.records)))
-        scorer = _Scorer(choice=self, codes=model_records(model, number=number), scale=number / model.records)
-        best, quality = self._begin(), -1
+        scorer = self._scorer(model)
+        best = self._begin()
+        quality = scorer.quality(best)
         for _ in range(_SWEEPS):
             before = best
             for stage in range(self.stages):
@@ -109,6 +109,14 @@ class LevelChoice:
             if best == before:
                 break
         return best
+
+    def scored(self, model: PairModel, chain: tuple[Levels, ...]) -> int:
+        """Return a chain's quality on records drawn from a model."""
+        return self._scorer(model).quality(chain)
+
+    def _scorer(self, model: PairModel) -> _Scorer:
+        number = min(MOST_DRAWN, max(1, round(model.records)))
+        return _Scorer(choice=self, codes=model_records(model, number=number), scale=number / model.records)
 
     def _begin(self) -> tuple[Levels, ...]:
         """Return levels evenly between the middle and the coarsest that tell something."""

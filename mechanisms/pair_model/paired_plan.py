@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..generalization_map import GeneralizationMap
 from ..kinds.paired_deletion import ESTIMATE_UNIT, Chain, CountedPair, PairCandidate, PairedDeletion, PairedProtection
+from ..map_selection.choice import Levels
 from ..record_weights import deletion_variance
 from .chosen_levels import LevelChoice
 from .model import Codes, PairModel, merged_table
@@ -66,6 +67,7 @@ class PairedPlan:
     candidates: tuple[PairCandidate, ...]
     stages: tuple[GeneralizationMap, ...] | LevelChoice
     _models: dict[bytes, PairModel] = field(default_factory=dict, init=False, repr=False)
+    _chains: dict[bytes, tuple[Levels, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def counted(self) -> GeneralizationMap:
@@ -114,15 +116,17 @@ class PairedPlan:
         """Return the map of each stage."""
         if not isinstance(self.stages, LevelChoice):
             return self.stages
-        lattice = self.stages.lattice
-        return tuple(lattice.map_of(levels) for levels in self.stages.chain(self.model(margins, pairs)))
+        key = _digest(margins, pairs)
+        if key not in self._chains:
+            self._chains.clear()
+            self._chains[key] = self.stages.chain(self.model(margins, pairs))
+        return tuple(self.stages.lattice.map_of(levels) for levels in self._chains[key])
 
     def model(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> PairModel:
         """Return the model of margins, and of pairs in the order of their draws."""
         if not pairs:
             return PairModel.of_margins(margins)
-        figures = [*margins, *(np.append(pair.cells, pair.number) for pair in pairs)]
-        key = hashlib.sha256(np.concatenate(figures).astype("<i8").tobytes()).digest()
+        key = _digest(margins, pairs)
         if key not in self._models:
             # Each draw asks for one pair more than the draw before, so that one model is added to.
             made = self._with_pair(self.model(margins, pairs[:-1]), pairs[-1], prior=None)
@@ -170,3 +174,9 @@ class PairedPlan:
     def _shape(self, candidate: PairCandidate) -> tuple[int, int]:
         sizes = self.details[candidate.detail].sizes
         return sizes[candidate.first], sizes[candidate.second]
+
+
+def _digest(margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> bytes:
+    """Return what names some published figures, by which what follows from them is remembered."""
+    figures = [*margins, *(np.append(pair.cells, pair.number) for pair in pairs)]
+    return hashlib.sha256(np.concatenate(figures).astype("<i8").tobytes()).digest()
