@@ -185,7 +185,7 @@ class PairedResult:
         """Return a row for each cell: columns and labels, the noisy count, its standard error, and the fitted count."""
         from ...tasks.stages.table import PublishedTable, figure_column, text_column
 
-        texts: tuple[list[str], ...] = ([], [], [], [])
+        texts: tuple[list[str | None], ...] = ([], [], [], [])
         fitted = []
         for place, margin in enumerate(self.final.margins):
             _put_cells(texts, self.plan.counted, (place,))
@@ -348,11 +348,11 @@ def _merged(amounts: NDArray[np.float64], table: NDArray[np.integer], size: int)
     return sums
 
 
-def _put_cells(texts: Sequence[list[str]], own: GeneralizationMap, places: tuple[int, ...]) -> None:
-    """Append a row for each cell of some columns: name and label of each, empty where there is no second."""
+def _put_cells(texts: Sequence[list[str | None]], own: GeneralizationMap, places: tuple[int, ...]) -> None:
+    """Append a row for each cell of some columns: name and label of each; null where there is no second."""
     columns = [own.columns[place] for place in places]
     labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in columns]
     for cell in product(*labels):
         told = list(chain.from_iterable(zip((one.name for one in columns), cell, strict=True)))
-        for column, text in zip(texts, (*told, *[""] * (4 - len(told))), strict=True):
+        for column, text in zip(texts, (*told, *[None] * (4 - len(told))), strict=True):
             column.append(text)

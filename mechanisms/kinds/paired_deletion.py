@@ -160,10 +160,7 @@ class PairedProtection:
         if len(self.candidates) < self.mechanism.pairs or len(set(self.candidates)) < len(self.candidates):
             raise ValueError(f"{self.mechanism.pairs} pairs can't be drawn from {len(self.candidates)} candidates")
         for tables, sizes in zip(self.details, self.sizes, strict=True):
-            for table, size, finest in zip(tables, sizes, self.layout.sizes, strict=True):
-                codes = np.arange(finest) if table is None else table
-                if codes.shape != (finest,) or codes.min() < 0 or codes.max() >= size:
-                    raise ValueError("a table lacks a code, or gives one that the detail doesn't have")
+            _require_codes(tables, finer=self.layout.sizes, coarser=sizes)
         for first, second, detail in self.candidates:
             if not (0 <= first < second < len(self.layout.sizes) and 0 <= detail < len(self.details)):
                 raise ValueError("a candidate is no pair of columns")
@@ -262,6 +259,7 @@ class PairedProtection:
         return found
 
     def _rows(self, chain: Chain) -> DeletionProtection:
+        _require_codes(chain.tables[0], finer=self.layout.sizes, coarser=chain.layouts[0].sizes)
         return DeletionProtection(
             mechanism=self.mechanism.rows,
             layouts=chain.layouts,
@@ -269,6 +267,14 @@ class PairedProtection:
             levels=chain.levels,
             margins=(),
         )
+
+
+def _require_codes(tables: Sequence[CodeTable | None], *, finer: Sequence[int], coarser: Sequence[int]) -> None:
+    """Check that tables give each code of some columns one of the coarser codes."""
+    for table, size, finest in zip(tables, coarser, finer, strict=True):
+        codes = np.arange(finest) if table is None else table
+        if codes.shape != (finest,) or codes.min() < 0 or codes.max() >= size:
+            raise ValueError("a table lacks a code, or gives one that there isn't")
 
 
 def merged_labels(cells: Cells, table: CodeTable | None, *, size: int, axis: int) -> Cells:

@@ -216,8 +216,8 @@ def figure_column(name: str, values: NDArray[np.int64] | NDArray[np.float64]) ->
     return TableColumn(name=name, values=arrow_of(values))
 
 
-def text_column(name: str, values: Sequence[str]) -> TableColumn:
-    """Return one column of texts, in a dictionary of those that are there."""
+def text_column(name: str, values: Sequence[str | None]) -> TableColumn:
+    """Return one column of texts, in a dictionary of those that are there; None is null, which is empty in CSV."""
     return TableColumn(name=name, values=pa.array(values, type=pa.string()).dictionary_encode())
 
 
@@ -306,7 +306,8 @@ def _shown_entries(column: TableColumn, table: PublishedTable) -> pa.Array | Non
 def _csv_fields(values: pa.Array, column: TableColumn, entries: pa.Array | None, table: PublishedTable) -> pa.Array:
     """Return what CSV has for some values of a column, each distinct one shown once."""
     if entries is not None:
-        return entries.take(values.indices)
+        taken = entries.take(values.indices)
+        return taken.fill_null("") if taken.null_count else taken
     encoded = values.dictionary_encode()
     return _quoted([column.shown(value) for value in encoded.dictionary.to_pylist()], table).take(encoded.indices)
 

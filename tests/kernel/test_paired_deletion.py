@@ -138,6 +138,15 @@ def test_a_pair_is_drawn_once_and_by_the_labels_of_its_detail():
     assert stage.counts.sum() >= 180 - 2 * 2
 
 
+def test_maps_of_rows_that_do_not_fit_the_groups_are_refused():
+    class Astray(Model):
+        def chain(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> Chain:
+            return Chain((), ROWS.layouts, ((np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([0, 2])),))
+
+    with pytest.raises(ValueError, match="a table lacks a code"):
+        protection(model=Astray()).protect(groups([(0, 1, 0)]), randomness=token_bytes)
+
+
 @pytest.mark.parametrize(
     "changed",
     [
