@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from decimal import Context, Decimal
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -80,24 +81,25 @@ def test_hash_functions_are_drawn_evenly(fit, seeded_bytes):
     assert not fit(np.where(drawn == 3, drawn, drawn * (drawn % 2)), lambda x: 1 / SMALL.hashes)
 
 
-@pytest.mark.slow
-def test_the_estimate_has_its_mean_and_variance_for_given_hash_functions(seeded_bytes):
-    trials = 4000
-    everybody = encode(SMALL, PEOPLE * trials, randomness=seeded_bytes)
-    found = []
-    for trial in range(trials):
-        rows = slice(trial * len(PEOPLE), (trial + 1) * len(PEOPLE))
-        part = SketchReports(hash_numbers=everybody.hash_numbers[rows], packed_bits=everybody.packed_bits[rows])
-        found.append(estimated_counts(SMALL, summed(SMALL, part), list(COUNTS)))
-    for place, value in enumerate(COUNTS):
-        drawn = np.array(found)[:, place]
-        mean = expected_estimate(SMALL, value=value, counts=COUNTS)
-        variance = variance_given_hashes(SMALL, value=value, counts=COUNTS)
-        # 6 standard errors; the variance's relative one is about √(2/trials) for a sum of many coins.
-        assert abs(drawn.mean() - mean) < 6 * math.sqrt(variance / trials)
-        assert abs(drawn.var() / variance - 1) < 6 * math.sqrt(2 / trials)
-        assert variance <= standard_error(SMALL, reports=len(PEOPLE)) ** 2
-        assert abs(1.1**3 * drawn.var() / variance - 1) > 6 * math.sqrt(2 / trials)
+@pytest.mark.parametrize("value", COUNTS)
+def test_the_estimate_has_its_mean_and_variance_for_given_hash_functions(value):
+    """Exactly: each person adds a term of the hash function that is drawn and of the coin at the value's place."""
+    flip, places = SMALL.flip_threshold / WORD, hash_positions(SMALL, value)
+    mean = variance = 0.0
+    for own, count in COUNTS.items():
+        terms, chances = [], []
+        for number, one in enumerate(hash_positions(SMALL, own) == places):
+            for bit in (0, 1):
+                sums = empty_sums(SMALL)
+                sums.reports[number], sums.ones[number, places[number]] = 1, bit
+                terms.append(estimated_counts(SMALL, sums, [value])[0])
+                chances.append((1 - flip if bit == one else flip) / SMALL.hashes)
+        of_one = np.dot(chances, terms)
+        mean += count * of_one
+        variance += count * (np.dot(chances, np.square(terms)) - of_one**2)
+    assert mean == pytest.approx(expected_estimate(SMALL, value=value, counts=COUNTS))
+    assert variance == pytest.approx(variance_given_hashes(SMALL, value=value, counts=COUNTS))
+    assert variance <= standard_error(SMALL, reports=len(PEOPLE)) ** 2
 
 
 def test_more_reports_of_one_hash_function_than_16_bits_count_are_summed():
@@ -108,32 +110,22 @@ def test_more_reports_of_one_hash_function_than_16_bits_count_are_summed():
     assert summed(sketch, reports).ones.tolist() == [[many, 0, 0, 0, 0, 0, 0, many]]
 
 
-@pytest.mark.slow
-def test_over_hash_functions_the_estimate_is_unbiased_with_the_whole_variance(seeded_bytes):
-    """Collisions cancel on average: fresh hash functions in every trial."""
-    trials = 4000
-    found = np.empty(trials)
-    for trial in range(trials):
-        sketch = CountMeanSketch(epsilon=Decimal(4), hashes=3, bits=8, seed=f"trial {trial}".encode())
-        sums = summed(sketch, encode(sketch, PEOPLE, randomness=seeded_bytes))
-        found[trial] = estimated_counts(sketch, sums, ["green"])[0]
-    variance = variance_over_hashes(sketch, value="green", counts=COUNTS)
-    coins = variance_over_hashes(sketch, value="green", counts={"green": 10, **{f"o{i}": 1 for i in range(90)}})
-    assert abs(found.mean() - COUNTS["green"]) < 6 * math.sqrt(variance / trials)
-    # Collisions of whole groups are far from normal, hence the wide margin; without them it would be rejected.
-    assert found.var() == pytest.approx(variance, rel=0.2)
-    assert coins < 0.75 * variance
-
-
-def test_without_the_collision_correction_the_estimate_is_wrong():
-    """The control: m/(m−1) and n/m are what takes the expected collisions out."""
-    means = []
-    for trial in range(400):
-        sketch = CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=8, seed=f"s{trial}".encode())
-        means.append(expected_estimate(sketch, value="green", counts=COUNTS))
-    assert np.mean(means) == pytest.approx(10, abs=2)
-    uncorrected = np.array(means) * 7 / 8 + 100 / 8
-    assert abs(uncorrected.mean() - 10) > 8
+def test_over_hash_functions_the_estimate_is_unbiased_with_the_whole_variance():
+    """Exactly: of the k functions, as many put another value on the same place as k coins of 1/m show."""
+    sketch = CountMeanSketch(epsilon=Decimal(4), hashes=3, bits=8, seed=b"any")
+    scale, c, people = sketch.bits / (sketch.bits - 1), sketch.correction, sum(COUNTS.values())
+    collide = stats.binom(sketch.hashes, 1 / sketch.bits).pmf(range(sketch.hashes + 1))
+    own, *others = COUNTS["green"], *(count for value, count in COUNTS.items() if value != "green")
+    mean = square = 0.0
+    for numbers in product(range(sketch.hashes + 1), repeat=len(others)):
+        shares = [(own, 1.0), *((count, number / sketch.hashes) for count, number in zip(others, numbers, strict=True))]
+        chance = math.prod(collide[list(numbers)])
+        estimate = scale * (sum(count * share for count, share in shares) - people / sketch.bits)
+        coins = scale**2 * sum(count * (c**2 - (2 * share - 1) ** 2) / 4 for count, share in shares)
+        mean += chance * estimate
+        square += chance * (estimate**2 + coins)
+    assert mean == pytest.approx(own)
+    assert square - mean**2 == pytest.approx(variance_over_hashes(sketch, value="green", counts=COUNTS))
 
 
 def test_sums_of_parts_add_up_and_unknown_hash_functions_count_nowhere(seeded_bytes):

@@ -56,27 +56,6 @@ def test_variances_are_those_of_the_dense_matrices_and_so_are_standard_errors_of
     assert np.allclose(standard_errors(mechanism, flips @ people) ** 2, dense, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.slow
-def test_estimates_are_unbiased_and_standard_errors_are_right(seeded_bytes):
-    people = np.array([500, 0, 20, 130, 0, 60, 3, 287])
-    vectors = np.repeat(np.arange(8), people).astype(np.uint32)
-    trials = 3000
-    found, squares = np.empty((trials, 8)), np.empty((trials, 8))
-    for trial in range(trials):
-        outcomes = outcome_counts(THREE, flipped(THREE, vectors, randomness=seeded_bytes))
-        found[trial] = estimated_distribution(THREE, outcomes)
-        squares[trial] = standard_errors(THREE, outcomes) ** 2
-    exact = variances(THREE, people.astype(float))
-    assert (np.abs(found.mean(axis=0) - people) < 6 * np.sqrt(exact / trials)).all()
-    assert (np.abs(found.var(axis=0) / exact - 1) < 6 * math.sqrt(2 / trials)).all()
-    assert (np.abs(squares.mean(axis=0) / exact - 1) < 0.02).all()
-    # A server that believes in a flip probability 10% higher or lower is biased.
-    for q in ("0.22", "0.1818"):
-        other = KRandomization(bits=3, flip_probability=Decimal(q))
-        wrong = estimated_distribution(other, (matrix(3, 0.2) @ people).round().astype(np.int64))
-        assert (np.abs(wrong - people) > 6 * np.sqrt(exact / trials)).any()
-
-
 def test_strange_reports_count_nowhere():
     reports = np.array([0, 1, 7, 7, 8, 200], dtype=np.uint16)
     counts = outcome_counts(THREE, reports)

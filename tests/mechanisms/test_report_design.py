@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
+from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped
 from crowdblend.mechanisms.kinds.local_reports import reports_added_up
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.design import (
@@ -22,7 +22,6 @@ from crowdblend.mechanisms.local_reports.design import (
     largest_standard_error,
 )
 from crowdblend.mechanisms.local_reports.device import header, question_report, report
-from crowdblend.mechanisms.local_reports.estimates import estimated_ones, standard_error_of_ones
 
 from audit.theory.report_errors import variances
 
@@ -104,6 +103,10 @@ def test_a_devices_line_is_the_report_that_the_library_makes():
     number, bits = line.split(",")
     assert (header(design), int(number)) == ("hash,bits", made.hash_numbers[0])
     assert bytes.fromhex(bits) == made.packed_bits.tobytes()
+    for value, one in (("y", 2), ("not declared", 0)):
+        choice = design_of_table(CHOICE)
+        drawn = flipped(choice.mechanism, np.array([one], np.uint32), randomness=np.random.default_rng(2).bytes)
+        assert int(report(choice, value, randomness=np.random.default_rng(2).bytes)) == drawn
     asked = design_of_table(ASKED)
     vector = int(question_report(asked, [True, False, True], randomness=np.random.default_rng(2).bytes))
     assert vector == flipped(asked.mechanism, np.array([5], dtype=np.uint32), randomness=np.random.default_rng(2).bytes)
@@ -112,94 +115,30 @@ def test_a_devices_line_is_the_report_that_the_library_makes():
         question_report(asked, [True, False], randomness=np.random.default_rng(2).bytes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("value", ["y", "not declared"])
-def test_lines_have_the_flips_distribution(fit, seeded_bytes, value):
-    """By χ² at one false alarm in a million; flips 10% off in either direction are rejected."""
-    design = design_of_table(CHOICE)
-    drawn = np.array([int(report(design, value, randomness=seeded_bytes)) for _ in range(10_000)])
-    origin = 2 if value == "y" else 0
-
-    def mass(outcome, q):
-        apart = (outcome ^ origin).bit_count()
-        return q**apart * (1 - q) ** (3 - apart)
-
-    assert fit(drawn, lambda outcome: mass(outcome, 0.25))
-    assert not fit(drawn, lambda outcome: mass(outcome, 0.275))
-    assert not fit(drawn, lambda outcome: mass(outcome, 0.25 / 1.1))
-
-
-def test_the_counts_of_values_are_unbiased_with_their_exact_error(seeded_bytes):
-    """Mean within 6 standard errors, variance within 6 of its own: a false alarm in about 10⁸. Controls are 10% off."""
-    design = design_of_table(CHOICE)
-    people = np.array([300, 150, 0, 50])  # x, y, z, none of them
-    vectors = np.repeat(np.array([1, 2, 4, 0], dtype=np.uint32), people)
-    trials = 4_000
-    found, outcomes = np.empty((trials, 3)), np.zeros(8)
-    for trial in range(trials):
-        totals = outcome_counts(design.mechanism, flipped(design.mechanism, vectors, randomness=seeded_bytes))
-        estimates = estimated(design, totals)
-        outcomes += totals / trials
-        found[trial] = estimates.counts
-    [error] = set(estimates.standard_errors.tolist())
-    assert error == standard_error_of_ones(design.mechanism, people=500) == pytest.approx(math.sqrt(500 * 0.1875) / 0.5)
-
-    def mean_holds(values):
-        return (np.abs(values.mean(axis=0) - people[:3]) < 6 * error / math.sqrt(trials)).all()
-
-    def spread_holds(values):
-        return (np.abs(values.var(axis=0) / error**2 - 1) < 6 * math.sqrt(2 / trials)).all()
-
-    assert mean_holds(found)
-    assert spread_holds(found)
-    for factor in (1.1, 1 / 1.1):
-        assert not mean_holds(found * factor)
-        assert not spread_holds((found - found.mean(axis=0)) * factor)
-        other = KRandomization(bits=3, flip_probability=Decimal(str(round(0.25 * factor, 4))))
-        wrong = estimated_ones(other, outcomes)
-        assert not mean_holds(wrong.reshape(1, 3)), "a server that believes in other flips is biased"
-
-
-@pytest.mark.slow
-def test_combinations_of_answers_are_told_by_their_labels(seeded_bytes):
-    design = design_of_table(ASKED)
-    answers = [(True, False, False)] * 400 + [(False, True, True)] * 250 + [(False, False, False)] * 50
-    expected = {labels: answers.count(tuple(digit == "1" for digit in labels)) for labels in answer_labels(design)}
-    assert list(expected)[:3] == [("0", "0", "0"), ("0", "0", "1"), ("0", "1", "0")]
-    vectors = np.array([design.vector_of(one) for one in answers], dtype=np.uint32)
-    trials = 2_000
-    found = np.array(
-        [
-            estimated(
-                design, outcome_counts(design.mechanism, flipped(design.mechanism, vectors, randomness=seeded_bytes))
-            ).counts
-            for _ in range(trials)
-        ]
-    )
-    exact = variances(design.mechanism, np.bincount(vectors, minlength=8).astype(float))
-    order = [design.vector_of([digit == "1" for digit in labels]) for labels in expected]
-    assert (np.abs(found.mean(axis=0) - list(expected.values())) < 6 * np.sqrt(exact[order] / trials)).all()
-    swapped = [labels[::-1] for labels in expected]
-    wrong = [expected[labels] for labels in swapped]
-    assert (np.abs(found.mean(axis=0) - wrong) > 6 * np.sqrt(exact[order] / trials)).any(), "the order is not arbitrary"
-
-
-@pytest.mark.parametrize("table", [CHOICE, BLOOM])
-def test_a_value_has_its_own_label_and_the_count_of_its_vector(table):
-    """With as many reports of each vector as coins give in the mean, estimates are the counts themselves."""
+@pytest.mark.parametrize("table", [CHOICE, BLOOM, ASKED])
+def test_estimates_are_unbiased_under_their_labels_with_their_exact_errors(table):
+    """By all outcomes: each report adds a term of its outcome; people are so many that expected outcomes are whole."""
     design = design_of_table(table)
-    assert answer_labels(design) == (("x",), ("y",), ("z",))
     bits, flip = design.mechanism.bits, float(design.mechanism.flip_probability)
-    people = {"x": 300.0, "y": 150.0, "z": 0.0}
-    vector_of = {value: 1 << place for place, value in enumerate(design.values)}
+    vectors = {("x",): 1, ("y",): 2, ("z",): 4}
     if isinstance(design, BloomDesign):
-        vector_of = {value: design.vector_of(value) for value in design.values}
+        vectors = {(value,): design.vector_of(value) for value in design.values}
+    elif isinstance(design, QuestionDesign):
+        asked = (f"{number:03b}" for number in range(8))
+        vectors = {tuple(digits): int(digits[::-1], 2) for digits in asked}
+    assert answer_labels(design) == tuple(vectors)
     numbers = np.arange(1 << bits)
-    outcomes = np.zeros(1 << bits)
-    for value, count in people.items():
-        flips = np.array([int(number).bit_count() for number in numbers ^ vector_of[value]])
-        outcomes += count * flip**flips * (1 - flip) ** (bits - flips)
-    assert estimated(design, outcomes).counts.tolist() == pytest.approx(list(people.values()), abs=1e-6)
+    apart = np.array([[int(one ^ other).bit_count() for one in numbers] for other in numbers])
+    chances = flip**apart * (1 - flip) ** (bits - apart)
+    people = np.zeros(numbers.size)
+    people[list(vectors.values())] = [10**7 * (1 + place) for place in range(len(vectors))]
+    people[0] += 5 * 10**7
+    found = estimated(design, np.rint(people @ chances).astype(np.int64))
+    terms = np.array([estimated(design, one).counts for one in np.eye(numbers.size)])
+    exact = people @ (chances @ terms**2 - (chances @ terms) ** 2)
+    assert people @ chances @ terms == pytest.approx(people[list(vectors.values())], abs=1e-3)
+    assert found.counts == pytest.approx(people[list(vectors.values())], abs=1e-3)
+    assert found.standard_errors**2 == pytest.approx(exact, rel=1e-9)
 
 
 def test_no_standard_error_passes_the_largest_one(seeded_bytes):
