@@ -41,6 +41,9 @@ _MARGINS = {
     "label": "The label of that column.",
     "second_column": "The second column of a pair; empty where one column is counted alone.",
     "second_label": "The label of the second column; empty where there is none.",
+    "standard_error": "Standard error of the count by its noise.",
+    "fitted": "The count that the model of margins, pairs and rows gives: never negative, nearer on average; no error "
+    "of it is stated.",
 }
 _POINT = "Coordinate of a synthetic point: the centre of its cell of the grid."
 _OTHER = "A figure that the mechanism publishes."

@@ -96,14 +96,3 @@ def test_a_replacement_price_never_enters_an_add_remove_budget(asked, desk) -> N
     spec.write_text(spec.read_text().replace('relation = "replacement"', ""))
     assert desk("run", spec, "--output", "again").code == 3
     desk.succeed("ledger", "verify")
-
-
-@pytest.mark.slow
-def test_several_records_of_a_person_cost_so_many_times_as_much(asked, desk) -> None:
-    desk.succeed("dataset", "add", "many", "--epsilon", "9", "--delta", "0.1", "--rows-per-person", "3")
-    spec = desk.folder / "many.toml"
-    text = SPEC.format(answer=COUNT).replace('"people"', '"many"\nrows_per_person = 3')
-    spec.write_text(text)
-    done = desk.succeed("run", spec, "--json")
-    assert done.json["epsilon"] == 3.0
-    desk.succeed("verify", done.json["certificate"])

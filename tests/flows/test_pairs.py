@@ -153,21 +153,6 @@ def test_pairs_are_chosen_beside_fixed_levels(desk, people, form, file_format) -
     desk.succeed("sheet", Path(result["output"]))
 
 
-@pytest.mark.slow
-def test_a_retry_publishes_the_same_draws(desk, people) -> None:
-    first = desk.succeed("run", spec_of(desk), "--release-id", "one", "--json").json
-    again = desk.succeed("run", spec_of(desk), "--release-id", "one", "--json").json
-    assert (again["looked_up"], again["pairs"]) == (True, first["pairs"])
-
-
-@pytest.mark.slow
-def test_no_records_are_noise_alone(desk, people) -> None:
-    (desk.folder / "people.csv").write_text("sex,age,town\n")
-    result = desk.succeed("run", spec_of(desk), "--json").json
-    assert len(result["pairs"]) == 4
-    desk.succeed("verify", result["certificate"])
-
-
 REFUSED = {
     "noise": (FREE, {"deletion": 'shape = "gaussian"\nscale = 4\nwidth = 25'}, "[deletion].shape: this does not go"),
     "number": (FREE, {"margins": 'pairs = "auto"\nnumber = 40'}, "[margins]: 40 pairs of columns are to be counted"),

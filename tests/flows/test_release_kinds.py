@@ -176,6 +176,10 @@ RELEASES = {
     "deletion": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n" + COLOUR.replace("level = 0", "levels = [0, 1]"),
     "deletion with margins": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[margins]\n"
     + COLOUR.replace("level = 0", "levels = [0, 1]"),
+    "deletion of found pairs": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n"
+    + '[margins]\npairs = "auto"\nnumber = 1\n'
+    + COLOUR.replace("level = 0", 'levels = "auto"')
+    + '[columns.age]\ninterval = { lower = 0, upper = 100, widths = [50] }\nlevels = "auto"\n',
     "deletion of a drawn chain": "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[selection]\nepsilon = 0.2\n"
     + "candidates = [{ colour = [0, 1] }, { colour = [1, 1] }]\n"
     + COLOUR.replace("level = 0\n", ""),

@@ -50,29 +50,52 @@ def test_two_deliveries_are_paid_once_and_a_third_is_refused_unread(desk, series
     assert "composed estimate" in desk("ledger", "show").out
 
 
-CHANGES = {
-    "k": lambda text: text.replace("k = 20", "k = 25"),
-    "rate": lambda text: text.replace("rate = 0.1", "rate = 0.09"),
-    "delta": lambda text: text.replace("1e-6", "2e-6"),
-    "form": lambda text: text.replace("microdata", "counts"),
-    "separator": lambda text: text.replace('separator = ";"', 'separator = ","'),
-    "null": lambda text: text.replace("[sampling]", 'null = ["", "NA"]\n[sampling]'),
-    "level": lambda text: text.replace("level = 0", "level = 1"),
-    "values": lambda text: text.replace('"red"]', '"red", "white"]'),
+def replaced(old: str, new: str):
+    return lambda text: text.replace(old, new)
+
+
+OF_EITHER = {
+    "delta": replaced("1e-6", "2e-6"),
+    "form": replaced("microdata", "counts"),
+    "separator": replaced('separator = ";"', 'separator = ","'),
+    "null": replaced("[sampling]", 'null = ["", "NA"]\n[sampling]'),
+    "dataset": replaced('dataset = "people"', 'dataset = "others"'),
+}
+OF_FIXED_COLUMNS = {
+    "k": replaced("k = 20", "k = 25"),
+    "rate": replaced("rate = 0.1", "rate = 0.09"),
+    "level": replaced("level = 0", "level = 1"),
+    "values": replaced('"red"]', '"red", "white"]'),
     "column": lambda text: text.split("[columns.town]", maxsplit=1)[0],
-    "dataset": lambda text: text.replace('dataset = "people"', 'dataset = "others"'),
+    "hierarchy": replaced('hierarchy = "towns.csv"', 'hierarchy = "more.csv"'),
+}
+OF_FREE_COLUMNS = {
+    "k": replaced("k = 20", "k = 19"),
+    "rate": replaced("rate = 0.1", "rate = 0.11"),
+    "dearer alone": lambda text: text.replace("k = 20", "k = 200").replace("rate = 0.1", "rate = 0.2"),
+    "rows_per_person": replaced("[sampling]", "rows_per_person = 2\n[sampling]"),
+    "selection": lambda text: text.replace("[columns.colour]", "[selection]\nepsilon = 0.1\n[columns.colour]").replace(
+        "level =", "min_level ="
+    ),
 }
 
 
-def test_changed_parameters_are_refused_and_recorded(desk, series) -> None:
-    for number, (what, change) in enumerate(CHANGES.items(), start=1):
-        answer = desk("run", desk.write_spec(edit=change), "--series", "monthly")
-        assert answer.code == 3, (what, answer.err)
-        assert "differs from the one that was registered" in answer.err, what
-        assert refusals(desk) == ["series-changed"] * number
-    towns = desk.folder / "towns.csv"
-    towns.write_text(towns.read_text() + "Nice;South;*\n")
-    assert desk("run", desk.write_spec(), "--series", "monthly").code == 3
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ((), OF_EITHER | OF_FIXED_COLUMNS),
+        pytest.param(("--free-columns",), OF_EITHER | OF_FREE_COLUMNS, marks=pytest.mark.slow),
+    ],
+    ids=["fixed", "free"],
+)
+def test_what_a_series_fixes_is_refused_and_recorded_before_anything_is_read(desk, words, changes) -> None:
+    desk.add_dataset()
+    desk.succeed("series", "add", "monthly", desk.write_spec(), "--releases", "2", *words)
+    (desk.folder / "more.csv").write_text((desk.folder / "towns.csv").read_text() + "Nice;South;*\n")
+    (desk.folder / "people.csv").unlink()  # it would be exit 2 if the source were looked for
+    for number, (what, change) in enumerate(changes.items(), start=1):
+        desk.refuse("run", desk.write_spec(edit=change), "--series", "monthly", code=3)
+        assert refusals(desk) == ["series-changed"] * number, what
     assert not (desk.folder / "out").exists()
     assert desk("series", "list", "--json").json["series"][0]["taken"] == 0
     desk.succeed("ledger", "verify")
@@ -150,34 +173,6 @@ def test_each_release_of_a_series_may_have_columns_of_its_own(desk) -> None:
     assert shown(desk)["datasets"][0]["epsilon_spent"] == registered["epsilon"]
     assert desk("run", spec, "--series", "monthly", "--output", "third").code == 3
     assert refusals(desk) == ["series-finished"]
-    desk.succeed("ledger", "verify")
-
-
-BOUND = {
-    "k": lambda text: text.replace("k = 20", "k = 19"),
-    "rate": lambda text: text.replace("rate = 0.1", "rate = 0.11"),
-    "dearer alone": lambda text: text.replace("k = 20", "k = 200").replace("rate = 0.1", "rate = 0.2"),
-    "delta": lambda text: text.replace("1e-6", "2e-6"),
-    "form": lambda text: text.replace("microdata", "counts"),
-    "separator": lambda text: text.replace('separator = ";"', 'separator = ","'),
-    "null": lambda text: text.replace("[sampling]", 'null = ["", "NA"]\n[sampling]'),
-    "rows_per_person": lambda text: text.replace("[sampling]", "rows_per_person = 2\n[sampling]"),
-    "dataset": lambda text: text.replace('dataset = "people"', 'dataset = "others"'),
-    "selection": lambda text: text.replace("[columns.colour]", "[selection]\nepsilon = 0.1\n[columns.colour]").replace(
-        "level =", "min_level ="
-    ),
-}
-
-
-@pytest.mark.slow
-def test_what_stays_bound_of_a_series_with_free_columns_is_refused_before_anything_is_read(desk) -> None:
-    desk.add_dataset()
-    desk.succeed("series", "add", "monthly", desk.write_spec(), "--releases", "2", "--free-columns")
-    (desk.folder / "people.csv").unlink()  # it would be exit 2 if the source were looked for
-    for number, (what, change) in enumerate(BOUND.items(), start=1):
-        desk.refuse("run", desk.write_spec(edit=change), "--series", "monthly", code=3)
-        assert refusals(desk) == ["series-changed"] * number, what
-    assert desk("series", "list", "--json").json["series"][0]["taken"] == 0
     desk.succeed("ledger", "verify")
 
 
