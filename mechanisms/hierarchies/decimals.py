@@ -5,6 +5,7 @@ Numbers are compared as doubles, whatever they are stored as: a text counts as t
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,12 +22,27 @@ _MOST_UNITS = 10**15
 _MOST_PLACES = 15
 _WRITTEN = re.compile(r"-?[0-9]{1,16}\.[0-9]{1,15}")
 _LABEL = re.compile(r"\[(-?[0-9.]{1,18}), -?[0-9.]{1,18}\)|(<|>=) (-?[0-9.]{1,18})")
-_BOTTOM_CODE = 1
-_FIRST_CODE = 2
+
+
+class _OfNumbers(ABC):
+    """What is coded by the double that a text or an integer is nearest to."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]: ...
+
+    def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
+        """Return the code of each text at a level; None and texts that write no number have the bucket's."""
+        return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
+
+    def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """Return the code of each integer at a level; shape (n,)."""
+        return self.codes_of_numbers(values.astype(np.float64), level)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DecimalIntervals:
+class DecimalIntervals(_OfNumbers):
     """Numbers lower ≤ x < upper at levels: the unit 10**-places, each width in turn, `*`; build it with `of`.
 
     Level 0 has intervals too, one unit wide: a number may have more places than were declared. INVARIANT: bounds have
@@ -78,14 +94,6 @@ class DecimalIntervals:
         """Return the number of codes at a level, the bucket included."""
         return self.units.size(level)
 
-    def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Return the code of each text at a level; None and texts that write no number have the bucket's."""
-        return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
-
-    def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Return the code of each integer at a level; shape (n,)."""
-        return self.codes_of_numbers(values.astype(np.float64), level)
-
     def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
         """Return the code of each number at a level; infinities are outside, what is no number is `*`; shape (n,).
 
@@ -117,8 +125,7 @@ class DecimalIntervals:
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Return the published label of each code of a level, for example `[0.5, 1.0)`, `< 0.0` or `>= 2.5`."""
-        width = None if level == self.levels - 1 else 1 if level == 0 else self.units.widths[level - 1]
-        return [self._label(code, level, width) for code in codes.tolist()]
+        return [self.units.label(code, level, shown=self.shown) for code in codes.tolist()]
 
     def publishes(self, label: str, level: int) -> bool:
         """Return whether a text is the label of a number at a level; there may be too many labels to list."""
@@ -155,21 +162,9 @@ class DecimalIntervals:
         """Return a number of units in decimal, with all places."""
         return f"{Decimal(units).scaleb(-self.places):f}"
 
-    def _label(self, code: int, level: int, width: int | None) -> str:
-        if not 0 <= code < self.size(level):
-            raise IndexError(f"code {code} at level {level}")
-        if width is None or code == BUCKET_CODE:
-            return BUCKET_LABEL
-        if code == _BOTTOM_CODE:
-            return f"< {self.shown(self.units.lower)}"
-        if code == self.size(level) - 1:
-            return f">= {self.shown(self.units.upper)}"
-        start = self.units.lower + (code - _FIRST_CODE) * width
-        return f"[{self.shown(start)}, {self.shown(min(start + width, self.units.upper))})"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumberSteps:
+class NumberSteps(_OfNumbers):
     """Numbers at two levels: the step between two neighbouring cuts, and `*`.
 
     Step j, from 0, holds the numbers that are at least j of the cuts and below the others; its code is j + 1. What is
@@ -196,14 +191,6 @@ class NumberSteps:
     def size(self, level: int) -> int:
         """Return the number of codes at a level, the bucket included."""
         return 1 if self._merged(level) else len(self.cuts) + 2
-
-    def codes_of_texts(self, texts: Sequence[bytes | None], level: int) -> NDArray[np.int64]:
-        """Return the code of each text at a level; None and texts that write no number have the bucket's."""
-        return self.codes_of_numbers(np.array([number_of_text(text) for text in texts], dtype=np.float64), level)
-
-    def codes_of_integers(self, values: NDArray[np.int64], level: int) -> NDArray[np.int64]:
-        """Return the code of each integer at a level; shape (n,)."""
-        return self.codes_of_numbers(values.astype(np.float64), level)
 
     def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
         """Return the code of each number at a level; infinities are beyond every cut; shape (n,)."""

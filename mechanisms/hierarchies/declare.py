@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import nan
@@ -511,7 +511,24 @@ class IntervalHierarchy:
 
     def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
         """Return the published label of each code of a level, for example `[0, 5000)`, `< 0` or `>= 200000`."""
-        return [self._label(code, level) for code in codes.tolist()]
+        return [self.label(code, level) for code in codes.tolist()]
+
+    def label(self, code: int, level: int, *, shown: Callable[[int], str] | None = None) -> str:
+        """Return the label of a code; where numbers are units that are `shown` so, level 0 has intervals too."""
+        width = self._width(level)
+        if not 0 <= code < self.size(level):
+            raise IndexError(f"code {code} at level {level}")
+        if width is None or code == BUCKET_CODE:
+            return BUCKET_LABEL
+        text = shown or str
+        if code == _BOTTOM_CODE:
+            return f"< {text(self.lower)}"
+        if code == self.size(level) - 1:
+            return f">= {text(self.upper)}"
+        start = self.lower + (code - _FIRST_CODE) * width
+        if level == 0 and shown is None:
+            return text(start)
+        return f"[{text(start)}, {text(min(start + width, self.upper))})"
 
     def description(self) -> dict[str, object]:
         """Return the bounds and widths."""
@@ -527,16 +544,3 @@ class IntervalHierarchy:
         if level == self.levels - 1:
             return None
         return 1 if level == 0 else self.widths[level - 1]
-
-    def _label(self, code: int, level: int) -> str:
-        width = self._width(level)
-        if not 0 <= code < self.size(level):
-            raise IndexError(f"code {code} at level {level}")
-        if width is None or code == BUCKET_CODE:
-            return BUCKET_LABEL
-        if code == _BOTTOM_CODE:
-            return f"< {self.lower}"
-        if code == self.size(level) - 1:
-            return f">= {self.upper}"
-        start = self.lower + (code - _FIRST_CODE) * width
-        return str(start) if level == 0 else f"[{start}, {min(start + width, self.upper)})"

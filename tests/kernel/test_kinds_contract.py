@@ -441,23 +441,6 @@ print(json.dumps([before, loaded()]))
     assert json.loads(done.stdout) == [[], ["crowdblend.accounting.kinds.microdata_prices"]]
 
 
-def test_records_never_change() -> None:
-    assert mechanism_record(NOISY) == {"kind": "noisy-histogram/1", "k": 5, "epsilon": "1", "sampling_rate": "0.3"}
-    assert mechanism_record(EXAMPLES["answers"][1]) == {
-        "kind": "count-answer/1",
-        "epsilon": "0.5",
-        "relation": "replacement",
-        "groups": 3,
-        "sampling_rate": "whole",
-    }
-    assert mechanism_record(EXAMPLES["outcome_counts"][0]) == {
-        "kind": "outcome-counts/1",
-        "least_people": 1_000_000,
-        "bits": 2,
-        "flip_probability": "0.25",
-    }
-
-
 def test_the_price_of_points_and_of_suppressed_counts_is_that_of_a_release() -> None:
     safe, noisy = EXAMPLES["points"]
     assert charged(safe) == charged(EXAMPLES["suppressed_histogram"][0]) == charged(SAFE)

@@ -815,47 +815,33 @@ for name, outcome, changed in (
     driven(outcome, mechanism=HISTOGRAM)(planted)
 
 
-@driven("not what was written")
-def staged_bytes_that_change(gate, own, bench):
-    begin(gate)
-    own.protect(gate)
-    (gate.stage(own.render).staged.folder / "data.json").write_text("exact counts")
-    gate.publish()
+def staged(spoil: Callable[[Gate, Path, Bench], object]) -> Any:
+    """Plant a change of what is staged, or of what is remembered of it."""
+
+    def drive(gate: Gate, own: Outside, bench: Bench) -> None:
+        begin(gate)
+        own.protect(gate)
+        spoil(gate, gate.stage(own.render).staged.folder, bench)
+        gate.publish()
+
+    return drive
 
 
-@driven("not what was written")
-def a_file_beside_the_staged_ones(gate, own, bench):
-    begin(gate)
-    own.protect(gate)
-    (gate.stage(own.render).staged.folder / "more.json").write_text("exact counts")
-    gate.publish()
-
-
-@driven("not what was written")
-def a_staged_folder_that_is_gone(gate, own, bench):
-    begin(gate)
-    own.protect(gate)
-    shutil.rmtree(gate.stage(own.render).staged.folder)
-    gate.publish()
-
-
-@driven("something else has come")
-def a_place_that_is_taken_meanwhile(gate, own, bench):
-    begin(gate)
-    own.protect(gate)
-    gate.stage(own.render)
-    bench.output().mkdir()
-    gate.publish()
-
-
-@driven("of another sample")
-def a_release_of_another_sample_in_its_record(gate, own, bench):
-    begin(gate)
-    own.protect(gate)
-    gate.stage(own.render)
+def remember_another_sample(gate: Gate, *_: Any) -> None:
     known = gate._folder.remembered()["published"]
     gate._folder.remember({"published": known | {"sample_id": "0" * 64}})
-    gate.publish()
+
+
+for name, outcome, spoil in (
+    ("staged_bytes_that_change", "not what was written", lambda _, to, __: (to / "data.json").write_text("counts")),
+    ("a_file_beside_the_staged_ones", "not what was written", lambda _, to, __: (to / "more.json").write_text("counts")),
+    ("a_staged_folder_that_is_gone", "not what was written", lambda _, to, __: shutil.rmtree(to)),
+    ("a_place_that_is_taken_meanwhile", "something else has come", lambda _, __, bench: bench.output().mkdir()),
+    ("a_release_of_another_sample_in_its_record", "of another sample", remember_another_sample),
+):
+    planted = staged(spoil)
+    planted.__name__ = name
+    driven(outcome)(planted)
 
 
 @lie("without files")
