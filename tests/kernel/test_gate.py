@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,18 +28,13 @@ TWICE = EpsilonSafeRelease(k=20, sampling_rate=RATE, selection_epsilon=Decimal("
 REPORTS = OutcomeCounts(randomizer=KRandomization(bits=2, flip_probability=Decimal("0.25")), least_people=10**6)
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """A fresh ledger and private store."""
-    return Bench(tmp_path)
-
-
 STEPS: Mapping[str, Callable[[Gate, Outside], object]] = {
     "charge": lambda gate, _: gate.charge(),
     "read": lambda gate, _: gate.read(),
     "protect": lambda gate, own: own.protect(gate),
     "stage": lambda gate, own: gate.stage(own.render),
     "publish": lambda gate, _: gate.publish(),
+    "close": lambda gate, _: gate.close(),
 }
 
 
@@ -65,6 +59,21 @@ def test_a_release_that_was_cut_off_after_a_step_is_finished_once(bench: Bench, 
     assert bench.published() == bench.paid_for(mechanism=mechanism, secret=secret)
     with bench.gate(own) as gate:
         assert any("key" in what for what in gate.resume()), "its key is gone, and it is never made again"
+
+
+@pytest.mark.parametrize("mechanism", [MICRODATA, HISTOGRAM], ids=lambda one: one.kind)
+def test_any_other_step_than_the_next_is_refused(bench: Bench, mechanism: Any) -> None:
+    """Those that were taken before among them; records are counted between reading and protection alone."""
+    wrong = STEPS | {"count": lambda gate, own: own.exact(gate)}
+    for taken in range(len(STEPS) + 1):
+        for name in wrong.keys() - {[*STEPS, "none"][taken], *(["count"] if taken == 2 else [])}:
+            own = bench.outside(f"{name}-{taken}", mechanism=mechanism)
+            with bench.gate(own) as gate:
+                for step in [*STEPS.values()][:taken]:
+                    step(gate, own)
+                with pytest.raises(ReleaseFailed, match=r"another step of it is due|before protection|isn't charged"):
+                    wrong[name](gate, own)
+            assert (bench.published(f"{name}-{taken}") is not None) is (taken > 4)
 
 
 def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench: Bench) -> None:

@@ -834,7 +834,11 @@ def remember_another_sample(gate: Gate, *_: Any) -> None:
 
 for name, outcome, spoil in (
     ("staged_bytes_that_change", "not what was written", lambda _, to, __: (to / "data.json").write_text("counts")),
-    ("a_file_beside_the_staged_ones", "not what was written", lambda _, to, __: (to / "more.json").write_text("counts")),
+    (
+        "a_file_beside_the_staged_ones",
+        "not what was written",
+        lambda _, to, __: (to / "more.json").write_text("counts"),
+    ),
     ("a_staged_folder_that_is_gone", "not what was written", lambda _, to, __: shutil.rmtree(to)),
     ("a_place_that_is_taken_meanwhile", "something else has come", lambda _, __, bench: bench.output().mkdir()),
     ("a_release_of_another_sample_in_its_record", "of another sample", remember_another_sample),
@@ -882,12 +886,6 @@ def coins_that_are_known(outside: Outside, _: Bench) -> None:
     outside.randomness = bytes
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """A fresh ledger and private store."""
-    return Bench(tmp_path)
-
-
 def assumptions() -> set[str]:
     """Return the keys of what docs/kernel.md assumes."""
     return set(re.findall(r"^\| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
@@ -918,31 +916,6 @@ def test_there_are_many_lies_and_the_page_assumes_nothing_that_none_of_them_show
     assert len(LIES) >= 30
     assert len({one.name for one in LIES}) == len(LIES)
     assert {one.outcome.key for one in LIES if isinstance(one.outcome, Assumed)} == assumptions()
-
-
-STEPS = {
-    "charge": lambda gate, _: gate.charge(),
-    "read": lambda gate, _: gate.read(),
-    "protect": lambda gate, own: own.protect(gate),
-    "stage": lambda gate, own: gate.stage(own.render),
-    "publish": lambda gate, _: gate.publish(),
-    "close": lambda gate, _: gate.close(),
-}
-
-
-@pytest.mark.parametrize("mechanism", [MICRODATA, HISTOGRAM], ids=lambda one: one.kind)
-def test_any_other_step_than_the_next_is_refused(bench: Bench, mechanism: Any) -> None:
-    """Those that were taken before among them; records are counted between reading and protection alone."""
-    wrong = STEPS | {"count": lambda gate, own: own.exact(gate)}
-    for taken in range(len(STEPS) + 1):
-        for name in wrong.keys() - {[*STEPS, "none"][taken], *(["count"] if taken == 2 else [])}:
-            own = bench.outside(f"{name}-{taken}", mechanism=mechanism)
-            with bench.gate(own) as gate:
-                for step in [*STEPS.values()][:taken]:
-                    step(gate, own)
-                with pytest.raises(ReleaseFailed, match=r"another step of it is due|before protection|isn't charged"):
-                    wrong[name](gate, own)
-            assert (bench.published(f"{name}-{taken}") is not None) is (taken > 4)
 
 
 # Persons, whose records come with two words more: on a worker

@@ -26,12 +26,6 @@ OPENERS = {"opened_for_choice", "protect", "protected_result", "seal_counts", "s
 """Functions of the kernel that give out or take what is sealed."""
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """A fresh ledger and private store."""
-    return Bench(tmp_path)
-
-
 def as_class(exact: Any, kind: type) -> Any:
     """Return the object itself, after its class was exchanged."""
     exact.__class__ = kind

@@ -203,10 +203,15 @@ def test_an_estimate_that_is_none_is_refused(estimate):
 
 
 def test_a_pair_is_drawn_with_the_probability_that_its_price_is_for():
-    """Of two candidates, e^{ε·q/2}; 20,000 draws miss by more than four standard errors once in 16,000 runs."""
-    drawn = sum(draw_pair([3 * ESTIMATE_UNIT, 0], epsilon=Decimal("0.8")) for _ in range(20_000))
-    share = 1 / (1 + math.exp(0.8 * 3 / 2))
-    assert abs(drawn / 20_000 - share) < 4 * math.sqrt(share * (1 - share) / 20_000)
+    """Of two candidates, e^{ε·q/2}; 2,000 draws miss by six standard errors once in 10⁸ runs, e^{ε·q} always."""
+    drawn = sum(draw_pair([3 * ESTIMATE_UNIT, 0], epsilon=Decimal("0.8")) for _ in range(2_000)) / 2_000
+
+    def is_drawn_by(exponent: float) -> bool:
+        share = 1 / (1 + math.exp(exponent))
+        return abs(drawn - share) < 6 * math.sqrt(share * (1 - share) / 2_000)
+
+    assert is_drawn_by(0.8 * 3 / 2)
+    assert not is_drawn_by(0.8 * 3)
 
 
 # --- the whole mechanism on small data sets, enumerated -------------------------------------------------------------
