@@ -186,6 +186,7 @@ def configure_prefect(private_home: Path) -> Callable[[], None]:
     if _own:
         configure_prefect_home(private_home)
         return _no_wait
+    # Read before PREFECT_HOME is set below, which would look like somebody's wish to keep the records.
     kept = any(os.environ.get(name) not in (None, own_folder()) for name in KEPT)
     configure_prefect_home(private_home, whatever_is_there=True)
     folder = Path(os.environ["PREFECT_HOME"])

@@ -87,6 +87,8 @@ def run_release(
             click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
         warn_of_metadata(prepared.remarks)
         if prepared.layout is None:
+            # Looked up and not made again: its sample's key is destroyed, and the same bytes could not come of another
+            # one.
             published = remembered_release(prepared.folder, place_of=output_named)
             if published is None:
                 raise AccountantRefused(
@@ -114,6 +116,7 @@ def _run_on_prefect(
     from .prefect_environment import configure_prefect, configured_api
 
     choice = chosen_cluster(scheduler=scheduler, of_spec=cluster_of_spec(spec))
+    # First, since everything that follows takes seconds: an address that doesn't answer is refused at once.
     require_reachable(choice)
     wait_for_prefect = configure_prefect(prepared.state_paths.home)
     from ..flows.release import run_flow

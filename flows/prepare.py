@@ -159,6 +159,7 @@ def prepare(
     ad_hoc = read_spec(spec, output=output, rehearse=rehearse) if series is None else None
     with open_reader(state_paths.ledger_url) as reader, ExitStack() as held:
         store = _private_store(state_paths.home, dry=dry)
+        # Asked for its refusal: without a signing key a charge could be neither signed nor anchored.
         state_paths.anchoring.keys.current()
         # Before any state is believed: a ledger that was set back may have forgotten a charge or a sample.
         reader.require_anchored(state_paths.anchoring)
@@ -183,6 +184,8 @@ def prepare(
             folder = held.enter_context(store.hold(ledger_id=reader.ledger_id, release_id=name))
         elif name:
             require_not_held(state_paths.home, ledger_id=reader.ledger_id, release_id=name)
+        # Read again under the lock. Between the first look and the lock another process may have finished or abandoned
+        # the release.
         state = reader.release(name)  # of a run nobody else can change it from here on
         if (violation := release_violation(reader, request, state=state, series=series)) is not None:
             asked = request.dataset if series is None else reader.series(series).registered.dataset
@@ -252,6 +255,7 @@ def _of_its_day(
         return dated
     from ..accounting.keys.store_upkeep import remembered_facts  # of dated sources alone
 
+    # A release that was cut off yesterday reads yesterday's file: today's would be another delivery under one charge.
     charged = remembered_facts(home, ledger_id=reader.ledger_id, release_id=state.release_id).get("source_day")
     return dated if charged is None else request.on_day(date.fromisoformat(charged))
 
@@ -270,6 +274,7 @@ def _require_new_delivery(
     delivery, last = delivery_bytes(layout.source), reader.last_published_of_series(series)
     if delivery is None or last is None:
         return
+    # Keyed, and in the private store: that two deliveries are equal must not be seen in the ledger.
     known = remembered_facts(home, ledger_id=reader.ledger_id, release_id=last).get("delivery")
     if known == folder.fingerprint(delivery):
         raise InputRefused(
@@ -300,6 +305,8 @@ def _require_none_cut_off(
     same = [
         state
         for state in reader.open_releases(dataset=request.dataset)
+        # By the digest of the specification as it was charged, which may differ from today's in what a draw or a date
+        # has fixed.
         if state.release_id != release_id and state.charge.spec_digest == digest_as_charged(state)
     ]
     if same:
@@ -434,6 +441,8 @@ def _layout_as_charged(
 
         known = {"ledger_id": reader.ledger_id, "release_id": state.release_id}
         charged, copy = remembered_facts(home, **known), copy_of_release(home, **known)
+    # A lake table may have newer versions by now. A retry that read another one could compare two samples of different
+    # records.
     if charged.get("table_version") is not None:
         request = dataclasses.replace(request, version=charged["table_version"])
     return layout_of_source(request) if charged.get("copy") is None else layout_of_copy(request, copy)

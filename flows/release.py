@@ -60,6 +60,7 @@ def run_flow(
     if isinstance(executor, DaskCluster):
         from ..tasks.counting.workers import require_files_seen  # of clusters alone
 
+        # Before the charge: a worker without the files would fail the release after it was paid for.
         require_files_seen(executor.client, layout_for_other_machines(layout).source.files)
     published: list[StagedRelease] = []
 
@@ -103,8 +104,11 @@ def _stages(
         context = reserve(
             gate=gate, writer=writer, reader=prepared.reader, state=prepared.state, today=datetime.now(UTC).date()
         )
+        # Bytes that were written before a crash are published as they are. Nothing is drawn, counted or rounded again,
+        # since a second attempt could give another result for the same charge.
         release = gate.remembered() if prepared.state is not None else None
         if release is None:
+            # In the ledger before a record is read: from here on the charge can't be given back, whatever happens.
             begin_reading(gate=gate)
             if request.query is not None:
                 from ..tasks.stages.count import copied_records  # of databases alone

@@ -129,6 +129,8 @@ def rehearsal_of(request: Request, *, output: Output | None) -> AnswerRequest:
         )
     records = request.price.rows_per_person
     mechanism = CountAnswer(
+        # A person's records are all counted: M of them cost M times one's ε. It is divided first, so that the whole
+        # rehearsal costs no more than its share.
         epsilon=_TWELVE_DIGITS.divide(whole, records).normalize(),
         relation=ADD_REMOVE,
         groups=2 * len(columns),
@@ -295,6 +297,7 @@ def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[st
         declared, starred = int(steps[2 * place]), int(steps[2 * place + 1])
         many = declared + starred
         share = low = high = None
+        # Without this, a share of a few noisy counts would look like a finding.
         if many > _DROWNED * deviation:
             share = min(1.0, max(0.0, starred / many))
             spread = share * (1.0 - share) / many + (share**2 + (1.0 - share) ** 2) * (deviation / many) ** 2
@@ -325,6 +328,7 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
     if answer.sampling_rate is None or isinstance(answer, MeanAnswer):
         widths = [float(half_width(answer, confidence=confidence))] * len(errors)
     else:
+        # On a sample the error has two parts, of sampling and of noise, whose sum has no law in closed form.
         quantile = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
         widths = [quantile * error for error in errors]
     values = [float(value) for value in estimates(answer, steps)]
@@ -337,6 +341,7 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
         details["rehearsal"] = starred_shares(request, steps)
     if request.groups is not None:
         labels = label_columns(np.arange(answer.groups).reshape(1, -1), generalization=request.groups)
+    # Every group is a row, so that a dictionary of the labels would be as long as the column.
     plain = (replace(column, values=column.values.dictionary_decode()) for column in labels)
     figures = figure_columns(FIGURES, values, widths, errors, shown=_shown)
     return Publication(

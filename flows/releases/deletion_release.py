@@ -323,6 +323,7 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
             mechanism = calibrated(mechanism, margins=margins, noise=beside)
         charged = price(mechanism, delta=privacy.delta, releases=given.releases, rows_per_person=rows)
     except InputRefused as refusal:
+        # Without a noise of its own the specification's ε is at fault; with one it is the noise that can't be priced.
         where = f"{given.path}: {'[privacy].epsilon' if noise is None else '[deletion]'}"
         raise InputRefused(refusal.what, where=where, remedy=refusal.remedy) from None
     given.require_affordable(
@@ -392,6 +393,8 @@ def _layout(request: DeletionRequest) -> SourceLayout:
     maps = finest * request.mechanism.stages
     if request.paired is not None and isinstance(choice, GeneralizationMap):
         maps = (choice,) * (1 + request.mechanism.stages)
+    # Asked before the charge: a release that runs out of memory afterwards stays paid for. Where levels aren't known
+    # yet, every stage counts as the finest one, which has the most groups.
     require_room(layout, maps=maps or request.maps)
     return layout
 
@@ -452,6 +455,8 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
     }
     beside: dict[str, PublishedTable] = {}
     if result is not None:
+        # Weights follow from published figures alone, and so does everything below: it is post-processing and costs
+        # nothing.
         weights = result.raked.weights
         beside[MARGINS] = result.table()
         details |= result.facts(request.price)

@@ -92,6 +92,7 @@ def rehearsal_epsilon(request: Request) -> Decimal | None:
     """Return the ε of a rehearsal, a twentieth of the release's; None where such a release can't be rehearsed."""
     if request.rehearsal or request.kind not in REHEARSED or request.price.releases > 1:
         return None
+    # Rounded down, so that the rehearsal never takes more than its share.
     return _THREE_DIGITS.multiply(request.price.epsilon, _REHEARSAL_SHARE)
 
 
@@ -233,6 +234,8 @@ class GivenSpec:
             label=release.name,
             file_format=release.format,
             also=tuple(release.also),
+            # Codes are of files of statistics packages alone. Others leave them out, so that declaring them changes no
+            # digest of a release that doesn't use them.
             codes={name: dict(column.codes) for name, column in self.tables.columns.items() if column.codes}
             if release.also
             else {},
@@ -495,6 +498,7 @@ def chosen_map(request: Request, work: ReleaseWork, observer: Observer) -> Gener
     Raises:
         ReleaseFailed: the choice has not been paid for, or as of `tasks.stages.count.drawn_chain`.
     """
+    # Fixed beforehand, nothing is drawn and no record read.
     if isinstance(request.recoding, GeneralizationMap):
         return request.recoding
     from ...tasks.stages.count import drawn_chain
@@ -536,6 +540,8 @@ def count_records(request: Request, work: ReleaseWork, generalization: Generaliz
 
     columns, rates = generalization, None
     if (thinning := request.thinning) is not None:
+        # The rate is read as one more column of the same record, so that coin and labels can't be of different records.
+        # It is not a column of the published map.
         columns, rates = GeneralizationMap(columns=(*generalization.columns, thinning.column)), thinning.rates_of_codes
     counting = counting_of(
         columns, reading=request.reading, rate=request.sampling_rate, limit=request.limit, rates=rates

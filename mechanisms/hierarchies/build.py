@@ -94,6 +94,8 @@ def written_day(day: str, form: str) -> str:
     """
     year, month, number = day.split("-")
     name = MONTHS[int(month) - 1]
+    # strftime isn't used: its names of months follow the machine's language, and the same command would build another
+    # hierarchy elsewhere.
     parts = {"%Y": year, "%y": year[2:], "%m": month, "%-m": str(int(month)), "%b": name[:3], "%B": name}
     parts |= {"%d": number, "%-d": str(int(number)), "%%": "%"}
     pieces = DATE_PART.split(form)
@@ -194,6 +196,8 @@ def _ordinal(day: str) -> int:
         parsed = date.fromisoformat(day)
     except ValueError:
         raise ValueError(f"{day!r} is no day such as 2026-03-31") from None
+    # fromisoformat also reads 20260331 and 2026-W14-2. One day must have one form, or two descriptions of the same days
+    # would have different digests.
     if parsed.isoformat() != day:
         raise ValueError(f"{day!r} is no day such as 2026-03-31")
     return parsed.toordinal()
@@ -340,6 +344,7 @@ def labels_beyond(hierarchy: Hierarchy, labels: Iterable[str], *, level: int) ->
     asked = frozenset(labels) - {BUCKET_LABEL}
     if isinstance(hierarchy, DecimalIntervals):
         return frozenset(label for label in asked if not hierarchy.publishes(label, level))
+    # The label is accepted if the number that it names is put under this very label, whatever the number of labels.
     if isinstance(hierarchy, IntervalHierarchy):  # it may have too many labels to list
         return frozenset(label for label in asked if not _is_interval(hierarchy, label, level))
     return asked.difference(hierarchy.labels(np.arange(hierarchy.size(level), dtype=np.int64), level))

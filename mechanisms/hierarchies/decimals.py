@@ -103,8 +103,11 @@ class DecimalIntervals(_OfNumbers):
         scale = float(10**self.places)
         known = ~np.isnan(values)
         outside = (self.units.lower - 1) / scale, self.units.upper / scale
+        # Clipped first: the product of a huge number would not fit into 64 bits.
         numbers = np.clip(np.where(known, values, 0.0), *outside)
         units = np.floor(numbers * scale)
+        # The product may be off by one unit, since it rounds. It is corrected by the comparison of doubles that defines
+        # the intervals, so that a bound itself is always in the interval that begins with it.
         units -= units / scale > numbers
         units += (units + 1) / scale <= numbers
         codes = self.units.codes_of_integers(units.astype(np.int64), level)

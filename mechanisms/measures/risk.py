@@ -190,7 +190,10 @@ def sampling_losses(published: Counts, records: Counts, *, rate: float, k: int) 
     from scipy.stats import binom  # SciPy's statistics load slowly
 
     with np.errstate(divide="ignore"):
+        # The ratio of two binomial probabilities in closed form: n(1 − β)/(n − J). It is infinite where J = n, since
+        # without her only n − 1 could have been sampled.
         shown = np.log(records) - np.log(records - published) + math.log1p(-rate)
+        # A group that isn't shown is an observation too: fewer than k were sampled, which is likelier without her.
         hidden = binom.logcdf(k - 1, records, rate) - binom.logcdf(k - 1, records - 1, rate)
     return np.asarray(np.where(published > 0, shown, hidden), dtype=np.float64)
 
@@ -333,6 +336,8 @@ def known_person(before: CountedRecords, released: Sequence[CountedRecords], *, 
         keys, records, published = aligned_counts(left, one)
         if keys.shape[1] != left.class_sizes.size or np.any(published > records):
             raise ValueError("the release has groups that these records don't have")
+        # Stages add up: what a stage publishes of a group depends on the stages before only by the records that they
+        # left, which this attacker knows but for one.
         losses += told(published, records)[at]
         if stage + 1 < len(released):
             coarser = released[stage + 1].map
@@ -341,6 +346,7 @@ def known_person(before: CountedRecords, released: Sequence[CountedRecords], *, 
             left, at = CountedRecords(map=coarser, groups=GroupCounts(above, rest)), parents[at]
     certain = 1.0 / (1.0 + np.exp(-np.abs(losses)))
     order = np.argsort(certain)
+    # The median of the records, not of the groups: a group counts as often as it has records.
     middle = order[np.searchsorted(np.cumsum(sizes[order]), (sizes.sum() + 1) // 2)] if sizes.size else None
     total = max(int(sizes.sum()), 1)
     return KnownPerson(
@@ -370,6 +376,8 @@ def inferred_column(records: CountedRecords, released: CountedRecords, place: in
     alone = (shown == top) & (largest == 1)
     tied = np.where(top == 1, frequent, 1.0 / (1.0 + beside))
     taken = np.where(alone, np.where(fewer > next_one, 1.0, tied), 0.0)
+    # Which of a group's records were published isn't known: each is taken to be among them with the group's share. If
+    # it isn't, taking it out of the release changes nothing.
     published = np.divide(shown, true, out=np.zeros(true.size), where=true > 0)
     without = published * taken + (1 - published) * guessed
     total = max(int(true.sum()), 1)

@@ -55,12 +55,16 @@ def model_records(model: PairModel, *, number: int) -> list[Codes]:
 
 def _draws(shares: Amounts, given: Codes, *, column: int) -> Codes:
     """Return for each record a label by the row of shares that it is given."""
+    # Public coins: a verifier draws the same records and finds the same levels. They hide nothing, since whatever they
+    # are applied to is published already.
     coins = hashlib.shake_256(_SEED + column.to_bytes(4, "big")).digest(4 * given.size)
     uniform = (np.frombuffer(coins, dtype=">u4").astype(np.float64) + 0.5) / 2.0**32
     labels = np.zeros(given.size, dtype=np.int64)
     sums = np.cumsum(shares, axis=1)
     for row in np.unique(given).tolist():
         own = np.flatnonzero(given == row)
+        # Scaled by the last partial sum instead of dividing the shares by it: the sums of the doubles may differ from
+        # 1, and a coin beyond them would have no label.
         places = np.searchsorted(sums[row], uniform[own] * sums[row, -1], side="right")
         labels[own] = np.minimum(places, shares.shape[1] - 1)
     return labels
@@ -140,6 +144,7 @@ class LevelChoice:
     def _changed(self, chain: tuple[Levels, ...], stage: int, column: int) -> list[tuple[Levels, ...]]:
         """Return the chain with each level that one column may have at one stage, between those of its neighbours."""
         bounds = self.columns[column]
+        # Levels may only rise from stage to stage: a stage's label must follow from the one before.
         low = bounds.min_level if stage == 0 else chain[stage - 1][column]
         high = self._last_told(column) if stage == 0 else bounds.max_level
         high = high if stage == self.stages - 1 else min(high, chain[stage + 1][column])
@@ -179,6 +184,7 @@ class _Scorer:
             for finer, coarser in pairwise(maps):
                 keys, above = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
                 parents.append(above)
+            # Fewer records are drawn than there are people, so a group's size on them is smaller by the same factor.
             threshold = round((self.choice.threshold - 1) * self.scale)
             self._known[chain] = chain_quality(
                 groups.counts,

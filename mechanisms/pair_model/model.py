@@ -47,6 +47,7 @@ class PairModel:
     def of_margins(cls, noisy: Sequence[Cells]) -> PairModel:
         """Return the model of noisy margins alone, by which columns are independent."""
         records = records_in(noisy)
+        # Slightly above 0, so that every label has conditional shares and no later step divides by 0.
         margins = (on_simplex(cells.astype(np.float64), records=records) + _LEAST_COUNT for cells in noisy)
         return cls(records=records, margins=tuple(margins))
 
@@ -98,6 +99,8 @@ class PairModel:
         before = self.estimate(pair) if prior is None else prior
         merged = merged_table(before, labels, shape=noisy.shape)
         shrunk = shrunken(noisy, merged, deviation=deviation)
+        # The pair may have been counted by coarser labels than the model's. Within each coarse cell the shares of what
+        # was known before are kept.
         scaled = before * quotient(shrunk, merged)[labels[0]][:, labels[1]]
         table = fitted(scaled, self.margins[pair[0]], self.margins[pair[1]])
         return PairModel(records=self.records, margins=self.margins, tables={**self.tables, pair: table})
@@ -114,7 +117,9 @@ class PairModel:
     def neighbours(self) -> list[list[int]]:
         """Return each column's neighbours in the forest: pairs by falling distance, where they close no circle."""
         distances = [
-            (-total(np.abs(table - self._independent(pair))), pair) for pair, table in sorted(self.tables.items())
+            # Ties are broken by the pair itself, so that every machine finds the same forest.
+            (-total(np.abs(table - self._independent(pair))), pair)
+            for pair, table in sorted(self.tables.items())
         ]
         root = list(range(len(self.margins)))
         neighbours: list[list[int]] = [[] for _ in root]

@@ -130,6 +130,7 @@ class PairedPlan:
         if key not in self._models:
             # Each draw asks for one pair more than the draw before, so that one model is added to.
             made = self._with_pair(self.model(margins, pairs[:-1]), pairs[-1], prior=None)
+            # One model is remembered, the last: tables of many pairs take much memory, and only the next draw needs it.
             self._models.clear()
             self._models[key] = made
         return self._models[key]
@@ -145,6 +146,8 @@ class PairedPlan:
             for pair, estimate in first.estimates(every).items()
         }
         final = PairModel(records=first.records, margins=first.margins, tables=tables)
+        # Tables with fewer, larger cells come first; the finer ones, which know more of the details, have the last
+        # word. The number makes the order the same everywhere.
         for pair in sorted(pairs, key=lambda one: (one.cells.size, one.number)):
             place = self.candidates[pair.number]
             final = self._with_pair(final, pair, prior=final.tables[place.first, place.second])

@@ -53,5 +53,6 @@ def pair_by_rows(pair: Pair, estimate: Amounts, *, stages: Sequence[RowStage], m
         spread = rest * by_rest[labels[0]][:, labels[1]] + estimate * by_whole[labels[0]][:, labels[1]]
         found, rest = found + spread, np.maximum(rest - spread, 0.0)
     if not total(found):
+        # No stage published a row; the estimate by counts is all there is.
         return estimate
     return fitted(found, margins[pair[0]], margins[pair[1]])

@@ -18,6 +18,8 @@ _TINY = 1e-12
 
 def total(amounts: Amounts) -> float:
     """Return the sum, added up one after the other."""
+    # np.sum adds in pairs whose order depends on the processor's vectors, and another last digit could change which
+    # levels are chosen.
     return float(np.cumsum(amounts.reshape(-1))[-1]) if amounts.size else 0.0
 
 
@@ -75,6 +77,7 @@ def shrunken(noisy: Amounts, estimate: Amounts, *, deviation: float) -> Amounts:
     order = np.argsort(towards, kind="stable")
     result = flat.copy()
     for block in np.array_split(order, max(1, min(_BLOCKS, order.size // _LEAST_OF_BLOCK))):
+        # For two cells or fewer the estimator shrinks nothing (b − 2 ≤ 0).
         if block.size > 2:
             difference = flat[block] - towards[block]
             spread = total(difference * difference)
