@@ -50,10 +50,12 @@ _DONE = (
     "Every record was read; no sample was drawn. {stages} Each group lost a secret random number of records, drawn for "
     "it alone, and a group of which fewer than {k} would have been left published none."
 )
-_ONE_STAGE = "The records were recoded with a map that was fixed before they were read."
+_FIXED = "fixed before they were read"
+_FIXED_OR_COMPUTED = f"{_FIXED} or computed from noisy counts of the same release alone"
+_ONE_STAGE = f"The records were recoded with a map that was {_FIXED}."
 _STAGES = (
-    "The records were recoded with a chain of {stages} maps, each coarser than the one before, all fixed before they "
-    "were read; what a stage did not publish went on to the next."
+    "The records were recoded with a chain of {stages} maps, each coarser than the one before, all "
+    f"{_FIXED}; what a stage did not publish went on to the next."
 )
 _MARGINS = (
     "Beside the rows {margins} of the same records {are} published, of labels that were declared before they were "
@@ -61,7 +63,7 @@ _MARGINS = (
     "counts."
 )
 _SERIES = (
-    "Each release recoded all records with maps that were fixed before they were read; each group lost a secret random "
+    f"Each release recoded all records with maps that were {_FIXED}; each group lost a secret random "
     "number of records, drawn for it alone in that release. Margins beside the rows, where there are any, have noise "
     "drawn for each cell alone in that release."
 )
@@ -69,6 +71,8 @@ _SERIES = (
 
 def _done(mechanism: DeletionRelease) -> str:
     stages = _ONE_STAGE if mechanism.stages == 1 else _STAGES.format(stages=mechanism.stages)
+    if isinstance(mechanism, PairedDeletion):  # its levels may follow from what it has published before
+        stages = stages.replace(_FIXED, _FIXED_OR_COMPUTED)
     done = _DONE.format(stages=stages, k=counted(mechanism.k, "record"))
     if not isinstance(mechanism, CalibratedDeletion):
         return done
@@ -141,8 +145,8 @@ _PAIRS = (
     "delta."
 )
 _PAIRED_SERIES = (
-    f"{_SERIES} Pairs of columns were chosen privately in each release by what it had published before, and counted "
-    "with noise; what the draws cost is part of epsilon and delta."
+    f"{_SERIES.replace(_FIXED, _FIXED_OR_COMPUTED)} Pairs of columns were chosen privately in each release by what it "
+    "had published before, and counted with noise; what the draws cost is part of epsilon and delta."
 )
 _PAIRED_PROVED = "proved in docs/proofs/pairs.md and docs/proofs/bounded-range.md"
 

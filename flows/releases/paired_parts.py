@@ -182,7 +182,10 @@ class PairedResult:
         return self.plan.final_model(self.margins, self.pairs, rows)
 
     def table(self) -> PublishedTable:
-        """Return a row for each cell: columns and labels, the noisy count, its standard error, and the fitted count."""
+        """Return a row for each cell: columns and labels, the pair, the noisy count and its error, the fitted count.
+
+        A pair is named by its place in the order of draws, since one may be counted twice, by different labels.
+        """
         from ...tasks.stages.table import PublishedTable, figure_column, text_column
 
         texts: tuple[list[str | None], ...] = ([], [], [], [])
@@ -197,9 +200,11 @@ class PairedResult:
         names = ("column", "label", "second_column", "second_label")
         columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
         counts = [*self.margins, *(pair.cells for pair in self.pairs)]
-        sizes = [sum(cells.size for cells in self.margins), sum(pair.cells.size for pair in self.pairs)]
-        errors = np.repeat([_error(self.plan.mechanism), self.plan.deviation], sizes)
+        sizes = [sum(cells.size for cells in self.margins), *(pair.cells.size for pair in self.pairs)]
+        numbers = np.repeat(np.arange(len(sizes)), sizes)
+        errors = np.where(numbers == 0, _error(self.plan.mechanism), self.plan.deviation)
         figures = (
+            figure_column("pair", numbers),
             figure_column("count", np.concatenate(counts)),
             figure_column("standard_error", errors),
             figure_column("fitted", np.concatenate(fitted).round(3)),

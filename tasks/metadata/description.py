@@ -41,6 +41,7 @@ _MARGINS = {
     "label": "The label of that column.",
     "second_column": "The second column of a pair; empty where one column is counted alone.",
     "second_label": "The label of the second column; empty where there is none.",
+    "pair": "The pair's place in the order in which pairs were chosen; 0 where one column is counted alone.",
     "standard_error": "Standard error of the count by its noise.",
     "fitted": "The count that the model of margins, pairs and rows gives: never negative, nearer on average; no error "
     "of it is stated.",

@@ -96,7 +96,11 @@ def test_pairs_and_labels_are_found_and_what_is_published_is_near_the_records(de
             assert abs(row["count"] - int((column == label).sum())) <= mechanism.margin_width
     errors = {row["standard_error"] for row in cells}
     assert len(errors) == 2
-    towns = [row for row in cells if (row["column"], row["second_column"]) == ("age", "town")]
+    for number, pair in enumerate(result["pairs"], start=1):
+        own = [row for row in cells if row["pair"] == number]
+        assert len(own) == pair["cells"]
+        assert {(row["column"], row["second_column"]) for row in own} == {tuple(pair["columns"])}
+    towns = [row for row in cells if row["pair"] == 1 + chosen.index(("age", "town"))]
     known = {(row["label"], row["second_label"]): row["fitted"] for row in towns}
     young = sum(fitted for (age, town), fitted in known.items() if town == "x" and age.isdigit() and int(age) < 30)
     tens = sum(
@@ -109,7 +113,9 @@ def test_pairs_and_labels_are_found_and_what_is_published_is_near_the_records(de
     # What was found is what follows from the published counts.
     desk.succeed("verify", result["certificate"])
     desk.succeed("ledger", "verify")
-    assert "pairs of columns were chosen" in read_certificate(Path(result["certificate"]))["guarantee"]["in_words"]
+    said = read_certificate(Path(result["certificate"]))["guarantee"]["in_words"]
+    assert "pairs of columns were chosen" in said
+    assert "or computed from noisy counts of the same release alone" in said
 
 
 def test_levels_that_do_not_follow_from_the_counts_are_found(desk, people) -> None:
@@ -135,14 +141,17 @@ def test_levels_that_do_not_follow_from_the_counts_are_found(desk, people) -> No
         assert findings(changed)[:1] == [said]
     cells = pq.read_table(path.parent / "margins.parquet")
     counts = np.roll(cells.column("count").to_numpy(), 7)
-    pq.write_table(cells.set_column(4, "count", pa.array(counts)), path.parent / "margins.parquet")
+    pq.write_table(
+        cells.set_column(cells.schema.names.index("count"), "count", pa.array(counts)), path.parent / "margins.parquet"
+    )
     assert "its levels are not those that follow from margins.parquet" in findings(certificate)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "file_format"), [("counts", "csv"), ("microdata", "parquet")])
 def test_pairs_are_chosen_beside_fixed_levels(desk, people, form, file_format) -> None:
-    result = desk.succeed("run", spec_of(desk, FIXED, form=form, file_format=file_format), "--json").json
+    described = {"form": form, "file_format": file_format, "margins": 'pairs = "auto"\n[release.metadata]\ntitle = "T"'}
+    result = desk.succeed("run", spec_of(desk, FIXED, **described), "--json").json
     assert [stage["levels"] for stage in result["stages"]] == [
         {"sex": 0, "age": 1, "town": 0},
         {"sex": 0, "age": 2, "town": 1},
@@ -150,7 +159,9 @@ def test_pairs_are_chosen_beside_fixed_levels(desk, people, form, file_format) -
     assert result["levels"] == {"sex": 0, "age": 1, "town": 0}
     assert "chosen_levels" not in read_certificate(Path(result["certificate"]))["published"]
     desk.succeed("verify", result["certificate"])
-    desk.succeed("sheet", Path(result["output"]))
+    dictionary = (Path(result["output"]) / "metadata" / "data-dictionary.md").read_text()
+    assert all(f"| {name} |" in dictionary for name in (r"second\_column", "pair", r"standard\_error", "fitted"))
+    assert "A figure that the mechanism publishes" not in dictionary
 
 
 REFUSED = {
