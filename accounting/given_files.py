@@ -27,6 +27,7 @@ def open_given(path: Path) -> io.BufferedReader:
 def read_given(path: Path, *, most: int) -> bytes:
     """Read a regular file, or a link to one, whole; one of more bytes than `most` raises `OSError`, as `open_given`."""
     with open_given(path) as file:
+        # The size is asked first and checked again by one more byte, since a file may grow while it is read.
         content = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
     if content is None or len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))

@@ -78,6 +78,7 @@ class LimitedConnection(H11Protocol):
         """Take a connection, and make room for it."""
         super().connection_made(transport)
         self._wait_for_request()
+        # Counted by address: a port is chosen by the client, and each connection has another.
         of_client = [other for other in self._all() if other.client_address == self.client_address]
         if len(of_client) > MOST_OF_ONE_CLIENT and not _close_longest_waiting(of_client, but=self):
             self.close_now()

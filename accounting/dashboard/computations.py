@@ -102,6 +102,7 @@ def _where_small(
 ) -> float:
     """Some ε at which the exact δ is small, to end the picture at; at most `beyond`."""
     low, high = 0.0, beyond
+    # Only where a picture ends: 30 halvings are far more exact than its pixels.
     for _ in range(30):
         middle = 0.5 * (low + high)
         value = float(log_delta(np.array([middle], dtype=np.float64))[0])

@@ -128,6 +128,8 @@ class JobQueue:
                 del self._again[key]
                 self._answers.pop(key, None)
             if key not in self._answers:
+                # Whoever asks for many computations is refused a further one, instead of making everybody else wait
+                # behind them.
                 if sum(not known.done() for known in self._answers.values()) > MOST_WAITING:
                     return TOO_MANY
                 self._answers[key] = self._thread.submit(self._work, key, job, of)
@@ -230,6 +232,7 @@ class ChainWatch:
     def _work(self) -> None:
         while not self._closing.is_set():
             self._wanted.clear()
+            # What the last verification found stays visible while the next one runs.
             self._state = replace(self._state, running=True)
             begun = time.monotonic()
             answer = self._process.run("verify", self._job, seconds=LONGEST)
@@ -239,6 +242,8 @@ class ChainWatch:
                 return
             self._state = _state_of(answer, seconds)
             self._ended(self._state)
+            # A share of the time, not a fixed pause: on a large ledger a verification takes minutes, and must leave the
+            # processor to others most of the time.
             if self._closing.wait(max(LEAST_BETWEEN, SHARE_OF_TIME * seconds)):
                 return
             self._wanted.wait(SECONDS_BETWEEN)

@@ -136,6 +136,8 @@ class LedgerReader(OpenedLedger):
             rows_violations(known, price.rows_per_person),
             price_violations(charged_price(price), mechanism=record, known=known),
         )
+        # The first violation decides, in the order in which the writer checks them, so that looking and charging give
+        # the same refusal.
         return next(map(refusal_of, broken), None)
 
     def dataset_context(self, receipt: Receipt) -> DatasetContext:
@@ -147,6 +149,8 @@ class LedgerReader(OpenedLedger):
                 raise refusal_of(unknown("dataset", receipt.dataset))
             series = None if charged.series is None else state.series[charged.series].registered
             payer = series or release_states(ledger, [charged])[0].charge
+        # Only looks before the charge: a certificate that is written again after a crash must have the same bytes,
+        # whatever was recorded meanwhile.
         looks = (look for position, look in state.looks if position < receipt.position)
         return DatasetContext(
             rows_per_person=known.added.rows_per_person,
@@ -217,6 +221,8 @@ class LedgerReader(OpenedLedger):
         """Return a release as the ledger knows it, None where it has none of this id."""
         with self._looking() as ledger:
             known = ledger.state.releases.get(release_id)
+            # Its entries are read and compared with the hashes in the signed state: what is returned was signed,
+            # whatever the table holds now.
             return None if known is None else release_states(ledger, [known])[0]
 
     def releases(self) -> tuple[ReleaseState, ...]:
@@ -273,6 +279,7 @@ class LedgerReader(OpenedLedger):
         with self._store.reading() as connection:
             columns = [typed(entry_table.c[name]) for name in ("position", "previous", "hash", "body")]
             chain = select(*columns).order_by(entry_table.c.position)
+            # Streamed, since a ledger of a million entries would not fit into memory with all bodies.
             with connection.execute(chain, execution_options=STREAMED) as rows:
                 for row in rows:
                     try:

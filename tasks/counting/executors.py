@@ -205,6 +205,8 @@ def _on_cluster(frame: dd.DataFrame, executor: DaskCluster, on_progress: OnProgr
     client = executor.client
     planned = frame.optimize()
     names = sorted({key[0] for key in planned.__dask_graph__()})
+    # Optimized once, above: a second optimization would give the tasks other names than those whose progress is
+    # followed.
     [part] = client.compute(planned.to_delayed(optimize_graph=False))
     try:
         _follow(part, executor, names, on_progress)
@@ -223,6 +225,8 @@ async def _fetched(client: Any, part: Any) -> pd.DataFrame:  # noqa: ANN401
         if failure is not None:
             raise failure
         holders = await client.scheduler.who_has(keys=[part.key])
+        # A worker that has the result may die between the question and the fetch; Dask then computes it again
+        # elsewhere, and the question is repeated.
         found, _missing, _failed, _gone = await gather_from_workers(holders, rpc=client.rpc)
         if part.key in found:
             result: pd.DataFrame = found[part.key]
@@ -237,6 +241,7 @@ def _follow(future: Any, executor: DaskCluster, names: list[str], on_progress: O
     while not future.done():
         if client.status not in _IN_TOUCH:
             raise _lost_workers()
+        # Asked for numbers alone. Dask's own progress bars subscribe to the tasks themselves.
         done, total, workers = client.run_on_scheduler(_tasks_done, names=names)
         absence.seen(workers, at=time.monotonic())
         if on_progress is not None:
@@ -266,6 +271,7 @@ class _WorkersAbsence:
             return
         self._since = at if self._since is None else self._since
         waited = at - self._since
+        # Soon at first, then once a minute: a log of a weekend without workers stays readable.
         due = sum(waited >= seconds for seconds in _TOLD_AFTER_SECONDS[:-1]) + int(waited // _TOLD_AFTER_SECONDS[-1])
         if due > self._reported:
             self._reported = due

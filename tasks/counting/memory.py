@@ -33,6 +33,8 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
     records = layout.records
     if records is None and layout.n_bytes:
         records = layout.n_bytes // len(maps[0].columns)
+    # An upper bound by what is public or was in the files' metadata. The true number of groups is known only after the
+    # records were read, that is after the charge.
     groups = [one.cells if records is None else min(records, one.cells) for one in maps]
     numbers = groups[0] * max(2 * maps[0].key_words + 3, maps[0].key_words + 6)
     numbers += sum(many * (one.key_words + 4) for many, one in zip(groups[1:], maps[1:], strict=True))
@@ -71,5 +73,7 @@ def room_bytes() -> float:
         return gib * _GIB
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # no such file, or "max"
+        # In a container the machine's memory is what the host has; a process beyond the container's limit is killed
+        # without a word.
         machine = min(machine, int(_CONTAINER_LIMIT.read_text(encoding="ascii")))
     return machine / 2

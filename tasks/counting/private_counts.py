@@ -93,6 +93,8 @@ def records_left_out(
         limit=limit,
     )
     counted = group_counts(plan_chunks(layout), job=job, executor=LocalThreads(), on_progress=on_progress)
+    # Which records are kept depends on the key, but how many of each person does not: the difference needs no key that
+    # was used for a release.
     return before.records - int(counted.counts.sum())
 
 

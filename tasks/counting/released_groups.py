@@ -58,6 +58,7 @@ def released_groups(table: pa.Table, coarsened: CountedRecords) -> CountedRecord
         raise InputRefused("the release's columns are not those of the specification.", where="the published table")
     codes = []
     for place, column in enumerate(coarsened.map.columns):
+        # Only labels that some record has are looked up. A level may have more labels than could be listed.
         known = coarsened.marginal(place)[0]
         code_of = dict(zip(column.hierarchy.labels(known, column.level), known.tolist(), strict=True))
         encoded = table[column.name].combine_chunks().dictionary_encode()

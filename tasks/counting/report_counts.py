@@ -190,6 +190,7 @@ def _check_schema(schema: pa.Schema, collection: Collection, path: str) -> None:
             assert_never(collection)
     for name, wanted in zip(report_columns(collection), types, strict=True):
         places = schema.get_all_field_indices(name)
+        # Two columns of one name would leave it to the library which of them is read.
         if len(places) != 1 or schema.field(places[0]).type not in wanted:
             raise InputRefused(
                 f"the column {name!r} must stand there once, as {' or '.join(sorted(map(str, wanted)))}.",
@@ -212,6 +213,7 @@ def _row_groups(file: SourceFile, rows: tuple[int, ...], *, bytes_per_report: in
     blocks: list[int] = []
     reports = 0
     for block, more in enumerate(rows):
+        # A row group is never cut: it is the smallest piece that Parquet decodes by itself.
         if blocks and (reports + more) * bytes_per_report > _TASK_BYTES:
             yield ReportGroup(file=file, blocks=tuple(blocks), reports=reports)
             blocks, reports = [], 0

@@ -69,6 +69,8 @@ def sketch_batches(task: ReportTask, sketch: CountMeanSketch) -> Iterator[Sketch
     width = sketch.bits // 8
     if isinstance(task, CsvChunk):
         for numbers, bits in _csv_fields(task):
+            # Five digits are as many as a 16-bit number has; the comparison below leaves out those that are too large.
+            # So no text of any length is ever converted.
             good = pc.and_(_decimal(numbers, digits=5), _hexadecimal(bits, digits=2 * width))
             hashes = _numbers(numbers.filter(good))
             known = hashes <= _LARGEST_HASH
@@ -78,6 +80,8 @@ def sketch_batches(task: ReportTask, sketch: CountMeanSketch) -> Iterator[Sketch
     for batch in _parquet_batches(task, report_columns(sketch), rows=max(1, _BATCH_BYTES // width)):
         whole = batch.filter(_all_valid(batch))
         bits = whole.column(1)
+        # The buffer is used without a copy; a slice of an Arrow array shares it with the whole and begins at its
+        # offset.
         packed = np.frombuffer(bits.buffers()[1], dtype=np.uint8)[bits.offset * width :][: len(bits) * width]
         yield SketchReports(
             hash_numbers=whole.column(0).to_numpy(zero_copy_only=False), packed_bits=packed.reshape(-1, width)

@@ -44,6 +44,8 @@ def stage(name: str) -> Callable[[Callable[Arguments, Result]], Callable[Argumen
                 raise
             except Exception as error:  # noqa: BLE001 - the text of an unknown fault must not be recorded
                 kind = type(error).__name__
+            # Raised outside of the handler: an exception that is raised inside one carries the first as its context,
+            # and with it the text.
             raise ReleaseFailed(
                 f"the stage '{name}' failed ({kind}).",
                 not_done="",  # what a failure leaves behind is told by who knows the ledger

@@ -76,6 +76,7 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
         series.append(pl.Series(name, codes).set(pl.Series(codes == 0), None))
     dp.enable_features("contrib")
     for name in _SHARING:
+        # Each module has imported the function under its own name, so that it has to be replaced in each.
         vars(import_module(f"opendp.extras.mbi.{name}"))["prior"] = _a_hair_less
     algorithm = {"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[asked[b"method"].decode()]()
     context = dp.Context.compositor(
@@ -86,6 +87,8 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
     )
     keys = {name: list(range(1, size)) for name, size in zip(names, sizes, strict=True)}
     found = context.query().select(*names).contingency_table(keys=keys, algorithm=algorithm).release()
+    # Drawn independently, not rounded: rounding makes columns depend on each other that the model holds to be
+    # independent. Sorted, so that the order discloses nothing.
     rows = found.synthesize(method="sample").fill_null(0).group_by(names).len(NUMBER).sort(names)
     columns = {name: pa.array(rows[name].to_numpy().astype(np.int64)) for name in (*names, NUMBER)}
     return pa.table(columns).replace_schema_metadata({name: version(name) for name in ("opendp", "mbi")})
@@ -120,6 +123,7 @@ def main(task: str) -> int:
         with pa.ipc.open_stream(sys.stdin.buffer) as given:
             records = given.read_all()
         found = drawn(records)
+        # Nothing is written before the draw is complete: a reader that finds a whole stream has a whole draw.
         with answers, pa.ipc.new_stream(answers, found.schema) as written:
             written.write_table(found)
     except Exception as fault:  # noqa: BLE001 - its message may have a record's values
