@@ -15,6 +15,7 @@ FILTER_ENTRIES = "pytest tests/kernel/test_filter_charges.py"
 DELETION = "pytest tests/mechanisms/test_deletion.py"
 GAME = "pytest tests/accounting/theory/test_series_game.py"
 PERSONS = "pytest tests/tasks/test_person_counts.py"
+RANKS = "pytest tests/kernel/test_contributions.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +232,7 @@ FAULTS = (
         file="mechanisms/kernel/contributions.py",
         old="| (ranks >> bits)",
         new="| (coins >> bits)",
-        detectors=("audit statistics over-contributor-1 0.05", PERSONS),
+        detectors=("audit statistics over-contributor-1 0.05", RANKS),
     ),
     Fault(
         name="persons-equal-records-share-coins",
@@ -239,7 +240,7 @@ FAULTS = (
         file="mechanisms/kernel/contributions.py",
         old="        state[:, 1] ^= occurrences.astype(np.uint64)\n",
         new="",
-        detectors=("audit statistics over-contributor-2 0.2", PERSONS),
+        detectors=("audit statistics over-contributor-2 0.2", RANKS),
     ),
     Fault(
         name="series-one-short",

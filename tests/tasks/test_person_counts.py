@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
-from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -198,37 +197,6 @@ def test_many_buckets_and_a_file_instead_of_memory_change_nothing(tmp_path, key,
     assert files == [True]
 
 
-def test_each_of_a_persons_records_is_as_likely_to_count(tmp_path, key):
-    """Whoever has 6 visits, 4 of them equal, and M = 2: each pair of records is as likely as any other."""
-    people = 6_000
-    numbers = np.repeat(np.arange(people), 6)
-    table = table_of(numbers, np.tile([1, 1, 1, 1, 5, 6], people))
-    found = counted(tmp_path, key, table, most=2)
-    pairs: Counter = Counter()
-    for person in range(people):
-        pair = tuple(visit for visit in (1, 5, 6) for _ in range(found[person, visit]))
-        pairs[pair] += 1
-    expected = {(1, 1): comb(4, 2), (1, 5): 4, (1, 6): 4, (5, 6): 1}
-    assert set(pairs) == set(expected)
-    for pair, ways in expected.items():
-        share = ways / comb(6, 2)
-        # Six standard errors: wrong alarms below 1e-8.
-        assert abs(pairs[pair] - people * share) < 6 * (people * share * (1 - share)) ** 0.5
-
-
-def test_every_record_that_counts_has_a_coin_of_its_own(tmp_path, key):
-    """Of M = 2 records of each of 20,000 people: both, one or none is sampled, as two independent coins fall."""
-    people = 20_000
-    numbers = np.repeat(np.arange(people), 3)
-    table = table_of(numbers, np.tile([1, 1, 2], people))
-    sampled = by_person(counted(tmp_path, key, table, most=2, rate="0.3", rows=100_000))
-    tally = Counter(sampled.values())
-    shares = {0: 0.49, 1: 0.42, 2: 0.09}
-    tally[0] = people - tally[1] - tally[2]
-    for records, share in shares.items():
-        assert abs(tally[records] - people * share) < 6 * (people * share * (1 - share)) ** 0.5
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_each_record_without_an_id_stands_alone(tmp_path, key, kind):
     table = pa.concat_tables([table_of([-1] * 40, [3] * 40), table_of([5] * 40, [4] * 40)])
@@ -271,11 +239,3 @@ def test_what_cannot_name_a_person_is_refused_before_a_record_is_read(tmp_path, 
     for kind in ("parquet", "csv"):
         with pytest.raises(InputRefused, match=rf"0\.{kind}.*'person'.*Check \[data\]\.person"):
             counted(tmp_path, key, table.drop_columns("person"), most=1, kind=kind)
-
-
-def test_ids_that_differ_in_one_byte_are_of_two_people(tmp_path, key):
-    """Also beyond the lengths at which a hash's blocks end, and where one id begins another."""
-    ids = [*("a" * size for size in range(1, 70)), *("a" * size + "b" for size in range(70)), "a\0", "a\0\0"]
-    table = table_of(range(len(ids)), [1] * len(ids)).set_column(1, "person", pa.array(ids))
-    twice = pa.concat_tables([table, table])
-    assert counted(tmp_path, key, twice, most=1).total() == len(set(ids))
