@@ -7,12 +7,13 @@ import os
 import pty
 import shutil
 import subprocess
-import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.commands import Commands
 
 CONFORMANCE = Path(__file__).resolve().parents[1] / "vectors" / "conformance"
 SOUND = CONFORMANCE / "certificate" / "sound"
@@ -114,26 +115,42 @@ def test_a_name_of_a_file_neither_steers_the_terminal_nor_makes_a_line(desk) -> 
     assert "\x1b[2J\x1b[8m is not named in the certificate" in findings
 
 
-def on_terminal(folder: Path, *words: str | Path) -> str:
+ON_TERMINAL = """
+import os, sys
+from crowdblend.deploy import cli
+terminal = os.open(sys.argv.pop(1), os.O_WRONLY | os.O_NOCTTY)
+os.dup2(terminal, 1)
+os.dup2(terminal, 2)
+cli.main(sys.argv[1:])
+"""
+
+
+def on_terminal(commands: Commands, folder: Path, *words: str | Path) -> str:
     """Run one command on a wide terminal; what reaches it."""
     parent, child = pty.openpty()
-    arguments = [sys.executable, "-m", "crowdblend.deploy", *map(str, words)]
-    run = subprocess.Popen(arguments, cwd=folder, stdout=child, stderr=child, env=os.environ | {"COLUMNS": "300"})
-    os.close(child)
     parts: list[bytes] = []
-    with suppress(OSError), open(parent, "rb", buffering=0) as terminal:  # the last reader is told of its end by EIO
-        while part := terminal.read(1 << 12):
-            parts.append(part)
-    run.wait()
+
+    def read() -> None:
+        with suppress(OSError):  # it is told of the end by EIO
+            while part := os.read(parent, 1 << 12):
+                parts.append(part)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    name, environment = os.ttyname(child), os.environ | {"COLUMNS": "300"}
+    commands.start(name, *words, folder=folder, environment=environment, script=ON_TERMINAL).wait()
+    os.close(child)
+    reader.join()
+    os.close(parent)
     return b"".join(parts).decode()
 
 
-def test_on_a_terminal_the_colours_are_ours(desk) -> None:
+def test_on_a_terminal_the_colours_are_ours(desk, commands) -> None:
     desk.add_dataset()
     (desk.folder / "towns.csv").write_text("Lyon;South\x1b[8m;*\nLille;North;*\n")
     (desk.folder / "people.csv").write_text("colour;age;town\x1b[8m;secret\nblue;20;Lyon;1\n")
     spec = desk.write_spec(edit=lambda text: text.replace("[columns.town]", '[columns."town\\u001b[8m"]'))
     for words in (("hierarchy", "show", "towns.csv"), ("explain", spec), ("explain", "x\x1b[8m.toml")):
-        shown = on_terminal(desk.folder, *words)
+        shown = on_terminal(commands, desk.folder, *words)
         assert "\x1b[8m" not in shown
         assert "\\u001b[8m" in shown

@@ -35,10 +35,15 @@ The tests of a file with a tuple go to whichever process is free, one by one but
 parameters; those of any other file go to one process.
 """
 
+PAGES = "tests/accounting/dashboard/"
+"""The files of one process, whose server and browser they share."""
+
 
 def unit_of(test: str) -> str:
     """The tests of one unit run in one process, one after the other."""
     file, _, name = test.partition("::")
+    if file.startswith(PAGES):
+        return PAGES
     together = FIRST.get(file)
     if together is None:
         return file
@@ -69,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_xdist_auto_num_workers() -> int:
     """For `-n auto`: two processes more than there are processors, since some tests wait for a clock; at most four.
 
-    Each has a Prefect server of its own, which takes what a further process gains.
+    Each loads all tests and what they need, which takes what a further process gains.
     """
     return min((os.cpu_count() or 1) + 2, 4)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from crowdblend.accounting.dashboard import work
 from crowdblend.accounting.dashboard.work import (
-    MOST_REMEMBERED,
     MOST_WAITING,
     SECONDS_A_JOB,
     SECONDS_OF,
@@ -181,13 +181,14 @@ def test_a_forecast_that_takes_longer_than_its_own_time_ends_with_its_process(mo
         desk.close()
 
 
-def test_answers_are_remembered_within_bounds() -> None:
+def test_answers_are_remembered_within_bounds(monkeypatch) -> None:
+    monkeypatch.setattr(work, "MOST_REMEMBERED", 50)
     desk = JobQueue()
     try:
-        for number in range(MOST_REMEMBERED + 3):
+        for number in range(53):
             assert desk.ask("none", {"number": number}, wait=120).why_not == NO_SUCH_JOB
-        assert len(desk._answers) == MOST_REMEMBERED
-        assert desk.ask("none", {"number": MOST_REMEMBERED}, wait=0).why_not == NO_SUCH_JOB
+        assert len(desk._answers) == 50
+        assert desk.ask("none", {"number": 50}, wait=0).why_not == NO_SUCH_JOB
         assert desk.ask("none", {"number": 0}, wait=120).why_not == NO_SUCH_JOB, "computed again"
     finally:
         desk.close()
