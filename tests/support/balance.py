@@ -72,11 +72,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: two processes more than there are processors, since some tests wait for a clock; at most four.
+    """For `-n auto`: one process more than there are processors, since some tests wait for a clock; at most four.
 
     Each loads all tests and what they need, which takes what a further process gains.
     """
-    return min((os.cpu_count() or 1) + 2, 4)
+    return min((os.cpu_count() or 1) + 1, 4)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -113,13 +114,26 @@ def _free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def prefect_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database of Prefect's, which takes seconds to migrate: made once for all processes of tests."""
+def prefect_template(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
+    """An empty database of Prefect's, which takes seconds to migrate: made once for all processes of tests.
+
+    Where pytest has a cache, it is kept there for later runs with the same version of Prefect.
+    """
+    cache = getattr(pytestconfig, "cache", None)
+    kept_at = None if cache is None else cache.mkdir("prefect-template") / f"{version('prefect')}.db"
 
     def make(folder: Path) -> None:
+        template = template_in(folder)
+        if kept_at is not None and kept_at.exists():
+            template.parent.mkdir()
+            shutil.copyfile(kept_at, template)
+            return
         home = tmp_path_factory.mktemp("prefect-template")
-        words = [sys.executable, "-W", "ignore", "-c", MAKE_TEMPLATE, str(home), str(template_in(folder))]
+        words = [sys.executable, "-W", "ignore", "-c", MAKE_TEMPLATE, str(home), str(template)]
         subprocess.run(words, env=os.environ | QUIET | {"PREFECT_HOME": str(home)}, check=True)
+        if kept_at is not None:
+            shutil.copyfile(template, draft := kept_at.with_suffix(f".{os.getpid()}"))
+            draft.replace(kept_at)
 
     return template_in(filled_once(tmp_path_factory, "prefect-template", make))
 
