@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
-from crowdblend.accounting.theory.planning.paired_planning import plan_paired, proposed_pairs
+from crowdblend.accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
 from crowdblend.flows.releases.paired_parts import STAGES, PairedResult, pair_details, paired_plan
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
@@ -32,18 +32,26 @@ def chosen_pairs(table: Table, records: Codes, epsilon: Decimal, coins: np.rando
     return _released(table, records, epsilon, coins, stages=tuple(table.map_of(level) for level in FIXED))
 
 
-def chosen_labels(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
-    """Pairs chosen privately, and the rows' labels by what is published before them."""
+def chosen_labels(
+    table: Table,
+    records: Codes,
+    epsilon: Decimal,
+    coins: np.random.Generator,
+    *,
+    shares: PairShares | None = None,
+    number: int | None = None,
+) -> Released:
+    """Pairs chosen privately, and the rows' labels by what is published before them; shares and number as proposed."""
     columns = tuple(
         LatticeColumn(name=name, hierarchy=one, min_level=0, max_level=one.levels - 1, weight=Decimal(1))
         for name, one in zip(table.names, table.hierarchies, strict=True)
     )
-    return _released(table, records, epsilon, coins, stages=columns)
+    return _released(table, records, epsilon, coins, stages=columns, shares=shares, number=number)
 
 
 @lru_cache
-def _planned(epsilon: Decimal, stages: int, columns: int, pairs: int) -> PairedDeletion:
-    plan = plan_paired(epsilon=epsilon, delta=DELTA, stages=stages, columns=columns, pairs=pairs)
+def _planned(epsilon: Decimal, stages: int, columns: int, pairs: int, shares: PairShares | None) -> PairedDeletion:
+    plan = plan_paired(epsilon=epsilon, delta=DELTA, stages=stages, columns=columns, pairs=pairs, shares=shares)
     if not isinstance(plan.mechanism, PairedDeletion):
         raise TypeError("this is no plan of a paired release")
     return plan.mechanism
@@ -56,28 +64,30 @@ def _released(
     coins: np.random.Generator,
     *,
     stages: tuple[GeneralizationMap, ...] | tuple[LatticeColumn, ...],
+    shares: PairShares | None = None,
+    number: int | None = None,
 ) -> Released:
     values = table.map_of(0)
     details = pair_details(values, stages)
-    pairs = min(proposed_pairs(len(table.names)), len(pair_candidates(details, most_cells=10**6)))
-    number = STAGES if isinstance(stages[0], LatticeColumn) else len(stages)
-    mechanism = _planned(epsilon, number, len(table.names), pairs)
+    pairs = min(number or proposed_pairs(len(table.names)), len(pair_candidates(details, most_cells=10**6)))
+    maps = STAGES if isinstance(stages[0], LatticeColumn) else len(stages)
+    mechanism = _planned(epsilon, maps, len(table.names), pairs, shares)
     plan = paired_plan(mechanism, values, stages)
     exact = counted(table, records, 0)
     result = PairedResult(plan, plan.protection().protect(exact, randomness=coins.bytes))
-    shares: list[list[Amounts]] = [[] for _ in table.names]
+    spread: list[list[Amounts]] = [[] for _ in table.names]
     labels: list[list[Codes]] = [[] for _ in table.names]
     margins = [own[1:] for own in result.final.margins]  # 0 is *, which nobody has
     for stage, one in zip(result.stages, result.maps, strict=True):
         for place, (column, codes) in enumerate(zip(one.columns, one.decode(stage.keys), strict=True)):
-            shares[place].append(_spread(table, place, column, margins[place])[codes])
+            spread[place].append(_spread(table, place, column, margins[place])[codes])
             usual = np.full(codes.size, -1, dtype=np.int64)
             if column.level <= USUAL_LEVEL:
                 usual = column.hierarchy.coarser(codes, level=column.level, to=USUAL_LEVEL)
             labels[place].append(usual)
     rows = np.concatenate([one.counts for one in result.stages]).astype(float)
     return Released(
-        shares=[np.concatenate(own) for own in shares],
+        shares=[np.concatenate(own) for own in spread],
         labels=[np.concatenate(own) for own in labels],
         rows=rows,
         weights=result.raked.weights,

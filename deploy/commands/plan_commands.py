@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,11 @@ def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool
 @click.option(
     "--margins", type=click.IntRange(min=1), help="Noisy margins beside a deletion release, by one column or two."
 )
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=1, max=1_000),
+    help="Pairs of columns that a deletion release chooses and counts, beside a margin for each of --margins columns.",
+)
 @click.option("--margin-share", type=ExactNumber(), help="Of ε and δ, for the margins.  [default: 0.2]")
 @click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
 @click.option("--sampling-rate", "--rate", type=ExactNumber(), help="Probability that a record is sampled.")
@@ -105,6 +111,7 @@ def plan(
     mechanism: str,
     stages: int | None,
     margins: int | None,
+    pairs: int | None,
     margin_share: Decimal | None,
     **asked: Any,  # noqa: ANN401 - click hands over the options
 ) -> None:
@@ -119,21 +126,20 @@ def plan(
     drawn = plot is not None or group_sizes is not None
     given = {name for name, value in asked.items() if value is not None}
     if budget is not None or calendars or ledger_url is not None:
-        others = drawn or deletes or spec is not None or (stages, margins, margin_share, releases) != _NOTHING_ELSE
+        others = (
+            drawn or deletes or spec is not None or (stages, margins, pairs, margin_share, releases) != _NOTHING_ELSE
+        )
         if budget is None or others or not given <= {"k", "sampling_rate"}:
             raise click.UsageError("--budget goes with --calendar, --k, --sampling-rate, --ledger and --json alone.")
         _forecast(budget, calendars, asked["k"], asked["sampling_rate"], ledger_url=ledger_url, as_json=as_json)
         return
     if deletes and (spec is not None or drawn or not given <= {"epsilon", "delta"}):
         raise click.UsageError(
-            "--mechanism deletion takes --epsilon, --delta, --stages, --margins, --margin-share, --releases and --json "
-            "alone."
+            "--mechanism deletion takes --epsilon, --delta, --stages, --margins, --pairs, --margin-share, --releases "
+            "and --json alone."
         )
-    for option, value in (("--stages", stages), ("--margins", margins), ("--margin-share", margin_share)):
-        if value is not None and not deletes:
-            raise click.UsageError(f"{option} goes with --mechanism deletion.")
-    if margin_share is not None and margins is None:
-        raise click.UsageError("--margin-share goes with --margins.")
+    of_deletion = {"--stages": stages, "--margins": margins, "--pairs": pairs, "--margin-share": margin_share}
+    _check_deletion_options(of_deletion, deletes=deletes)
     if deletes:
         _plan_deletion(
             asked["epsilon"],
@@ -141,6 +147,7 @@ def plan(
             _whole(releases),
             stages=stages or 1,
             margins=margins or 0,
+            pairs=pairs,
             margin_share=margin_share,
             as_json=as_json,
         )
@@ -167,9 +174,21 @@ def plan(
         click.echo(f"Of the sampled records {share:.1%} would be published, for groups of the sizes given.")
 
 
+def _check_deletion_options(given: Mapping[str, int | Decimal | None], *, deletes: bool) -> None:
+    """Refuse options of a deletion release that don't go together, or without it."""
+    for option, value in given.items():
+        if value is not None and not deletes:
+            raise click.UsageError(f"{option} goes with --mechanism deletion.")
+    margins = given["--margins"]
+    if given["--margin-share"] is not None and margins is None:
+        raise click.UsageError("--margin-share goes with --margins.")
+    if given["--pairs"] is not None and (margins is None or margins < 2):
+        raise click.UsageError("--pairs goes with --margins, the number of columns, which is at least 2.")
+
+
 LARGEST_SIZES = 1 << 26  # bytes
-_NOTHING_ELSE = (None, None, None, "1")
-"""Stages, margins, their share and releases where none of these options is given."""
+_NOTHING_ELSE = (None, None, None, None, "1")
+"""Stages, margins, pairs, the margins' share and releases where none of these options is given."""
 
 _PRICE, _SELECTION = {"epsilon", "delta"}, {"selection_epsilon", "selection_rate"}
 """With these alone and public group sizes, k and rate are chosen."""
@@ -228,6 +247,7 @@ def _plan_deletion(
     *,
     stages: int,
     margins: int,
+    pairs: int | None,
     margin_share: Decimal | None,
     as_json: bool,
 ) -> None:
@@ -238,16 +258,24 @@ def _plan_deletion(
             remedy="Give all three.",
         )
     from ...accounting.theory.planning.deletion_planning import MARGIN_SHARE, plan_deletion
+    from ...accounting.theory.planning.paired_planning import PairShares, plan_paired
     from ..terminal.plan_tables import deletion_facts, print_deletion
 
-    plan = plan_deletion(
-        epsilon=epsilon,
-        delta=delta,
-        stages=stages,
-        releases=releases,
-        margins=margins,
-        margin_share=MARGIN_SHARE if margin_share is None else margin_share,
-    )
+    share = MARGIN_SHARE if margin_share is None else margin_share
+    if pairs is None:
+        plan = plan_deletion(
+            epsilon=epsilon, delta=delta, stages=stages, releases=releases, margins=margins, margin_share=share
+        )
+    else:
+        plan = plan_paired(
+            epsilon=epsilon,
+            delta=delta,
+            stages=stages,
+            releases=releases,
+            columns=margins,
+            pairs=pairs,
+            shares=PairShares(margins=share),
+        )
     if as_json:
         click.echo(json.dumps(_plain(deletion_facts(plan)), ensure_ascii=False))
         return

@@ -90,6 +90,7 @@ def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
         "stages": plan.mechanism.stages,
         "margins": margins,
         "margin_error": math.sqrt(deleted.margin_variance) if deleted is not None and margins else None,
+        **({"pairs": record["pairs"], "pair_scale": Decimal(str(record["pair_scale"]))} if "pairs" in record else {}),
         "releases": plan.price.releases,
         "epsilon": plan.price.epsilon,
         "delta": plan.price.delta,
@@ -108,6 +109,12 @@ def print_deletion(plan: DeletionPlan, console: Console | None = None) -> None:
         beside = (
             ("margins", str(facts["margins"]), "noisy counts by one column or two, beside the rows"),
             ("their noise", error, "standard error of each of their counts, in records"),
+        )
+    if "pairs" in facts:
+        beside = (
+            *beside,
+            ("pairs", str(facts["pairs"]), "chosen privately and counted, one after the other"),
+            ("their noise", f"± {facts['pair_scale']}", "standard error of each of their counts, in records"),
         )
     for name, value, meaning in (
         ("noise", str(facts["noise"]), "the shape that deletes least at this price, of those tried"),

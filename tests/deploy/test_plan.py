@@ -121,7 +121,19 @@ def test_margins_are_planned_beside_the_rows(desk) -> None:
     assert (found["largest_deletion"], 0.9 < found["epsilon"] <= 1) == (64, True)
     words = ("--epsilon", "1", "--delta", "1e-6", "--margins", "1", "--margin-share", "0.5")
     assert "± " in desk.succeed("plan", "--mechanism", "deletion", *words).out
-    for wrong in (("--margins", "2"), ("--mechanism", "deletion", "--margin-share", "0.5")):
+    pairs = asked(desk, mechanism="deletion", epsilon="1", delta="1e-6", stages="2", margins="10", pairs="20")
+    assert (pairs["mechanism"]["kind"], pairs["pairs"]) == ("paired-deletion-release/1", 20)
+    assert pairs["epsilon"] <= 1
+    assert (
+        "chosen privately"
+        in desk.succeed("plan", "--mechanism", "deletion", *words[:4], "--margins", "3", "--pairs", "2").out
+    )
+    wrongs: tuple[tuple[str, ...], ...] = (
+        ("--margins", "2"),
+        ("--mechanism", "deletion", "--margin-share", "0.5"),
+        ("--mechanism", "deletion", "--pairs", "3"),
+    )
+    for wrong in wrongs:
         assert desk("plan", "--epsilon", "1", "--delta", "1e-6", *wrong).code == 2
 
 
