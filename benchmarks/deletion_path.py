@@ -38,7 +38,14 @@ source = "{source}"
 [privacy]
 epsilon = {epsilon}
 delta = 1e-6
+{margins}
 """
+BESIDE = {
+    "one-way margins": ("[margins]", "levels = [0, 1]"),
+    "chosen pairs": ('[margins]\npairs = "auto"', "levels = [0, 1]"),
+    "chosen pairs and labels": ('[margins]\npairs = "auto"', 'levels = "auto"'),
+}
+"""What is published beside the rows: in words, its table, and the levels of every column."""
 POLLED_SECONDS = 0.02
 
 
@@ -76,7 +83,8 @@ def run(
     *,
     form: str,
     columns: Sequence[Column] = COLUMNS,
-    level: int = 1,
+    levels: str = "level = 1",
+    margins: str = "",
     epsilon: str = "1",
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """One release by the command.
@@ -89,9 +97,9 @@ def run(
     for column in columns:
         lines = [f"{value};{label};*\n" for value, label in zip(column.values, column.labels, strict=True)]
         (folder / f"{column.name}.csv").write_text("".join(lines), encoding="utf-8")
-    tables = [f'[columns.{one.name}]\nhierarchy = "{one.name}.csv"\nlevel = {level}\n' for one in columns]
+    tables = [f'[columns.{one.name}]\nhierarchy = "{one.name}.csv"\n{levels}\n' for one in columns]
     source = str(records.files[0].parent.absolute() / "*.parquet")
-    spec = SPEC.format(source=source, form=form, epsilon=epsilon) + "".join(tables)
+    spec = SPEC.format(source=source, form=form, epsilon=epsilon, margins=margins) + "".join(tables)
     (folder / "spec.toml").write_text(spec, encoding="utf-8")
     place.measure("dataset", "add", "census", "--epsilon", "1000", "--delta", "0.1")
     begun = time.perf_counter()
@@ -115,6 +123,30 @@ def run(
     return answer, stages | whole
 
 
+def beside(records: Records, folder: Path, *, rounds: int) -> list[str]:
+    """Return a table of what runs take that publish counts beside the rows, each way in turn, and its ratios."""
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in BESIDE}
+    for number in range(rounds):
+        for way, (margins, levels) in BESIDE.items():
+            place = folder / f"{way}-{number}"
+            place.mkdir()
+            found[way].append(run(records, place, form="counts", margins=margins, levels=levels)[1])
+    medians = {
+        way: {name: statistics.median(one[name] for one in told) for name in ("all", "processor", "MiB")}
+        for way, told in found.items()
+    }
+    base = next(iter(medians.values()))
+    return [
+        "| run | seconds | processor seconds | of one-way margins' | MiB |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {way} | {one['all']:.1f} | {one['processor']:.1f} | {one['processor'] / base['processor']:.2f} | "
+            f"{one['MiB']:.0f} |"
+            for way, one in medians.items()
+        ),
+    ]
+
+
 def peak_kib(process: int) -> int:
     """The most memory that a process had so far; 0 where it has ended.
 
@@ -133,6 +165,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000_000], help="records of each data set")
     parser.add_argument("--rounds", type=int, default=5, help="answers of each, and runs; 0 leaves the answers out")
     parser.add_argument("--form", choices=["microdata", "counts"], default="microdata", help="what the runs publish")
+    parser.add_argument("--beside", action="store_true", help="runs with margins and with chosen pairs alone, in turn")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="deletion-path-") as temporary:
@@ -140,6 +173,9 @@ def main(argv: list[str] | None = None) -> None:
             records = generate(arguments.data or Path(temporary) / "data", rows=rows)
             groups = int(np.count_nonzero(records.exact))
             print(f"{rows:,} records in {groups:,} groups; medians of {max(1, arguments.rounds)}; {machine()}.\n")
+            if arguments.beside:
+                print("\n".join(beside(records, Path(temporary), rounds=max(1, arguments.rounds))), flush=True)
+                continue
             if arguments.rounds:
                 print("| counting every record | seconds | processor seconds |\n|---|---|---|")
                 times = counted(records, rounds=arguments.rounds)
