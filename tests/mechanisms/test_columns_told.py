@@ -5,7 +5,6 @@ from __future__ import annotations
 from statistics import median_high
 
 import numpy as np
-import pytest
 from crowdblend.mechanisms.generalization_map import columns_told, told_sentences
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from hypothesis import given
@@ -67,10 +66,6 @@ def test_only_stages_that_published_count_as_levels() -> None:
     assert "Check" in said(columns_at_star=["income"], stages=stages)
 
 
-@pytest.mark.parametrize("published", [{"records": 0}, {"records": None}])
-def test_nothing_is_said_of_no_records(published: dict[str, int | None]) -> None:
-    assert said(**published) == ""
-
-
-def test_nothing_is_said_of_a_certificate_that_does_not_say_it() -> None:
+def test_nothing_is_said_of_no_records_and_of_a_certificate_that_does_not_say_it() -> None:
+    assert said(records=0) == said(records=None) == ""
     assert told_sentences({"records": 10}, levels={"town": 0}, hierarchies={"town": TOWN}, drawn=False) == ()

@@ -29,14 +29,6 @@ def test_every_number_has_the_code_of_the_cuts_below_it(cuts, values) -> None:
     assert steps.codes_of_integers(whole, 0).tolist() == [1 + sum(cut <= number for cut in cuts) for number in whole]
 
 
-@given(cuts=CUTS, values=st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), max_size=20))
-@settings(derandomize=True)
-def test_a_text_has_the_code_of_the_number_that_it_writes(cuts, values) -> None:
-    steps = NumberSteps(cuts=cuts)
-    texts = [repr(value).encode() for value in values]
-    assert steps.codes_of_texts(texts, 0).tolist() == steps.codes_of_numbers(np.array(values), 0).tolist()
-
-
 @given(text=st.one_of(st.binary(max_size=12), st.from_regex(rb"[-+.0-9eE ]{0,9}", fullmatch=True)))
 @settings(derandomize=True)
 def test_any_text_has_a_code_and_only_decimal_numbers_are_numbers(text) -> None:
