@@ -89,7 +89,7 @@ def declared_chain(
             )
         if column.levels == "auto":
             raise InputRefused(
-                "levels that follow from published figures are of all columns together.",
+                "levels that follow from published figures must be those of all columns.",
                 where=f"{where}.levels",
                 remedy='Write levels = "auto" for every column, and [margins] pairs = "auto"; or give levels.',
             )
@@ -345,7 +345,7 @@ def _candidates(
         by_column = {name: [own] if isinstance(own := candidate[name], int) else own for name in names}
         if not chains and any(isinstance(own, list) for own in candidate.values()):
             raise InputRefused(
-                "levels of several stages are of a deletion release, and there is no [deletion].",
+                "levels of several stages belong to a deletion release, and there is no [deletion].",
                 where=where,
                 remedy="Give one level for each column, or add [deletion].",
             )
@@ -429,7 +429,7 @@ def _hierarchy(where: str, name: str, column: ColumnTable, base: Path, *, refuse
         raise InputRefused("numbers and days have no case.", where=f"{where}.fold_case", remedy="Remove it.")
     try:
         if column.bounds is not None:
-            raise InputRefused("bounds are of a column of [points].", where=f"{where}.bounds")
+            raise InputRefused("bounds belong to a column of [points] alone.", where=f"{where}.bounds")
         match (column.hierarchy, column.values, column.interval, column.dates):
             case (str() as location, None, None, None):
                 read = read_hierarchy(location if "://" in location else str(base / location))
@@ -471,7 +471,7 @@ def require_statistics_names(names: Sequence[str], *, formats: Sequence[AlsoForm
         return
     if find_spec("pyreadstat") is None:
         raise InputRefused(
-            "what writes files of statistics packages isn't installed.",
+            "the package that writes files of statistics packages isn't installed.",
             where=where,
             remedy="Install it: pip install 'crowdblend[statistics]'.",
         )
@@ -534,7 +534,7 @@ def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
         if data.table is None and data.query is None:
             return None
         raise InputRefused(
-            "a table or a query is of a database, and the source is none.",
+            "a table or a query is read from a database alone, and the source is no database.",
             where=f"{path}: [data].{'query' if data.table is None else 'table'}",
             remedy="Rows of files are chosen beforehand, record by record: docs/starting-from-a-file.md.",
         )
@@ -543,7 +543,7 @@ def read_query(path: Path, spec: SpecTables) -> DatabaseQuery | None:
             raise InputRefused(
                 "a database's records are copied onto this machine, where no cluster's workers read them."
                 if key == "cluster"
-                else "a version is of a table of Delta Lake or Iceberg, and the source is none.",
+                else "only a table of Delta Lake or Iceberg has versions, and the source is none.",
                 where=f"{path}: [cluster]" if key == "cluster" else f"{path}: [data].version",
                 remedy="Remove it.",
             )
@@ -565,8 +565,8 @@ def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None
         raise InputRefused(
             "person and household exclude each other: a release hides one of the two.",
             where=f"{path}: [data].household",
-            remedy="Keep the household's column where people of a household share a record or could be told by one "
-            "another, else the person's.",
+            remedy="Keep the household's column where people of a household share a record or could be identified "
+            "by one another, else the person's.",
         )
     unit, column = ("person", data.person) if data.person is not None else ("household", str(data.household))
     where = f"{path}: [data].{unit}"

@@ -128,14 +128,14 @@ def _values(path: Path, tables: Mapping[str, Any]) -> dict[str, str]:
         )
     defaults = tables.get("defaults", {})
     if not isinstance(defaults, dict):
-        raise InputRefused("this is a table.", where=f"{path}: [defaults]")
+        raise InputRefused("this must be a table.", where=f"{path}: [defaults]")
     _require_known(path, [name for name in tables if name not in ("defaults", "extensions")], PLACES, table="")
     _require_known(path, list(defaults), DEFAULTS, table="defaults")
     found = {}
     for name, value in [*((name, tables[name]) for name in PLACES if name in tables), *defaults.items()]:
         where = f"{path}: {name}" if name in PLACES else f"{path}: [defaults].{name}"
         if not isinstance(value, str) or not value or "\0" in value:
-            raise InputRefused("this is a text in quotes, not empty and without a NUL character.", where=where)
+            raise InputRefused("this must be a text in quotes, not empty and without a NUL character.", where=where)
         found[name] = _from_folder(name, value, path.parent)
     return found
 
@@ -144,12 +144,12 @@ def _kinds(path: Path, tables: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the kinds that [extensions] names."""
     extensions = tables.get("extensions", {})
     if not isinstance(extensions, dict):
-        raise InputRefused("this is a table.", where=f"{path}: [extensions]")
+        raise InputRefused("this must be a table.", where=f"{path}: [extensions]")
     _require_known(path, list(extensions), EXTENSIONS, table="extensions")
     kinds = extensions.get("kinds", [])
     if not isinstance(kinds, list) or not all(isinstance(name, str) and name.isidentifier() for name in kinds):
         raise InputRefused(
-            'this is a list of names in quotes, such as ["coin_flip_count"].', where=f"{path}: [extensions].kinds"
+            'this must be a list of names in quotes, such as ["coin_flip_count"].', where=f"{path}: [extensions].kinds"
         )
     return tuple(kinds)
 

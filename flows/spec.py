@@ -178,7 +178,7 @@ def _check_sampling(path: Path, tables: SpecTables, *, unequal_rates: frozenset[
     if (table.column is None) is not (table.rates is None):
         missing = "rates" if table.rates is None else "column"
         raise InputRefused(
-            "a column of rates goes with the rates that are drawn with, and these with it.",
+            "a column of rates and the rates that are declared for it must be given together.",
             where=f"{where}.{missing}",
             remedy='Write column = "NAME" and rates = [LOWEST, …, HIGHEST].',
         )
@@ -205,7 +205,7 @@ def _check_unit(path: Path, tables: SpecTables, *, name: str, limits: bool) -> N
     where = f"{path}: [data].{'household' if data.person is None else 'person'}"
     if not limits:
         raise InputRefused(
-            f"[{name}] adds up reports that bear no id: its price is for at most rows_per_person of them.",
+            f"[{name}] adds up reports that have no id: its price is for at most rows_per_person of them.",
             where=where,
             remedy="Remove it, and let each device send no more reports than that.",
         )

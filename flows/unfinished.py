@@ -128,7 +128,7 @@ def require_all_held(
         f"release '{latest.release_id}' of this specification was begun on {latest.charge.day} and is not finished"
         f"{f', nor are {others}' if others else ''}. {_cost_of(latest)}",
         where=str(spec),
-        not_done="Another would be charged besides, so nothing was done.",
+        not_done="Another would be charged in addition, so nothing was done.",
         remedy=" ".join([*ways, "Or begin another at its own price: add --new (from Python, new=True)."]),
         cause="unfinished-release",
     )

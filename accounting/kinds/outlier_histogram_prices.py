@@ -57,7 +57,9 @@ def price_outlier_histogram(mechanism: OutlierPrivateHistogram, *, delta: Decima
     """
     check_request(delta)
     if mechanism.horizon > _LARGEST_HORIZON:
-        raise InputRefused(f"K of {mechanism.horizon} is beyond the enumeration; at most {_LARGEST_HORIZON}.")
+        raise InputRefused(
+            f"K = {mechanism.horizon} is more than can be enumerated; it may be at most {_LARGEST_HORIZON}."
+        )
     target = float_down(delta)
     least: float | None = 0.0 if mechanism.epsilon <= _LARGEST_EPSILON else None  # it hides nobody
     # From K − t + 1 records on, both counts have the same noise: larger groups are like this one.
@@ -106,7 +108,7 @@ def _ray(first: float, loss: float, other_first: float, other_loss: float) -> fl
 def _outlier_filter_parts(mechanism: OutlierPrivateHistogram) -> tuple[FilterPart, ...]:
     last = mechanism.horizon - mechanism.margin + 1
     if last * _reach(mechanism.noise(0).scale) > _MOST_PLACES:
-        raise InputRefused(f"K of {mechanism.horizon} with this noise is beyond the enumeration.")
+        raise InputRefused(f"K = {mechanism.horizon} with this noise is more than can be enumerated.")
     return (LossesBySize(mechanism=mechanism, sizes=_outlier_sizes),)
 
 

@@ -184,7 +184,7 @@ def _numbers(text: str, *, option: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputRefused("these are whole numbers, separated by commas.", where=option) from None
+        raise InputRefused("this must be whole numbers, separated by commas.", where=option) from None
 
 
 def _day(text: str, option: str) -> date:

@@ -515,7 +515,7 @@ def _charge_of(certificate: Path) -> Mapping[str, Any]:
     place = fields.get("ledger")
     if isinstance(place, dict) and type(place.get("position")) is int and place["position"] >= 0:
         return fields
-    raise InputRefused("this certificate doesn't say where its charge stands.", where=str(certificate))
+    raise InputRefused("this certificate doesn't state its charge's place in the ledger.", where=str(certificate))
 
 
 def _witnessed(
@@ -540,7 +540,9 @@ def _witnessed(
         checkpoint = anchor_file.with_suffix(".checkpoint")
     if file is None or checkpoint is None:
         raise InputRefused(
-            "there is no anchor that a checkpoint lies beside.", where="--witnesses", remedy="Name --checkpoint FILE."
+            "this ledger has no anchor, and so no place for a checkpoint beside it.",
+            where="--witnesses",
+            remedy="Name --checkpoint FILE.",
         )
     trusted = read_public_keys(public_key) if public_key else state_paths.anchoring.keys.public_keys()
     return reader.verify_witnessed(checkpoint, policy=policy_of_file(file), trusted=trusted)

@@ -184,7 +184,9 @@ def _groups(given: GivenSpec) -> GeneralizationMap | None:
     for name in columns:
         if name not in by:
             raise InputRefused(
-                "this column is declared and not grouped by.", where=f"{path}: [columns.{name}]", remedy="Remove it."
+                "this column is declared, and the answer is not grouped by it.",
+                where=f"{path}: [columns.{name}]",
+                remedy="Remove it.",
             )
     if not by:
         return None
@@ -262,7 +264,9 @@ def _missing(given: GivenSpec, mechanism: Answer) -> int:
     match mechanism:
         case CountAnswer():
             if declared is not None:
-                raise InputRefused("a count has no values.", where=where, remedy="Remove it.")
+                raise InputRefused(
+                    "a count adds up no values, so nothing counts for a missing one.", where=where, remedy="Remove it."
+                )
             return 0
         case SumAnswer(lower=lower, upper=upper) | MeanAnswer(lower=lower, upper=upper):
             missing: int = min(max(0, lower), upper) if declared is None else declared

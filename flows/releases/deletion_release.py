@@ -174,7 +174,7 @@ def _request(given: GivenSpec) -> DeletionRequest:
         return _paired_request(given)
     if given.own.stages is not None:
         raise InputRefused(
-            "the number of stages is that of the levels.",
+            "the number of stages follows from the number of levels.",
             where=f"{given.path}: [deletion].stages",
             remedy='Remove it; it goes with levels = "auto".',
         )
@@ -228,7 +228,9 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
         counted = margin_map(path, given.columns, first)
         if given.own.stages is not None:
             raise InputRefused(
-                "the number of stages is that of the levels.", where=f"{path}: [deletion].stages", remedy="Remove it."
+                "the number of stages follows from the number of levels.",
+                where=f"{path}: [deletion].stages",
+                remedy="Remove it.",
             )
     if sum(counted.sizes) > MOST_CELLS:
         raise InputRefused(
@@ -360,7 +362,7 @@ def _given_noise(given: GivenSpec) -> DeletionNoise | None:
         return None
     if table.shape is None:
         raise InputRefused(
-            "parameters of a noise go with its shape.",
+            "parameters of a noise are given, and its shape is not.",
             where=f"{where}.shape",
             remedy="Name the shape, or remove the parameters: shape and width then follow from ε and δ.",
         )

@@ -212,7 +212,7 @@ class GivenSpec:
         """Check that a column that says the rate isn't released too."""
         if inclusion.column.name in self.tables.columns:
             raise InputRefused(
-                "a column is of the cells or says the rate, not both.",
+                "a column can't both be released and give the inclusion rate.",
                 where=f"{self.path}: [sampling].{key}",
                 remedy="Copy the column under another name.",
             )

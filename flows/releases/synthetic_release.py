@@ -80,7 +80,7 @@ def _check_columns(given: GivenSpec, recoding: GeneralizationMap) -> None:
     """Refuse what no model is fitted to: a single column, one with a single label, or too many combinations."""
     if len(recoding.columns) == 1:
         raise InputRefused(
-            "a model of one column is its counts.",
+            "a synthetic table has at least two columns: a model of one column is its counts.",
             where=f"{given.path}: [columns]",
             remedy="Release more columns, or a noisy histogram or answer instead.",
         )

@@ -193,7 +193,7 @@ def _check_schema(schema: pa.Schema, collection: Collection, path: str) -> None:
         # Two columns of one name would leave it to the library which of them is read.
         if len(places) != 1 or schema.field(places[0]).type not in wanted:
             raise InputRefused(
-                f"the column {name!r} must stand there once, as {' or '.join(sorted(map(str, wanted)))}.",
+                f"the column {name!r} must occur exactly once, as {' or '.join(sorted(map(str, wanted)))}.",
                 where=path,
                 remedy="Were the reports made with these parameters?",
             )

@@ -194,7 +194,7 @@ class _Replay:
         types = {name: _TYPES.get(columns[name]) for name in partitioned}
         for file in self._live.values():
             if {name for name, _ in file.partition} != types.keys():
-                raise misread("a file has not the columns that the table is partitioned by", where=where)
+                raise misread("a file lacks the columns that the table is partitioned by", where=where)
         files = sorted(self._live.values(), key=lambda file: file.path)
         return LakeTable(
             folder=self._folder.root,
@@ -233,7 +233,7 @@ def _columns_of(metadata: Mapping[str, Any], *, where: str) -> tuple[dict[str, s
     if len(columns) != len(fields) or len(set(partitioned)) != len(partitioned):
         raise misread("the table has two columns of one name", where=where)
     if any(not isinstance(columns.get(name), str) for name in partitioned):
-        raise misread("the table is partitioned by a column that it has not, or by a part of one", where=where)
+        raise misread("the table is partitioned by a column that it doesn't have, or by a part of one", where=where)
     return {name: type_ if isinstance(type_, str) else "" for name, type_ in columns.items()}, partitioned
 
 

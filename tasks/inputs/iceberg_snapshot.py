@@ -47,7 +47,7 @@ class IcebergFormat(TableFormat):
             import pyiceberg.table
         except ImportError:
             raise InputRefused(
-                "this is a table of Iceberg, and what reads its manifests isn't installed.",
+                "this is a table of Iceberg, and the package that reads its manifests isn't installed.",
                 where=folder.root,
                 remedy="Install it: pip install 'crowdblend[iceberg]'.",
             ) from None
@@ -82,7 +82,7 @@ def _table_metadata(folder: TableFolder, *, metadata: str | None, version: int |
         if hint.isdigit() and f"v{int(hint)}.metadata.json" in names:
             return _parsed(folder, f"v{int(hint)}.metadata.json")
     raise InputRefused(
-        "which of its metadata files is this Iceberg table now, its catalog alone knows.",
+        "only its catalog knows which of its metadata files is the present state of this Iceberg table.",
         where=folder.location(METADATA),
         remedy="Name that file, which a catalog calls metadata_location, in [data].source; or the id of a snapshot in "
         "[data].version.",

@@ -198,7 +198,7 @@ def misread(what: str, *, where: str, remedy: str = REWRITE) -> InputRefused:
     Args:
         what: that is not understood, without a full stop.
     """
-    return InputRefused(f"{what}, so which records the table has cannot be told.", where=where, remedy=remedy)
+    return InputRefused(f"{what}, so it can't be determined which records the table has.", where=where, remedy=remedy)
 
 
 def unescaped(text: str, *, where: str) -> str:

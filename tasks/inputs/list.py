@@ -68,7 +68,7 @@ def list_source(source: str, *, base: Path, version: int | None = None) -> Sourc
         )
     if version is not None and found.table is None:
         raise InputRefused(
-            "a version is of a table of Delta Lake or Iceberg, and the source is none.",
+            "only a table of Delta Lake or Iceberg has versions, and the source is none.",
             where="[data].version",
             remedy="Remove it, or name the table's folder.",
         )
@@ -229,7 +229,7 @@ def _local_file(
     if size is None:
         file_format_of(str(name))
     elif state.st_size != size:
-        raise misread("this file of the table has not the size that the log says", where=str(name))
+        raise misread("this file of the table doesn't have the size that the log states", where=str(name))
     # By inode: a link gives one file a second name, and its records a second coin.
     other = found.setdefault((state.st_dev, state.st_ino), name)
     if other is not name:
@@ -341,7 +341,7 @@ def _remote_table(
             raise _lost_file(f"{url}/{live.path}")
         file = _remote_file(store, name, listed[name])
         if file.size != live.size:
-            raise misread("this file of the table has not the size that the log says", where=file.path)
+            raise misread("this file of the table doesn't have the size that the log states", where=file.path)
         files.append(replace(file, partition=live.partition))
     return Source(files=tuple(files), file_format=PARQUET, table=table)
 

@@ -321,7 +321,7 @@ def with_person_column(
         elif found != first[0]:
             raise InputRefused(
                 f"the column {limit.column!r} holds ids as {_named(found)} here, and as {_named(first[0])} in "
-                f"{first[1]}: one {limit.unit} could bear two.",
+                f"{first[1]}: one {limit.unit} could have two ids.",
                 where=file.path,
                 remedy="Store the ids in one type in all files.",
             )

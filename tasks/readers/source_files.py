@@ -230,7 +230,7 @@ def _require_none(listed: SourceFile, differences: Collection[tuple[str, bool]],
 
 def _changed(file: SourceFile, difference: str) -> ReleaseFailed:
     return ReleaseFailed(
-        f"this is not the file any more that was listed: {difference}.",
+        f"this file was changed since it was listed: {difference}.",
         where=file.path,
         remedy="Put the very file back, with its time of last change, and run again with the same release id: it takes "
         "the same sample and is not charged twice. Or give the release up: `crowdblend abandon`.",

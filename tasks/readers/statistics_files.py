@@ -111,7 +111,7 @@ def _head_refused(path: str) -> Iterator[None]:
         import pyreadstat
     except ImportError:
         raise InputRefused(
-            "this is a file of a statistics package, and what reads it isn't installed.",
+            "this is a file of a statistics package, and the package that reads it isn't installed.",
             where=path,
             remedy="Install it: pip install 'crowdblend[statistics]'.",
         ) from None
@@ -203,8 +203,8 @@ def require_one_meaning(
         for column, labels in layout.labels.items():
             if column in hierarchies and _declared(hierarchies[column], labels) == (True, True):
                 raise InputRefused(
-                    f"codes and value labels of the column {column!r} are both declared, so which of them a value "
-                    "means can't be told.",
+                    f"codes and value labels of the column {column!r} are both declared, so it is ambiguous "
+                    "which of them a value means.",
                     where=path,
                     remedy="Declare its codes alone, or its labels alone.",
                 )

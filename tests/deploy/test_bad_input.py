@@ -330,12 +330,12 @@ def test_all_faults_of_an_unfinished_specification_are_told_at_once(desk) -> Non
         ["[columns.colour].level", "this is marked FILL IN and not written yet."],
         ["[columns.age.interval].lower", "this is marked FILL IN and not written yet."],
         ["[columns.age.interval].upper", "this is marked FILL IN and not written yet."],
-        ["[release].form", "this is 'microdata' or 'counts'."],
+        ["[release].form", "this must be 'microdata' or 'counts'."],
         ["[data].source", "this is required and missing."],
-        ["[sampling].rate", "this is less than 1."],
-        ["[suppression].k", "this is a whole number."],
-        ["[columns.town].levels", "this is a list in brackets."],
-        ["[cluster.adapt].minimum", "this is at least 0."],
+        ["[sampling].rate", "this must be less than 1."],
+        ["[suppression].k", "this must be a whole number."],
+        ["[columns.town].levels", "this must be a list in brackets."],
+        ["[cluster.adapt].minimum", "this must be at least 0."],
         ["[cluster.adapt].maximum", "this is required and missing."],
         ["[columns.town].hierarchy", "there is no file written-later.csv."],
     ]
@@ -390,7 +390,7 @@ def test_no_message_has_the_words_of_a_library(desk) -> None:
         "Table",
     ):
         assert word not in told, told
-    assert "[selection].candidates, number 1, age: this is a whole number." in told
+    assert "[selection].candidates, number 1, age: this must be a whole number." in told
     assert "[cluster]: name exactly one of address, scheduler_file and class." in told
 
 

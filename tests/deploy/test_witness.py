@@ -550,7 +550,7 @@ def test_a_release_is_held_against_the_proof_of_its_charge(desk) -> None:
         ({"sample_id": "ab" * 32}, 1, "is not the charge that the certificate names"),
         ({"ledger": {"position": index, "hash": "ab" * 32}}, 1, "is not the charge that the certificate names"),
         ({"ledger": {"position": other, "hash": links[other]["hash"]}}, 1, "is not the charge"),
-        ({"ledger": {}}, 2, "doesn't say where its charge stands"),
+        ({"ledger": {}}, 2, "doesn't state its charge's place"),
     ):
         (desk.folder / "certificate.json").write_text(json.dumps(sound | named | change))
         answer = desk(*words, "--certificate", "certificate.json")

@@ -104,7 +104,7 @@ def once_all_is_read(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], 
 def require_nothing_published(desk, told, path: Path) -> None:
     assert told.code == 1, (told.out, told.err)
     assert str(path) in told.err
-    assert "not the file any more that was listed" in told.err
+    assert "was changed since it was listed" in told.err
     assert "is spent" in told.err
     assert "Nothing was published." in told.err
     assert "Put the very file back" in told.err
@@ -147,7 +147,7 @@ def test_a_file_that_is_changed_before_the_charge_costs_nothing(desk, monkeypatc
     monkeypatch.setattr(listing, "list_source", listed)
     told = desk("run", desk.write_spec(source="a.csv"))
     assert told.code == 2
-    assert "not the file any more that was listed" in told.err
+    assert "was changed since it was listed" in told.err
     assert "Nothing was read, written or charged." in told.err
     assert desk("ledger", "show", "--json").json["releases"] == []
 

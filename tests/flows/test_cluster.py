@@ -265,7 +265,7 @@ def test_workers_read_the_files_that_were_listed_alone(desk, cluster, monkeypatc
 
     monkeypatch.setattr(stages, moment, then_exchanged)
     words = ("run", desk.write_spec(source="many"), "--release-id", "one", "--scheduler", address)
-    desk.refuse(*words, code=1, said="not the file any more that was listed")
+    desk.refuse(*words, code=1, said="was changed since it was listed")
     assert not (desk.folder / "out").exists()
     exchange()
     desk.succeed(*words)

@@ -173,7 +173,11 @@ REFUSED = {
     "level": (FREE, {"bounds": "margin_level = 1"}, "[columns.age].margin_level: the finest level"),
     "without": (FREE, {"margins": ""}, "[columns.sex].levels: levels that follow from published figures"),
     "finer": (FIXED, {"bounds": "margin_level = 2"}, "[columns.age].margin_level: margins are counted at level 2"),
-    "stages": (FIXED, {"deletion": "stages = 2"}, "[deletion].stages: the number of stages is that of the levels"),
+    "stages": (
+        FIXED,
+        {"deletion": "stages = 2"},
+        "[deletion].stages: the number of stages follows from the number of levels",
+    ),
     "listed": (FIXED, {"margins": "", "bounds": "margin_level = 0"}, "[columns.age].margin_level: this is the level"),
 }
 

@@ -202,7 +202,7 @@ def table_of(numbers: list[int], bits: list[bytes], width: int) -> pa.Table:
         ("a.csv", b"hash;bits\n1;00\n", "does not name 'hash', 'bits'"),
         ("b.csv", b"1,47114711secret\n", "does not name"),
         ("c.parquet", b"PAR1 47114711secret", "footer"),
-        ("d.parquet", pa.table({"hash": ["47114711secret"], "bits": ["47114711secret"]}), "must stand there once"),
+        ("d.parquet", pa.table({"hash": ["47114711secret"], "bits": ["47114711secret"]}), "must occur exactly once"),
         ("e.parquet", table_of([4711], [b"47114711secret"], 14), "fixed_size_binary[8]"),
         ("f.parquet", table_of([], [], 8), "0 reports"),
         ("g.txt.bz2", b"47114711secret", "compressed"),

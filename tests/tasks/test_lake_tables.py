@@ -143,7 +143,7 @@ def test_a_table_of_hudi_and_one_with_empty_metadata_are_refused_themselves(tmp_
     shutil.rmtree(tmp_path / "lake")
     for kind in ("iceberg", "old-iceberg"):
         write_table(kind, tmp_path / "lake" / "people")
-        assert "its catalog alone knows" in refusal(source, tmp_path)
+        assert "only its catalog knows" in refusal(source, tmp_path)
 
 
 def test_deleted_people_lie_in_the_folder_and_are_not_read(tmp_path, desk):

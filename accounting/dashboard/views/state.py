@@ -231,7 +231,10 @@ class DashboardState:
                 return tuple(self.follower.signed(connection).tokens.values())
         except AccountantRefused as forged:
             raise ReleaseFailed(
-                f"who may look can't be told: {forged.what}", where=self.store.shown, not_done="", remedy=forged.remedy
+                f"it can't be determined who may look: {forged.what}",
+                where=self.store.shown,
+                not_done="",
+                remedy=forged.remedy,
             ) from None
 
     @contextmanager

@@ -252,7 +252,7 @@ def require_forecast(*, relation: str, survey: bool, rows_per_person: int) -> No
         raise InputRefused(
             f"nothing is forecast for this data set: {why}.",
             not_done="",
-            remedy="`crowdblend explain SPEC` tells what one release costs and leaves.",
+            remedy="`crowdblend explain SPEC` shows what one release costs and leaves.",
         )
 
 

@@ -399,7 +399,11 @@ def reference_of_release(request: Request, release: VerifiedRelease) -> Referenc
     if isinstance(reading, NoDocument):
         raise InputRefused(f"nothing is predicted from {reading.named()}.", where=str(folder), not_done=NOT_DONE)
     if reading.shape == "synthetic":
-        raise InputRefused("nothing is predicted from rows that are nobody's.", where=str(folder), not_done=NOT_DONE)
+        raise InputRefused(
+            "nothing is predicted from synthetic rows, which are nobody's records.",
+            where=str(folder),
+            not_done=NOT_DONE,
+        )
     if reading.shape == "answers":
         raise InputRefused("answers have no groups to look at.", where=str(folder), not_done=NOT_DONE)
     names, hierarchies, finest = _columns(request)

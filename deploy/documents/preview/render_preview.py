@@ -382,7 +382,9 @@ def preview(
         _refuse_without_crowd(request, both=public is not None)
     if release is not None:
         if population is not None:
-            raise InputRefused("a release tells by itself for how many people it stands.", where="--population")
+            raise InputRefused(
+                "with --release the number of people follows from the release itself.", where="--population"
+            )
         reference = reference_of_release(request, verified_release(Path(release)))
     else:
         home = resolve_paths().home
@@ -460,13 +462,13 @@ def _predicted(request: Request) -> Suppressing | DeletionRelease:
         raise InputRefused(
             f"there is no preview of {predicted.named('of')}.",
             where=request.label,
-            remedy="`crowdblend explain` tells what it costs.",
+            remedy="`crowdblend explain` shows what it costs.",
         )
     if predicted is None:
         raise InputRefused(
             "this release suppresses nothing: its noise is what it costs, and that is known beforehand.",
             where=request.label,
-            remedy="`crowdblend explain` tells how accurate it will be.",
+            remedy="`crowdblend explain` shows how accurate it will be.",
         )
     return predicted
 
@@ -508,7 +510,7 @@ def _levels(
             best = best_levels(request, mechanism, reference) if not wanted else None
             if best is None and not wanted:
                 raise InputRefused(
-                    f"there are more than {MOST_MAPS} maps to draw from, and which one to look at isn't said.",
+                    f"there are more than {MOST_MAPS} maps to draw from, and none of them is named for the preview.",
                     where="--level",
                     remedy="Name levels, for example --level age=2; columns that are not named have their coarsest.",
                 )
