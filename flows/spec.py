@@ -109,6 +109,7 @@ def parse_spec(path: Path) -> SpecTables:
             where=f"{path}: [columns]",
             remedy="Leave out those that nobody needs: groups of so many columns have one record each.",
         )
+    # Looked for first: a key that is marked as still to be written would else be reported as a value of a wrong type.
     unwritten = list(_unwritten(path, tables))
     try:
         model = spec_model(name for name in KINDS if name in tables).model_validate(tables)
@@ -243,6 +244,7 @@ def _missing_hierarchies(path: Path, tables: Mapping[str, Any]) -> Iterator[Inpu
 
 def _faults(path: Path, tables: Mapping[str, Any], error: ValidationError) -> Iterator[InputRefused]:
     """Yield what is wrong, in the order of the specification and once for each place; wrong keys come first."""
+    # A misspelt key is reported as unknown and, under its right name, as missing: the first of these says what to do.
     findings: list[Any] = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
     places = {fault.where for fault in _unwritten(path, tables)}
     for finding in findings:

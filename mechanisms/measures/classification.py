@@ -72,6 +72,8 @@ def fitted_model(
         logs = special.log_softmax(features @ weights[:-1] + weights[-1], axis=1)
         residuals = np.exp(logs) * counts[:, np.newaxis] - target
         gradient = np.vstack([features.T @ residuals + weights[:-1], residuals.sum(axis=0)])
+        # Counts are weights of the rows: a group of a thousand equal records is one row. The penalty has no intercept,
+        # so that a rare class isn't drawn towards the others.
         value = -float((target * logs).sum()) + 0.5 * float((weights[:-1] ** 2).sum())
         return value, gradient.ravel()
 
@@ -171,6 +173,7 @@ def classification(before: CountedRecords, released: CountedRecords, *, target: 
         return None
     thin = -(-before.records // (MOST_TRAINED * 3 // 2))
     counts = before.groups.counts
+    # By place in a fixed order instead of by chance: two reports on the same records have the same figures.
     held = every_nth(counts, HELD_OUT * thin)
     trained = every_nth(counts, thin) - held
     fine = _fine_map(before.map, released.map, place)
@@ -210,6 +213,7 @@ def _most_frequent(trained: CountedRecords, tested: CountedRecords, place: int) 
     common = np.isin(asked, known)
     shares[common] = counts[np.searchsorted(known, asked[common])] / counts.sum()
     best = known[int(np.argmax(counts))]
+    # A class that was never seen in training would have an infinite loss.
     floor = 1 / (2 * float(counts.sum()))
     return ClassifierScore(
         trained_on="nothing: always the most frequent",

@@ -167,6 +167,8 @@ def ambiguity_log10(records: CountedRecords) -> float:
         return 0.0
     logs: NDArray[np.float64] = np.zeros(records.class_sizes.size)
     for column, codes in zip(records.map.columns, records.codes(), strict=True):
+        # The product over many columns exceeds every double; the largest logarithm is taken out before powers are added
+        # up.
         logs += np.log10(column.hierarchy.values_covered(codes, column.level).astype(np.float64))
     highest = float(logs.max())
     scaled = float((records.class_sizes * 10 ** (logs - highest)).sum()) / records.records
@@ -326,9 +328,11 @@ def utility_of(
     coarsened = before.recoded(released.map)
     _keys, population, published = aligned_counts(coarsened, released)
     if np.any(published > population):
+        # Every measure below would be wrong without a sign of it.
         raise NotOfTheseRecordsError("the release has groups that these records don't have")
     countable = before.records - (left_out or 0)
     counted = countable if sampling_rate is None else round(sampling_rate * countable)
+    # The sample is not known, only its expected size, which by chance may be below what was published.
     suppressed = max(0, counted - released.records)
     reported = target or default_target(released)
     columns = len(before.map.columns)

@@ -350,7 +350,7 @@ def test_what_cannot_be_read_is_refused_with_its_place_and_nothing_is_charged(de
     refused(desk, spec_of(desk, database, read='table = "visits"\nquery = "select 1"'), "exactly one")
     refused(desk, spec_of(desk, database, read="version = 3"), "[data].version")
     refused(desk, spec_of(desk, database, read='query = "select * from visits where town = 3"'), "SQLSTATE")
-    refused(desk, spec_of(desk, "people.csv"), "[data].table", "of a database")
+    refused(desk, spec_of(desk, "people.csv"), "[data].table", "from a database")
     by_decimal = 'query = "select colour, age, town, secret as who from visits"'
     refused(desk, spec_of(desk, database, read=by_decimal), "'who'", "no person can be told")
     name = f"barred_{uuid4().hex[:8]}"

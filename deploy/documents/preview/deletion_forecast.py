@@ -236,6 +236,7 @@ def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
             )
         except InputRefused:
             continue
+        # A law has as many entries as the noise is wide, for each group: wider noise would take minutes.
         if plan.mechanism.noise != mechanism.noise and plan.largest_deletion <= WIDEST:
             yield plan
 
@@ -336,13 +337,17 @@ def _expected(mechanism: DeletionRelease, reference: ReferencePopulation, groups
     mean: Numbers = groups[0].groups.counts * np.float64(reference.scale)
     stages: list[_Stage] = []
     for one in groups:
+        # The law has the sizes below `certain` alone; what it lacks of 1 is the probability of a larger size.
         certain = np.maximum(1.0 - law.sum(axis=1), 0.0)
+        # The large sizes' part of the mean, less E[Z] each: for them publishing is certain, so that the mean is all
+        # that is needed.
         of_certain = np.maximum(mean - law @ np.arange(noise.certain), 0.0) - certain * noise.mean
         published = law @ noise.published + np.where(certain > 0.0, of_certain, 0.0)
         stages.append(
             _Stage(left=mean, there=law @ noise.there + certain, published=published, withheld=mean - published)
         )
         if one.parents is not None:
+            # A group that was published for certain leaves exactly Z records to the next stage.
             law = _sums(law @ noise.withheld + certain[:, np.newaxis] * noise.weights, one.parents)
             mean = np.zeros(law.shape[0])
             np.add.at(mean, one.parents, stages[-1].withheld)

@@ -181,6 +181,7 @@ class ReferencePopulation:
     def _sampled(self, counts: NDArray[np.int64], rate: float) -> tuple[NDArray[np.float64], float]:
         """Sizes and the rate at which they are sampled."""
         sizes = counts.astype(np.float64)
+        # A rate above 1 doesn't exist: where a record stands for more than one person, the group is enlarged instead.
         return (sizes, rate * self.scale) if self.scale <= 1.0 else (sizes * self.scale, rate)
 
 
@@ -232,6 +233,8 @@ def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
         layout = check_metadata(own, columns=(), reading=request.reading)
     except InputRefused:
         return UNCOMPARED
+    # A copy under another name has the same size and header. Two files of equal outline by chance are refused too,
+    # which costs nobody a guarantee.
     if _outlines(given) & _outlines(layout):
         raise _private(given, "a file of it has the size and the header or row groups of the specification's records")
     return ""
@@ -259,6 +262,7 @@ def _identity(path: str) -> tuple[int, int] | str:
         state = os.stat(path)
     except OSError:
         return path
+    # Paths would miss hard links, symbolic links and bind mounts.
     return (state.st_dev, state.st_ino)
 
 
@@ -413,6 +417,7 @@ def reference_of_release(request: Request, release: VerifiedRelease) -> Referenc
     else:
         table = _table(folder, names)
         codes = _all_codes(table, _map(names, hierarchies, base), folder)
+        # Noisy counts may be negative; no group has fewer than no people.
         counts = np.maximum(table.column("count").to_numpy(), 0).astype(np.int64)
     if not counts.sum():
         raise InputRefused("this release publishes no record.", where=str(folder), not_done=NOT_DONE)
@@ -535,6 +540,7 @@ def _weighted(
             )
         ]
         keys.append(last.keys(codes))
+        # Rounded to whole people, as everything below counts them; the sum is off by half a person a group at most.
         counts.append(np.rint(rows["weight"].to_numpy() * rows["count"].to_numpy()).astype(np.int64))
     merged = sum_counts(np.concatenate(keys, axis=1), np.concatenate(counts))
     return stages[-1], last.decode(merged.keys), merged.counts

@@ -212,6 +212,7 @@ def forecast(request: Request, mechanism: Suppressing, reference: ReferencePopul
             chosen=(threshold, sampling_rate) == (k, own_rate),
         )
 
+    # Called for every column left out or coarser, so that no price and no table is computed in it.
     def evaluate(some: ReferencePopulation, chain: Sequence[Levels]) -> TellingRecords:
         found = some.at(chain[0])
         published = found.counts * some.scale * rate * some.survival(found.counts, k=k, rate=rate)
@@ -333,6 +334,7 @@ def worst_labels(
         distinct, of = np.unique(codes, axis=1, return_inverse=True)
         people = np.bincount(of.ravel(), weights=records)
         gone = np.bincount(of.ravel(), weights=records * lost)
+        # Ordered by people, not by share: a label of two people would otherwise always come first.
         excess = gone - overall * people
         for one in np.argsort(-excess, kind="stable")[: 2 * MOST_LABELS].tolist():
             if excess[one] <= 1e-9 * people[one]:
@@ -403,6 +405,7 @@ def best_levels(request: Request, mechanism: Suppressing, reference: ReferencePo
     base = lattice.map_of(lattice.finest)
     groups = reference.at(lattice.finest)
     counts = GroupCounts(base.keys(list(groups.codes)), groups.counts)
+    # The size, in counted records, at which about k of a group are sampled: each record stands for `scale` people.
     threshold = max(1, ceil(mechanism.k / (float(rate_of(mechanism)) * reference.scale)))
     scored = scores(counts, lattice=lattice, threshold=threshold)
     if not scored.any():

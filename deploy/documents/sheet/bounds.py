@@ -146,12 +146,15 @@ class BinomialBounds:
             return self._closed_lower(counted, groups)
         from scipy.stats import nbinom  # SciPy's statistics load slowly
 
+        # A negative binomial of the failures before the c-th success: with the successes it is the number of people at
+        # which the c-th is drawn. At c = 0 it isn't defined, and the lower bound is 0.
         return np.where(counted > 0, nbinom.ppf(ERROR / 2, np.maximum(counted, 1), self.rate) + counted, 0.0)
 
     def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
         """Return upper bounds."""
         if self.combinations is None:
             return np.full_like(counted, np.inf)
+        # Taken in the worst case, since nothing that is published shows how many of an absent combination were sampled.
         most = counted + self.absent * (self.combinations - groups)
         if self.deviation:
             return self._closed_upper(most, np.float64(self.combinations))
@@ -271,9 +274,11 @@ def published_intervals(counts: Sequence[int], *, k: int, rate: float) -> list[C
     def reaches(count: int, people: int) -> float:
         """Return Pr[X ≥ count | X ≥ k], which grows with the people; 1 where a double holds neither."""
         shown = binom.logsf(k - 1, people, rate)
+        # In logarithms: both probabilities may be far below the smallest double though their ratio isn't.
         return 1.0 if shown == -math.inf else math.exp(binom.logsf(count - 1, people, rate) - shown)
 
     def interval(count: int) -> CountInterval:
+        # The limits without the condition are wider, and so bound the search.
         far = BinomialBounds.of(rate, k=k, noise=None, combinations=1).at_most(np.float64(count), np.float64(1))
         sizes = range(count, int(far) + 2)
         low = bisect_left(sizes, True, key=lambda people: reaches(count, people) > ERROR / 2)

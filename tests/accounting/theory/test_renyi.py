@@ -210,7 +210,7 @@ def test_what_has_no_place_is_refused_by_name():
             filter_cost(mechanism, order=TERMS.order, tail=MILLIONTH)
     large = OutlierPrivateHistogram(epsilon=Decimal("0.001"), horizon=10**5, margin=10)
     for mechanism, told in (
-        (large, "beyond the enumeration"),
+        (large, "more than can be enumerated"),
         (SuppressedHistogram(k=20, sampling_rate=None), "not composed"),
     ):
         with pytest.raises(InputRefused, match=f"no place in a filter budget.*{told}") as refused:
