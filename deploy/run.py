@@ -410,6 +410,9 @@ def result_text(result: Mapping[str, Any]) -> str:
             f"levels {levels_text(stage['levels'], drawn=False)}."
             for number, stage in enumerate(stages, start=1)
         ]
+    if pairs := result.get("pairs"):
+        named = ", ".join(" and ".join(columns) for columns in dict.fromkeys(tuple(one["columns"]) for one in pairs))
+        lines.append(f"Pairs that were chosen and counted: {named}.")
     lines += result.get("in_words", ())
     lines.append(f"Release {result['release_id']}; check it with: crowdblend verify {result['certificate']}")
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from .document_forms import (
+    ChosenLevels,
     Day,
     Inclusion,
     Mechanism,
@@ -76,6 +77,8 @@ class PlannedPairs(TypedDict):
     candidates: Annotated[int, "Number of pairs, at their levels, that they are chosen from."]
     standard_error: Annotated[float, "Standard error of each count, in records."]
     epsilon_of_draw: Annotated[float, "ε of each choice; composed, all of them cost less than their sum."]
+    epsilon_alone: Annotated[Number, "ε that the counts of pairs would cost alone; null where that has no price."]
+    draws_epsilon_alone: Annotated[Number, "ε that the choices would cost alone; null where that has no price."]
 
 
 class Told(TypedDict):
@@ -280,6 +283,9 @@ class Explanation(Included):
     stages: NotRequired[Annotated[list[ExplainedStage], "The stages of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PlannedMargins, "The noisy margins beside the rows of a deletion release."]]
     pairs: NotRequired[Annotated[PlannedPairs, "The pairs of columns that a deletion release will choose."]]
+    chosen_levels: NotRequired[
+        Annotated[ChosenLevels, "How the levels of the rows will follow from the published counts; absent where fixed."]
+    ]
     budget: Annotated[BudgetFacts, "Budget of the data set."]
     source: Annotated[SourceFacts, "Source of the records."]
 

@@ -45,7 +45,13 @@ def explanation(request: Request) -> dict[str, Any]:
         "releases": charged.releases,
         "limit": limit_facts(request.limit),
         **inclusion_facts(request.thinning),
-        "columns": list(_columns(request.recoding, stages=[one["levels"] for one in of_kind.get("stages", [])])),
+        "columns": list(
+            _columns(
+                request.recoding,
+                stages=[one["levels"] for one in of_kind.get("stages", [])],
+                bounds=of_kind.get("chosen_levels", {}).get("columns", {}),
+            )
+        ),
         **of_kind,
     }
 
@@ -69,13 +75,19 @@ def limit_in_words(limit: ContributionLimit) -> str:
 
 
 def _columns(
-    recoding: GeneralizationMap | MapChoice, *, stages: Sequence[Mapping[str, int]]
+    recoding: GeneralizationMap | MapChoice,
+    *,
+    stages: Sequence[Mapping[str, int]],
+    bounds: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[ExplainedColumn]:
     match recoding:
         case GeneralizationMap(columns=fixed):
             for column in fixed:
-                possible = {column.level, *(levels[column.name] for levels in stages)}
-                yield _column(column.name, column.hierarchy, possible, weight=None)
+                possible, weight = {column.level, *(levels[column.name] for levels in stages)}, None
+                if (found := bounds.get(column.name)) is not None:
+                    possible = set(range(found["min_level"], found["max_level"] + 1))
+                    weight = Decimal(found["weight"])
+                yield _column(column.name, column.hierarchy, possible, weight=weight)
         case MapChoice(lattice=lattice):
             for place, candidate in enumerate(lattice.columns):
                 possible = set(range(candidate.min_level, candidate.max_level + 1))
@@ -187,13 +199,32 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
         yield (
             "rows alone",
             rows,
-            "what they would cost at the same δ; together with the margins it is less than the sum",
+            "what they would cost at the same δ; together with what is beside them it is less than the sum",
         )
         yield "margins alone", beside, f"{margins['cells']} noisy counts in a file of their own"
         yield (
             "margins' noise",
             f"± {margins['standard_error']:.1f}",
             "standard error of each of their counts, in records",
+        )
+    if pairs := explained.get("pairs"):
+        counts, draws = (
+            "none" if cost is None else f"ε = {amount_shown(cost)}"
+            for cost in (pairs["epsilon_alone"], pairs["draws_epsilon_alone"])
+        )
+        yield "pairs alone", counts, "what their counts would cost at the same δ"
+        yield "choosing alone", draws, "what the draws of the pairs would cost at the same δ"
+        yield (
+            "pairs' noise",
+            f"± {pairs['standard_error']:.1f}",
+            f"standard error of each of their counts, in records; which {pairs['number']} of "
+            f"{pairs['candidates']} candidates are counted, is drawn while the release runs",
+        )
+    if chosen := explained.get("chosen_levels"):
+        yield (
+            "levels",
+            "to be found",
+            f"of each stage, between the bounds below, from the noisy counts alone: {chosen['rule']}, at no cost",
         )
     if "people_for_1_percent" in explained:
         people = explained["people_for_1_percent"]

@@ -54,10 +54,9 @@ from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .paired_parts import (
     STAGES,
     PairedResult,
-    explained_pairs,
+    explained_parts,
     pair_details,
     paired_plan,
-    planned_facts,
     planned_pairs,
 )
 from .release_kind import (
@@ -506,7 +505,7 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
     noise = mechanism.noise
     margins: dict[str, Any] = {}
     if (plan := request.paired) is not None:
-        margins = {**planned_facts(plan, request.price), "pairs": explained_pairs(plan)}
+        margins = explained_parts(plan, request.price)
     elif isinstance(mechanism, CalibratedDeletion):
         margins = {MARGINS: margin_facts(request.maps[0], request.margins, mechanism, request.price)}
     return {

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accounting.kernel.prices.mechanism_kind import Price
-from ...accounting.kernel.prices.registry import mechanism_of_record, price
-from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+from ...accounting.kernel.prices.registry import mechanism_of_record
+from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, price_pairs, proposed_pairs
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.kernel.errors import InputRefused
@@ -27,6 +27,7 @@ from ...mechanisms.pair_model.model import PairModel, merged_table
 from ...mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates
 from ...mechanisms.pair_model.row_estimates import RowStage
 from ...mechanisms.record_weights import Raked, deletion_variance, rake_weights, record_weights
+from ..margin_specs import margin_facts
 from ..spec_tables import MarginsTable
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ class PairedResult:
             "margins": planned_facts(self.plan, charged)["margins"]
             | {"records": self.raked.total, "largest_difference": self.raked.largest_difference},
             "pairs": pairs,
-            **({"chosen_levels": _bounds(self.plan.stages)} if isinstance(self.plan.stages, LevelChoice) else {}),
+            **_chosen_levels(self.plan),
         }
 
     @property
@@ -252,13 +253,16 @@ class PairedResult:
         return found
 
 
-def _bounds(choice: LevelChoice) -> dict[str, Any]:
-    """Return all that the choice of levels goes by, besides what is published."""
+def _chosen_levels(plan: PairedPlan) -> dict[str, Any]:
+    """Return all that the choice of levels goes by, besides what is published; nothing where they are fixed."""
+    choice = plan.stages
+    if not isinstance(choice, LevelChoice):
+        return {}
     columns = {
         one.name: {"min_level": one.min_level, "max_level": one.max_level, "weight": str(one.weight)}
         for one in choice.columns
     }
-    return {"rule": RULE, "columns": columns}
+    return {"chosen_levels": {"rule": RULE, "columns": columns}}
 
 
 def chosen_again(
@@ -314,33 +318,28 @@ def chosen_again(
 
 
 def planned_facts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
-    """Return which margins there are and how exact they are, and how many pairs will be drawn from how many.
+    """Return which margins there are, how exact they are, and what margins and rows would cost alone."""
+    singles = [(place,) for place in range(plan.mechanism.margins)]
+    return {"margins": margin_facts(plan.counted, singles, plan.mechanism, charged)}
 
-    What the parts would cost alone is at the δ of the whole; composed, they cost less than their sum.
+
+def explained_parts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
+    """Return the margins, what is decided of pairs and levels while the release runs, and what each part costs alone.
+
+    The prices alone are at the δ of the whole; composed, the parts cost less than their sum.
     """
-    mechanism, counted = plan.mechanism, plan.counted
-    alone = price(
-        mechanism.rows, delta=charged.delta, releases=charged.releases, rows_per_person=charged.rows_per_person
+    counts, draws = price_pairs(
+        plan.mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person
     )
-    return {
-        "margins": {
-            "columns": [[name] for name in counted.names],
-            "cells": sum(counted.sizes),
-            "standard_error": _error(mechanism),
-            "epsilon_alone": None,
-            "rows_epsilon_alone": float(alone.epsilon),
-        }
-    }
-
-
-def explained_pairs(plan: PairedPlan) -> dict[str, Any]:
-    """Return what is decided of pairs while the release runs, and how exactly they are counted."""
-    return {
+    pairs = {
         "number": plan.mechanism.pairs,
         "candidates": len(plan.candidates),
         "standard_error": plan.deviation,
         "epsilon_of_draw": float(plan.mechanism.pair_epsilon),
+        "epsilon_alone": None if counts is None else float(counts.epsilon),
+        "draws_epsilon_alone": None if draws is None else float(draws.epsilon),
     }
+    return planned_facts(plan, charged) | {"pairs": pairs} | _chosen_levels(plan)
 
 
 def _error(mechanism: PairedDeletion) -> float:

@@ -78,6 +78,14 @@ def test_pairs_and_labels_are_found_and_what_is_published_is_near_the_records(de
     explained = desk.succeed("explain", spec, "--json").json
     assert explained["pairs"]["number"] == 4
     assert explained["stages"] == []
+    alone = [explained["pairs"][name] for name in ("epsilon_alone", "draws_epsilon_alone")]
+    alone += [explained["margins"][name] for name in ("epsilon_alone", "rows_epsilon_alone")]
+    assert max(alone) < explained["epsilon"] < sum(alone), "composed, parts cost less than their sum"
+    assert [column["max_level"] for column in explained["columns"]] == [1, 3, 1]
+    assert all(level["possible"] for column in explained["columns"] for level in column["levels"])
+    told = desk.succeed("explain", spec).out
+    assert "to be found" in told
+    assert told.count("none") == 1, "the bound of the paper alone"
     result = desk.succeed("run", spec, "--json").json
     folder = Path(result["output"])
     rows, cells = tables_of(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -28,6 +28,7 @@ from ....mechanisms.kinds.deletion_noise import (
 from ...kernel.prices.arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kernel.prices.registry import price
+from ...kinds.composition.bounded_range import BoundedRange
 from ...kinds.deletion_prices import price_of_draws
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
@@ -256,13 +257,24 @@ def price_parts(
         InputRefused: δ or T is out of range.
     """
     check_request(delta, releases)
-    prices: list[Price | None] = []
-    for noise, times in ((mechanism.noise, mechanism.stages), (mechanism.margin_noise, mechanism.margins)):
-        try:
-            prices.append(price_of_draws(Counter({noise: times}), delta, releases, records))
-        except InputRefused:
-            prices.append(None)
-    return prices[0], prices[1]
+    rows = Counter[DeletionNoise]({mechanism.noise: mechanism.stages})
+    margins = Counter[DeletionNoise]({mechanism.margin_noise: mechanism.margins})
+    return price_alone(rows, delta, releases, records), price_alone(margins, delta, releases, records)
+
+
+def price_alone(
+    draws: Counter[DeletionNoise],
+    delta: Decimal,
+    releases: int,
+    records: int,
+    *,
+    choices: Mapping[BoundedRange, int] | None = None,
+) -> Price | None:
+    """Return what a part of a release would cost alone; as `price_of_draws`, None where no ε has this δ."""
+    try:
+        return price_of_draws(draws, delta, releases, records, choices=choices)
+    except InputRefused:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

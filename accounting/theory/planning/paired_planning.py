@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -10,10 +11,11 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from ....mechanisms.kernel.amounts import amount_exact
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.deletion import DeletionRelease
-from ....mechanisms.kinds.deletion_noise import GaussianDeletion
+from ....mechanisms.kinds.deletion_noise import DeletionNoise, GaussianDeletion
 from ....mechanisms.kinds.paired_deletion import PairedDeletion
-from ...kernel.prices.mechanism_kind import check_records, check_request
-from .deletion_planning import Beside, DeletionPlan, gaussian_delta, gaussian_of_width, plan_beside
+from ...kernel.prices.mechanism_kind import Price, check_records, check_request
+from ...kinds.composition.bounded_range import BoundedRange
+from .deletion_planning import Beside, DeletionPlan, gaussian_delta, gaussian_of_width, plan_beside, price_alone
 
 _FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 _ENDS = 0.02
@@ -161,6 +163,29 @@ def paired(
         pair_scale=counted.scale,
         pair_width=counted.width,
         pair_epsilon=drawn,
+    )
+
+
+def price_pairs(
+    mechanism: PairedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1
+) -> tuple[Price | None, Price | None]:
+    """Return the price of a paired release's counts of pairs alone, and of the draws of the pairs alone.
+
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together, of either part alone; a part that no ε has at this δ has None.
+        releases: T ≥ 1.
+        records: M ≥ 1.
+
+    Raises:
+        InputRefused: δ or T is out of range.
+    """
+    check_request(delta, releases)
+    counts = Counter[DeletionNoise]({mechanism.pair_noise: mechanism.pairs})
+    choices = {BoundedRange(epsilon=mechanism.pair_epsilon * records): mechanism.pairs}
+    return (
+        price_alone(counts, delta, releases, records),
+        price_alone(Counter(), delta, releases, records, choices=choices),
     )
 
 
