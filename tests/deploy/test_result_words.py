@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from crowdblend.accounting.descriptions.description_registry import published_text
 from crowdblend.deploy.cli import main
 from crowdblend.deploy.run import result_text
 
@@ -57,22 +56,6 @@ STAGES = [
 )
 def test_a_result_says_what_it_is(changes, said) -> None:
     assert said in result_text(RESULT | changes)
-
-
-@pytest.mark.parametrize(
-    ("kind", "records", "told"),
-    [
-        ("strongly-safe-release/1", 1, "1 record in 2 groups"),
-        ("noisy-histogram/1", 875, "2 noisy counts"),
-        ("suppressed-histogram/1", 875, "2 counts"),
-        ("synthetic-points/1", 875, "875 synthetic points in 2 cells"),
-        ("synthetic-table/1", 875, "875 synthetic rows in 2 combinations"),
-        ("mean-answer/1", None, "2 answers"),
-        ("k-randomization/1", None, "2 estimates"),
-    ],
-)
-def test_a_kind_has_its_own_nouns(kind: str, records: int | None, told: str) -> None:
-    assert published_text(kind, groups=2, records=records) == told
 
 
 def refused(*words: str) -> int:

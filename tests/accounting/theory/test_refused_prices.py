@@ -6,22 +6,17 @@ import math
 from decimal import Decimal
 
 import pytest
-from crowdblend.accounting.descriptions import zero_knowledge
 from crowdblend.accounting.descriptions.description_registry import description_of
-from crowdblend.accounting.descriptions.zero_knowledge import delta_zero_knowledge
 from crowdblend.accounting.kernel.prices.registry import (
     mechanism_of_record,
     mechanism_record,
     paper_price,
     price,
 )
-from crowdblend.accounting.kinds import noisy_histogram_prices, outlier_histogram_prices
-from crowdblend.accounting.kinds.composition import group_privacy, robust_counts
+from crowdblend.accounting.kinds import outlier_histogram_prices
 from crowdblend.accounting.kinds.composition.amplification import Guarantee
 from crowdblend.accounting.kinds.composition.composed import curves_of, delta_composed, epsilon_composed, grid_spacing
-from crowdblend.accounting.kinds.composition.group_privacy import even_split
 from crowdblend.accounting.kinds.composition.paper_bound import delta_paper, epsilon_paper
-from crowdblend.accounting.kinds.noisy_histogram_prices import NoisyProfile, price_noisy_histogram
 from crowdblend.accounting.kinds.outlier_histogram_prices import price_outlier_histogram
 from crowdblend.accounting.theory.planning.inversion import (
     Target,
@@ -76,36 +71,12 @@ def test_the_paper_has_no_price_below_the_chance_that_all_are_sampled() -> None:
     assert paper_price(RELEASE, delta=Decimal("1e-323"), releases=10**6) is None
 
 
-def test_of_crowds_whose_search_is_too_long_nothing_is_said(monkeypatch) -> None:
-    monkeypatch.setattr(zero_knowledge, "_MOST_THRESHOLDS", 10)
-    with pytest.raises(InputRefused, match="too long"):
-        delta_zero_knowledge(k=20, sampling_rate=Decimal("0.1"))
-    monkeypatch.setattr(noisy_histogram_prices, "_MOST_GROUPS", 5)
-    noisy_histogram_prices.price_noisy_histogram.cache_clear()
-    with pytest.raises(InputRefused, match="too long"):
-        NoisyProfile(NOISY).delta(0.1)
-    with pytest.raises(InputRefused, match="no epsilon is enough"):
-        price_noisy_histogram(NOISY, delta=Decimal("1e-6"))
-    monkeypatch.setattr(robust_counts, "_MOST_GROUPS", 25)
-    rates = {"lowest_rate": 0.1, "highest_rate": 0.11, "largest_rate": 0.2}
-    with pytest.raises(InputRefused, match="too long"):
-        robust_counts.delta_robust(k=20, **rates, exceptions=0, epsilon=0.5)
-
-
 def test_an_outlier_private_histogram_that_no_epsilon_suffices_for_is_refused(monkeypatch) -> None:
     event = OutlierPrivateHistogram(epsilon=Decimal(1), horizon=30, margin=10)
     assert price_outlier_histogram(event, delta=Decimal("1e-3")).epsilon > 0
     monkeypatch.setattr(outlier_histogram_prices, "epsilon_for_group", lambda *given, **named: None)
     with pytest.raises(InputRefused, match="Raise the margin"):
         price_outlier_histogram(event, delta=Decimal("1e-3"))
-
-
-def test_a_split_over_a_persons_records_that_does_not_settle_is_refused(monkeypatch) -> None:
-    constant = {"delta": Decimal("1e-6"), "records": 3}
-    assert even_split(lambda share: Decimal(1), lambda found: found, **constant)[1] >= 3
-    monkeypatch.setattr(group_privacy, "_ROUNDS", 1)
-    with pytest.raises(InputRefused):
-        even_split(lambda share: Decimal(1), lambda found: found, **constant)
 
 
 def test_a_loss_beyond_the_grid_is_refused() -> None:
