@@ -16,19 +16,16 @@ def test_clients_that_never_finish_a_request_keep_nobody_out(served, clients, ea
         assert served.get("/health").json() == {"status": "ok"}
 
 
-def test_a_request_that_does_not_arrive_is_not_waited_for(served) -> None:
+def test_a_request_that_does_not_arrive_is_not_waited_for_be_it_a_connections_first_or_its_next(served) -> None:
     port = urlsplit(served.url).port
-    with half_open_connections(port, clients=1, each=3) as opened:
-        assert all(is_closed_by_server(connection) for connection in opened)
-
-
-def test_the_next_request_of_a_connection_is_not_waited_for_either(served) -> None:
-    port = urlsplit(served.url).port
-    with socket.create_connection(("127.0.0.1", port), timeout=120) as connection:
+    with (
+        half_open_connections(port, clients=1, each=3) as opened,
+        socket.create_connection(("127.0.0.1", port), timeout=120) as connection,
+    ):
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert connection.recv(4096).startswith(b"HTTP/1.1 200")
         connection.sendall(b"GET /hea")  # ends the server's own wait for an idle connection
-        assert is_closed_by_server(connection)
+        assert all(is_closed_by_server(one) for one in (*opened, connection))
 
 
 def test_a_client_with_many_whole_requests_is_answered(served) -> None:
