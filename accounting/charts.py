@@ -45,7 +45,7 @@ class Axis:
     name: str
 
     def at(self, value: float) -> float:
-        """Where a value lies; one past an end lies at that end."""
+        """Return where a value lies; one past an end lies at that end."""
         scaled = math.log10(max(value, 1e-300)) if self.logarithmic else value
         share = 0.0 if self.high == self.low else (scaled - self.low) / (self.high - self.low)
         return round(self.start + min(1.0, max(0.0, share)) * (self.end - self.start), 1)
@@ -80,7 +80,7 @@ class BarRow:
 
 
 def linear_axis(low: float, high: float, *, name: str, across: bool) -> Axis:
-    """A linear scale with about five round ticks."""
+    """Return a linear scale with about five round ticks."""
     span = (high - low) or 1.0
     rough = span / 5
     unit = 10.0 ** math.floor(math.log10(rough))
@@ -94,7 +94,7 @@ def linear_axis(low: float, high: float, *, name: str, across: bool) -> Axis:
 
 
 def log_axis(low: float, high: float, *, name: str, across: bool) -> Axis:
-    """A logarithmic scale over whole powers of ten, with at most seven ticks."""
+    """Return a logarithmic scale over whole powers of ten, with at most seven ticks."""
     first, last = math.floor(math.log10(max(low, 1e-300))), math.ceil(math.log10(max(high, 1e-300)))
     last = max(last, first + 1)
     step = max(1, -(-(last - first) // 6))
@@ -104,24 +104,24 @@ def log_axis(low: float, high: float, *, name: str, across: bool) -> Axis:
 
 
 def line(points: Iterable[tuple[float, float]], *, x: Axis, y: Axis, style: str) -> Markup:
-    """A line through points."""
+    """Return a line through points."""
     places = " ".join(f"{x.at(across)},{y.at(up)}" for across, up in points)
     return _shape("polyline", f"line {style}", points=places) if places else Markup("")
 
 
 def steps(points: Sequence[tuple[float, float]], *, x: Axis, y: Axis, style: str) -> Markup:
-    """A line that keeps each value until the next point."""
+    """Return a line that keeps each value until the next point."""
     return line(_corners(points), x=x, y=y, style=style)
 
 
 def area(points: Sequence[tuple[float, float]], *, x: Axis, y: Axis) -> Markup:
-    """What lies under such a line, through at least one point."""
+    """Return what lies under such a line, through at least one point."""
     corners = [(points[0][0], 0.0), *_corners(points), (points[-1][0], 0.0)]
     return _shape("polygon", "area", points=" ".join(f"{x.at(across)},{y.at(up)}" for across, up in corners))
 
 
 def dot(across: float, up: float, *, x: Axis, y: Axis, radius: int, style: str) -> Markup:
-    """A point that is marked."""
+    """Return a point that is marked."""
     return _shape("circle", style, cx=x.at(across), cy=y.at(up), r=radius)
 
 
@@ -149,7 +149,7 @@ def line_chart(
 
 
 def share_bar(share: float, *, label: str, style: str, hatched: bool = False) -> Markup:
-    """A bar of which a share is filled.
+    """Return a bar of which a share is filled.
 
     Args:
         share: 0 to 1; more is drawn as full.
@@ -215,7 +215,7 @@ def bar_chart(
 
 
 def triangle_chart(names: Sequence[str], values: Mapping[tuple[str, str], float], *, key: str, title: str) -> Markup:
-    """A triangle of cells, one for each pair of names: the darker, the larger.
+    """Return a triangle of cells, one for each pair of names: the darker, the larger.
 
     Args:
         names: at least two; of rows and columns.
@@ -250,7 +250,7 @@ def _corners(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def _shape(tag: str, style: str, text: str | None = None, /, **attributes: float | str) -> Markup:
-    """One element, with its text escaped; an underscore in an attribute's name stands for a hyphen."""
+    """Return one element, with its text escaped; an underscore in an attribute's name stands for a hyphen."""
     written = Markup("").join(
         Markup(' {}="{}"').format(name.replace("_", "-"), value) for name, value in attributes.items()
     )
@@ -267,7 +267,7 @@ def _picture(
     description: str,
     bounded: bool = False,
 ) -> Markup:
-    """A whole picture; one that is bounded is never shown larger than it is."""
+    """Return a whole picture; one that is bounded is never shown larger than it is."""
     head = Markup(
         '<svg class="picture" viewBox="0 0 {w} {h}"{style} role="img" aria-labelledby="{k}-t {k}-d" '
         'xmlns="http://www.w3.org/2000/svg"><title id="{k}-t">{t}</title><desc id="{k}-d">{d}</desc>'

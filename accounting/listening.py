@@ -52,7 +52,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def url_of(host: str, listener: socket.socket, *, scheme: str = "http") -> str:
-    """The URL at which a server is reached.
+    """Return the URL at which a server is reached.
 
     Args:
         host: as it was asked for.

@@ -156,7 +156,7 @@ OUTPUTS: dict[str, Any] = {
 
 
 def schemas(page: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The name of each schema, and the schema.
+    """Yield the name of each schema, and the schema.
 
     Args:
         page: text of the page of all keys of a specification, whose words the schema has.
@@ -176,7 +176,7 @@ def _named(name: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _explained(schema: dict[str, Any], page: str) -> dict[str, Any]:
-    """The schema of specifications with the page's meaning of each key."""
+    """Return the schema of specifications with the page's meaning of each key."""
     meanings = dict(_meanings(page))
     for key in keys_of(spec_model()):
         table = schema if not key.table else schema["$defs"][key.model.__name__]
@@ -196,7 +196,7 @@ def _meanings(page: str) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def schema_of_type(hint: Any, *, exact: bool = False) -> Schema:  # noqa: ANN401 - a type hint
-    """The schema of a type's values; the classes in it stand below `$defs`.
+    """Return the schema of a type's values; the classes in it stand below `$defs`.
 
     A class is a dataclass or a TypedDict. Its object has the keys of its fields and no other. In `Annotated` a text is
     the description, a pair a keyword with its value, and a check of the ledger's nothing; a dataclass's fields are
@@ -223,7 +223,7 @@ class _Found:
         self._classes: dict[str, type] = {}
 
     def schema(self, hint: Any) -> Schema:  # noqa: ANN401 - a type hint
-        """The schema of a type."""
+        """Return the schema of a type."""
         origin, parts = get_origin(hint), get_args(hint)
         if isinstance(hint, type) and (is_dataclass(hint) or is_typeddict(hint)):
             return self._reference(hint)
@@ -287,7 +287,7 @@ def _keyword(said: str | tuple[str, Any]) -> tuple[str, Any]:
 
 
 def _either(options: list[Schema]) -> Schema:
-    """One of several; types without anything else to say stand in one list."""
+    """Return the schema of one of several; types without anything else to say are put into one list."""
     if all(option.keys() == {"type"} for option in options):
         return {"type": [option["type"] for option in options]}
     return {"anyOf": options}
@@ -297,7 +297,7 @@ ARGUMENT = re.compile(r"^    (\w+): (.*)$")
 
 
 def _described(cls: type) -> dict[str, str]:
-    """What the docstrings of a class and of those that it is made from say of each field."""
+    """Return what the docstrings of a class and of those that it is made from say of each field."""
     said: dict[str, str] = {}
     for one in reversed(cls.__mro__):
         said |= dict(_arguments(inspect.cleandoc(one.__dict__.get("__doc__") or "")))

@@ -74,6 +74,7 @@ def _follows_interruption(fault: BaseException) -> bool:
     """Return whether a fault came of an interruption: Prefect fails where a task has no state yet."""
     behind: BaseException | None = fault
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        # Prefect wraps an interruption of a task in an exception of its own, sometimes twice.
         behind = behind.__cause__ or behind.__context__
     return behind is not None
 
@@ -134,6 +135,8 @@ def _cost_once_settled(prepared: PreparedRelease) -> tuple[Stage | Literal["unkn
     from ..flows.unfinished import cost_so_far
 
     try:
+        # Taking the writer's lock waits for a commit that was under way when the connection was lost; only then does
+        # the ledger say whether it was charged.
         open_writer(prepared.state_paths.ledger_url, anchoring=prepared.state_paths.anchoring).close()
     except Refusal:
         return "unknown", ""
@@ -267,6 +270,7 @@ def largest_groups(row: Mapping[str, Any], state: ReleaseState, *, most: int) ->
         return None
     folder, hashes = Path(row["output"]), dict(state.output_hashes)
     name = next((name for name in TABLES if name in hashes), None)
+    # A table that somebody changed is not shown as if it were the published one.
     if name is None or not (folder / name).is_file() or digest_of_file(folder / name) != hashes[name]:
         return None
     table = read_released_table(folder)

@@ -104,6 +104,7 @@ def read_toml(path: Path, *, what: str) -> dict[str, Any]:
 
 
 def _require_trusted(path: Path, state: os.stat_result) -> None:
+    # A file in a shared folder, such as /tmp, would otherwise decide which ledger is charged, and which kinds price.
     if state.st_uid not in (os.getuid(), 0):
         raise InputRefused(
             "these settings belong to another account, and they would decide which ledger is charged.",
@@ -175,6 +176,8 @@ def _from_folder(name: str, value: str, folder: Path) -> str:
     if name == "ledger" and "://" not in value:
         return f"sqlite:///{folder / Path(value).expanduser()}"
     if name == "ledger" and mark and scheme.split("+")[0] == "sqlite" and not rest.startswith("/"):
+        # An SQLite URL with a relative path means the working folder to SQLAlchemy. Here it is the folder of the
+        # settings file, so that every folder below uses one ledger.
         return f"{scheme}:///{folder / rest}"
     return value
 

@@ -112,6 +112,7 @@ def rake_weights(
         noisy: its noisy cells by the labels of these levels.
     """
     totals = math.fsum(math.fsum(cells.tolist()) / cells.size for cells in noisy)
+    # No fewer than were published: those are certainly there, and with very noisy margins the mean may be below.
     total = max(totals / math.fsum(1 / cells.size for cells in noisy), float(records.sum()))
     if not records.size:
         return Raked(weights=weights, total=0.0, largest_difference=0.0)
@@ -119,6 +120,7 @@ def rake_weights(
     aims = []
     for cells, place in zip(noisy, places, strict=True):
         there = np.bincount(place, weights=records, minlength=cells.size)
+        # Each published record stands for at least itself, so that no cell may be scaled below its own records.
         aim = np.where(there > 0, np.maximum(cells, there), 0.0)
         aims.append(aim * (total / math.fsum(aim.tolist())))
     mass = weights * records
@@ -128,6 +130,7 @@ def rake_weights(
         for aim, place in zip(aims, places, strict=True):
             now = np.bincount(place, weights=mass, minlength=aim.size)
             difference = max(difference, float(np.abs(now - aim).max()) / total)
+            # A cell without mass has no record, and its factor is applied to none.
             factors = np.divide(aim, now, out=np.ones_like(aim), where=now > 0)
             mass = mass * factors[place]
         if difference <= _NEAR_ENOUGH:

@@ -95,6 +95,7 @@ def cell_numbers(grid: SyntheticPoints, points: NDArray[np.float64]) -> NDArray[
     if points.ndim != 2 or points.shape[1] != grid.dimensions:
         raise ValueError(f"points of {grid.dimensions} dimensions have shape (n, {grid.dimensions})")
     inside = np.clip(np.nan_to_num(points, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0)
+    # A coordinate of exactly 1 belongs to the last cell.
     places = np.minimum((inside * grid.cells_per_side).astype(np.int64), grid.cells_per_side - 1)
     numbers = np.ravel_multi_index(tuple(places.T), (grid.cells_per_side,) * grid.dimensions)
     return np.asarray(numbers, dtype=np.int64)

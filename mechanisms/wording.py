@@ -12,28 +12,28 @@ from .kernel.errors import InputRefused, Refusal
 
 
 def amount_left(amount: Decimal | float) -> str:
-    """What remains of a budget, rounded down to six significant digits: it is never overstated."""
+    """Return what remains of a budget, rounded down to six significant digits: it is never overstated."""
     return amount_exact(Context(prec=DIGITS, rounding=ROUND_FLOOR).plus(shortest_decimal(amount)))
 
 
 def double_left(amount: Decimal) -> float:
-    """What remains of a budget as a double whose shortest decimal is not above it."""
+    """Return what remains of a budget as a double whose shortest decimal is not above it."""
     double = float(amount)
     return double if shortest_decimal(double) <= amount else math.nextafter(double, -math.inf)
 
 
 def share_shown(share: Decimal | float) -> str:
-    """A share that is spent, in percent and rounded up to three significant digits: 0.0833333 → 8.34 %."""
+    """Return a share that is spent, in percent and rounded up to three significant digits: 0.0833333 → 8.34 %."""
     return f"{amount_exact(Context(prec=3, rounding=ROUND_CEILING).multiply(100, shortest_decimal(share)))} %"
 
 
 def share_left_shown(share: Decimal | float) -> str:
-    """A share that is left, in percent and rounded down to three significant digits."""
+    """Return a share that is left, in percent and rounded down to three significant digits."""
     return f"{amount_exact(Context(prec=3, rounding=ROUND_FLOOR).multiply(100, shortest_decimal(share)))} %"
 
 
 def times_in(left: Decimal, each: Decimal, *, most: int) -> int:
-    """How many times an amount fits into what is left; `most` where it is 0, or fits more often."""
+    """Return how many times an amount fits into what is left; `most` where it is 0, or fits more often."""
     if each <= 0:
         return most
     exact = Context(prec=60, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -50,7 +50,7 @@ Number = Decimal | int | float | str
 
 
 def exact_number(name: str, value: Number) -> Decimal:
-    """A number as it is written: a float is the decimal that Python shows for it, so that 0.1 is a tenth.
+    """Return a number as it is written: a float is the decimal that Python shows for it, so that 0.1 is a tenth.
 
     Args:
         name: of the argument, for the message.
@@ -74,7 +74,7 @@ FILL_IN = "FILL IN"
 
 
 def refused_together(faults: Sequence[Refusal], *, where: str) -> InputRefused:
-    """One refusal for all that is wrong with one thing; of a single fault its own.
+    """Return one refusal for all that is wrong with one thing; of a single fault its own.
 
     Args:
         faults: what is wrong, at least one.

@@ -26,7 +26,7 @@ class ObjectPrefix:
     url: str
 
     def __str__(self) -> str:
-        """The URL."""
+        """Return the URL."""
         return self.url
 
     def holds(self, hashes: Hashes) -> bool:

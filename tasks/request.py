@@ -190,6 +190,8 @@ class Request(ABC):
                 "format": self.file_format,
                 "source": self.source if self.written_source is None else self.written_source,
                 "base": str(self.base),
+                # Keys that were added later are left out where they say nothing, so that digests of earlier releases
+                # and series stay the same.
                 **({"also": sorted(self.also)} if self.also else {}),
                 **({"codes": {name: dict(own) for name, own in self.codes.items()}} if self.codes else {}),
                 **({} if self.metadata is None else {"metadata": asdict(self.metadata)}),
@@ -210,6 +212,7 @@ class Request(ABC):
         if _DATED.search(written) is None:
             return self
         parts = {"year": f"{day.year:04}", "month": f"{day.month:02}", "day": f"{day.day:02}"}
+        # The digest has the source as it was written: all releases of a dated source are of one specification.
         source = _DATED.sub(lambda part: parts[part[1]], written)
         return replace(self, source=source, written_source=written, source_day=day)
 
@@ -229,6 +232,7 @@ class Request(ABC):
             "map": self.map_digest,
             **self.reading.canonical,
             **self.own_terms,
+            # Left out at 1, as all versions before it did.
             **({} if records == 1 else {"rows_per_person": records}),
             **({} if self.limit is None else {self.limit.unit: self.limit.column}),
             **self._thinned,

@@ -227,7 +227,7 @@ def _form_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _releases_of_series(series: Mapping[str, Any] | None) -> int:
-    """How many releases the price covers, one without a series; ValueError where it names no place in one."""
+    """Return how many releases the price covers, one without a series; ValueError where it names no place in one."""
     if series is None:
         return 1
     place = SeriesPlace(name=series["name"], number=series["number"], spec_digest="0" * 64)
@@ -257,7 +257,7 @@ def _priced_mechanism(certificate: Mapping[str, Any]) -> tuple[Mapping[str, Any]
 
 
 def _count(value: object) -> int:
-    """A whole number as a certificate has it; ValueError where it is something else."""
+    """Return a whole number as a certificate has it; ValueError where it is something else."""
     if type(value) is not int:
         raise ValueError("a number of records is a whole number")
     return value
@@ -287,7 +287,7 @@ def _price_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 @_finding_if_unreadable("its filter budget can't be read")
 def _filter_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
-    """What does not hold of what a certificate says of a filter budget, with every figure computed again."""
+    """Return what does not hold of what a certificate says of a filter budget, with every figure computed again."""
     if "filter_budget" not in certificate:
         return ()
     from ..kernel.ledger.filter_budget import FilterBudget, accounting_faults, charge_faults
@@ -323,7 +323,7 @@ def _filter_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 @_finding_if_unreadable("its map can't be read")
 def map_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
-    """What does not hold of a certificate's map: nothing here needs the ledger."""
+    """Yield what does not hold of a certificate's map: nothing here needs the ledger."""
     stated, mechanism = certificate["map"], certified_mechanism(certificate)
     for number, column in enumerate(stated["columns"], start=1):
         if column.keys() != COLUMN_FIELDS:
@@ -341,7 +341,7 @@ def map_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _is_carried(column: Mapping[str, Any]) -> bool:
-    """Whether a column's hierarchy has the digest that is named, in its one form, and the level."""
+    """Return whether a column's hierarchy has the digest that is named, in its one form, and the level."""
     description, named, level = column["hierarchy"], column["hierarchy_sha256"], column["level"]
     if _digest(description) != named:
         return False
@@ -403,7 +403,7 @@ def _digest(description: Mapping[str, object]) -> str:
 
 @_finding_if_unreadable("its guarantee can't be read")
 def _unit_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
-    """Whether unit, number of records and column agree with one another, and with the rule of the sampler."""
+    """Return whether unit, number of records and column agree with one another, and with the rule of the sampler."""
     guarantee, layout = certificate["guarantee"], certificate["sampler_layout"]
     column = guarantee.get("enforced_by")
     if (enforced_unit(layout) is not None) is not (isinstance(column, str) and column != ""):
@@ -415,7 +415,7 @@ def _unit_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
 
 @_finding_if_unreadable("its column of rates can't be read")
 def _inclusion_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
-    """Whether a column of rates is named where the sampler has one, with rates up to the one that is priced."""
+    """Return whether a column of rates is named where the sampler has one, with rates up to the one that is priced."""
     stated = certificate.get("inclusion")
     if (stated is not None) is not written.has_own_rates(certificate["sampler_layout"]):
         return ("it names a column of rates exactly where its sampler draws by one, and here not",)

@@ -57,14 +57,14 @@ def _verify(url: str, anchor: str | None, keys: list[str]) -> dict[str, Any]:
 
 
 def _plan(**asked: str | int | None) -> dict[str, Any]:
-    """A priced point; amounts as texts."""
+    """Return a priced point; amounts as texts."""
     exact = {name: Decimal(value) if isinstance(value, str) else value for name, value in asked.items() if value != ""}
     found = plan(**exact)  # type: ignore[arg-type]
     return {name: str(value) if isinstance(value, Decimal) else value for name, value in asdict(found).items()}
 
 
 def _forecast(left: dict[str, Any], calendars: list[str], k: int, sampling_rate: str) -> dict[str, Any]:
-    """How long what is left of a budget lasts; amounts as texts."""
+    """Return how long what is left of a budget lasts; amounts as texts."""
     exact = {name: Decimal(value) for name, value in left.items() if name != "terms"}
     if "terms" in left:
         terms = FilterTerms(**{name: Decimal(value) for name, value in left["terms"].items()})
@@ -77,12 +77,12 @@ def _forecast(left: dict[str, Any], calendars: list[str], k: int, sampling_rate:
 
 
 def _estimate(charged: Counter[Fields], **of: Any) -> dict[str, Any]:  # noqa: ANN401 - see `composed_estimate`
-    """The composed estimate of what was charged."""
+    """Return the composed estimate of what was charged."""
     return {"epsilon": composed_estimate(charged, **of)}
 
 
 def _curve(mechanism: dict[str, str | int], delta: str) -> dict[str, Any]:
-    """The ε–δ curve of one release, by the exact profile and by the paper.
+    """Return the ε–δ curve of one release, by the exact profile and by the paper.
 
     Both are upper bounds for one record; a point of the paper's is null where it proves nothing.
     """
@@ -100,7 +100,7 @@ def _curve(mechanism: dict[str, str | int], delta: str) -> dict[str, Any]:
 def _where_small(
     log_delta: Callable[[NDArray[np.float64]], NDArray[np.float64]], delta: float, *, beyond: float
 ) -> float:
-    """Some ε at which the exact δ is small, to end the picture at; at most `beyond`."""
+    """Return some ε at which the exact δ is small, to end the picture at; at most `beyond`."""
     low, high = 0.0, beyond
     # Only where a picture ends: 30 halvings are far more exact than its pixels.
     for _ in range(30):

@@ -51,7 +51,7 @@ def zero_knowledge_epsilon_biased(mechanism: BiasedSampleCounts) -> Decimal:
 
 
 def survey_statement(mechanism: BiasedSampleCounts) -> str:
-    """The crowd-blending guarantee where rates are unequal, and the zero-knowledge one where its theorem holds.
+    """Return the crowd-blending guarantee where rates are unequal, and the zero-knowledge one where its theorem holds.
 
     CBP, Theorem 2, whose δ has no stated constant: it needs p > 0, k ≥ 2 and ℓ < k − 1, and its δ falls with k − ℓ.
     """

@@ -52,7 +52,7 @@ def has_sampled_rows(name: object, *, drawn: bool = False) -> bool:
 
 
 def _of_known(name: object, asked: Callable[[KindDescription[Any]], bool]) -> bool:
-    """What is asked of the kind whose record has a name; False for one of a later version."""
+    """Return what is asked of the kind whose record has a name; False for one of a later version."""
     try:
         return asked(description_of_record(name))
     except InputRefused:

@@ -30,7 +30,7 @@ _NOISY_DONE = (
 
 
 def noisy_statement(mechanism: NoisyHistogram) -> str:
-    """What else is proved of counts with noise below k: they are crowd-blending."""
+    """Return what else is proved of counts with noise below k: they are crowd-blending."""
     return crowd_blending_statement(k=mechanism.k, epsilon=mechanism.epsilon, sampling_rate=mechanism.sampling_rate)
 
 
@@ -40,7 +40,7 @@ _OUTLIER_DONE = (
 
 
 def outlier_statement(mechanism: OutlierPrivateHistogram) -> str:
-    """The outlier-private guarantee. Notes-CBP, Definition 7."""
+    """Return the outlier-private guarantee. Notes-CBP, Definition 7."""
     edge = mechanism.horizon - mechanism.margin
     return (
         f"Outlier-private: the rarer a person's group, the better the protection. In a group of c people below {edge} "

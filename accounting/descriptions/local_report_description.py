@@ -20,7 +20,7 @@ REPORTS = (
 
 
 def local_statement(mechanism: LocalReport) -> str:
-    """The guarantee of one report, which needs no trust in whoever collects it."""
+    """Return the guarantee of one report, which needs no trust in whoever collects it."""
     statement = (
         f"Each report is {local_epsilon(mechanism)}-locally private: it is randomized before it leaves the device, so "
         "that nobody, the collector included, need be trusted. That a person reports at all is not hidden."

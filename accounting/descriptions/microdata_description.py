@@ -42,7 +42,7 @@ def release_curve(
     log_delta: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     choice: float = 0.0,
 ) -> PrivacyCurve:
-    """The curve of a release, of whose ε the choice of its map may have taken a part.
+    """Return the curve of a release, of whose ε the choice of its map may have taken a part.
 
     The paper's δ is that of LQS, arXiv:1101.2604v2, Theorem 3.9; after a choice of the map that of what Theorem 3.11
     leaves for the release.

@@ -102,6 +102,8 @@ def migrate_ledger(url: str, *, anchoring: Anchoring) -> Migrated:
                 remedy=remedy_for_unknown(found),
             )
         with store.changing() as connection:
+            # The revision is asked again inside the transaction: another process may have migrated the ledger since it
+            # was looked up.
             mended = found == SCHEMA_REVISION and _mend_snapshot(connection, store.shown)
             before = found if found == SCHEMA_REVISION else _revision_alone(connection)
             if before in EARLIER_REVISIONS:
@@ -138,6 +140,7 @@ def _bring_over(connection: Connection, anchoring: Anchoring, shown: str) -> Non
     last = anchoring.last_of(head.ledger_id)
     require_continued(connection, head, _earlier_signer(connection, head), anchoring, last)
     upgrade_tables(connection)
+    # Checked again after the migration, by the hashes: what it copied is what was signed.
     require_sound_entries(connection, fold.state)
     keep_snapshot(connection, fold.state, anchoring.keys.current())
     _require_none(schema_differences(connection), "the migrated ledger would not hold", shown)
@@ -181,6 +184,8 @@ def _mend_snapshot(connection: Connection, shown: str) -> bool:
         _require_none(fold.findings, "this ledger does not hold", shown)
         content = bytes_of_state(fold.state).decode("ascii")
         statement = connection.execute(select(snapshot.c.statement)).scalar()
+        # The old signature is checked over the new content. No key signs anything here, so that a repair can't bless a
+        # changed ledger.
         signed_state(statement, content, last=fold.state.head)
         connection.execute(update(snapshot).values(state=content))
         return True
@@ -208,6 +213,7 @@ def create_ledger(url: str, *, anchoring: Anchoring) -> str:
     parsed, shown = locate(url)
     ledger_id = secrets.token_hex(32)  # a name that no other ledger has; nothing secret follows from it
     anchoring.keys.current()
+    # Before anything is created: a ledger without an anchor would have to be removed again.
     _require_unused(anchoring.anchor_of(ledger_id))
     if parsed.get_backend_name() == "sqlite":
         _create_file(Path(str(parsed.database)), shown)

@@ -36,5 +36,5 @@ def token_text(token_id: str, secret: bytes) -> str:
 
 
 def secret_digest(token_id: str, secret: bytes) -> str:
-    """SHA-256 (hex) that commits to a token's secret and its id."""
+    """Return the SHA-256 (hex) that commits to a token's secret and its id."""
     return hashlib.sha256(DOMAIN + token_id.encode("ascii") + secret).hexdigest()

@@ -12,7 +12,7 @@ from ...mechanisms.kinds.microdata import StronglySafeRelease
 
 
 def survival_share(mechanism: StronglySafeRelease, *, group_sizes: Mapping[int, int]) -> float:
-    """The expected share of sampled records whose group reaches k in the sample.
+    """Return the expected share of sampled records whose group reaches k in the sample.
 
     A record sampled from a group of n survives with probability Pr[Bin(n − 1, β) ≥ k − 1].
 

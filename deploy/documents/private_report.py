@@ -73,7 +73,7 @@ class MadeReport:
     attacks: Attacks | None = field(repr=False, default=None)
 
     def _repr_html_(self) -> str:
-        """The file's place, for a notebook."""
+        """Return the file's place, for a notebook."""
         return f"<p>{MARK}: {escape(str(self.path))}</p>"
 
 
@@ -136,7 +136,11 @@ def run_private_report(
 
         with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
     deleted = description_of(mechanism).deletion is not None
+    # Everything that can be refused is looked at before the look is recorded, since a recorded look can't be taken
+    # back.
     table = read_released_table(release, figures=("stage", "weight") if deleted else ())
+    # Recorded before a record is read, and whatever becomes of the report: who has begun to look may have seen
+    # something.
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:
         look = writer.record_look(
             dataset=request.dataset, what=f"private utility report of release {release_id}", by=by, day=today
@@ -194,7 +198,7 @@ def run_private_report(
 def _released(
     spec: Path, release: Path, request: Request, state_paths: StatePaths
 ) -> tuple[Mapping[str, Any], Any, ToldLosses]:
-    """The certificate of a release that can be reported on, its mechanism, and what that tells of one record."""
+    """Return the certificate of a release that can be reported on, its mechanism, and what that tells of one record."""
     if request.query is not None:
         raise InputRefused(
             "the records of a database were copied for the release and destroyed with it; read again they would be "
@@ -222,7 +226,7 @@ def _measures(
     left_out: int | None,
     target: str | None,
 ) -> UtilityMeasures | None:
-    """The measures of a release; None where it has more records of a group than there are."""
+    """Return the measures of a release; None where it has more records of a group than there are."""
     try:
         if description_of(mechanism).deletion is not None:
             return _of_stages(before, table, maps, k=mechanism.k, left_out=left_out, target=target)
@@ -239,7 +243,7 @@ def _measures(
 
 
 def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Mapping[str, Any]:
-    """The certificate of a release that this ledger has published and this store has signed."""
+    """Return the certificate of a release that this ledger has published and this store has signed."""
     path = release / CERTIFICATE
     certificate = read_certificate(path)
     if check_certificate(path, trusted=state_paths.anchoring.keys.public_keys()):
@@ -264,7 +268,7 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
 
 
 def _as_charged(request: Request, release_id: str, state_paths: StatePaths) -> Request:
-    """The request with the version of a lake table and the day of a source that the release was made from."""
+    """Return the request with the version of a lake table and the day of a source that the release was made from."""
     with open_reader(state_paths.ledger_url) as reader:
         charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)
     if (day := charged.get("source_day")) is not None:
@@ -330,12 +334,12 @@ def _of_stages(
 
 
 def _rows_of(table: pa.Table, number: int, maps: Sequence[GeneralizationMap]) -> pa.Table:
-    """The published groups of one stage, from 1."""
+    """Return the published groups of one stage, from 1."""
     return table.filter(pc.equal(table["stage"], number)) if len(maps) > 1 else table
 
 
 def _published(before: CountedRecords, table: pa.Table, maps: Sequence[GeneralizationMap]) -> list[CountedRecords]:
-    """What each stage published; of a sampled release all.
+    """Return what each stage published; of a sampled release all.
 
     Raises:
         InputRefused: the release has labels that no record has.
@@ -347,14 +351,14 @@ def _published(before: CountedRecords, table: pa.Table, maps: Sequence[Generaliz
 
 
 def _together(parts: Sequence[CountedRecords]) -> CountedRecords:
-    """The records of all parts, which have one map."""
+    """Return the records of all parts, which have one map."""
     keys = np.concatenate([part.groups.keys for part in parts], axis=1)
     counts = np.concatenate([part.groups.counts for part in parts])
     return CountedRecords(map=parts[0].map, groups=sum_counts(keys, counts))
 
 
 def _maps_of(certificate: Mapping[str, Any], request: Request) -> tuple[GeneralizationMap, ...]:
-    """The release's map, or that of each stage, with the specification's hierarchies, which must be its own."""
+    """Return the release's map, or that of each stage, with the specification's hierarchies, which must be its own."""
     declared, stated = request.source_columns, certificate["map"]["columns"]
     own = [(column.name, column.hierarchy.digest()) for column in declared]
     if own != [(column["column"], column["hierarchy_sha256"]) for column in stated]:
@@ -376,7 +380,7 @@ def _maps_of(certificate: Mapping[str, Any], request: Request) -> tuple[Generali
 
 
 def _limit_of(certificate: Mapping[str, Any], request: Request) -> ContributionLimit | None:
-    """What limited the records of a person in the release; the specification must say the same."""
+    """Return what limited the records of a person in the release; the specification must say the same."""
     limit, guarantee = request.limit, certificate["guarantee"]
     said = None if limit is None else (limit.column, limit.records, limit.unit)
     unit = enforced_unit(certificate["sampler_layout"])

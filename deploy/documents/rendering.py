@@ -32,7 +32,7 @@ def page(template: str, *, style: str = "style.css", **context: object) -> str:
 
 
 def plain_text(template: str, **context: object) -> str:
-    """A document as Markdown; arguments as of `page`, but nothing is escaped."""
+    """Return a document as Markdown; arguments as of `page`, but nothing is escaped."""
     return visible(_environment(html=False).get_template(template).render(**context))
 
 
@@ -50,12 +50,12 @@ def _environment(*, html: bool) -> Environment:
 
 
 def lost_bar(share: float, *, label: str) -> Markup:
-    """A bar whose hatched part, 0 to 1, is lost; the label stands for it where it isn't seen."""
+    """Return a bar whose hatched part, 0 to 1, is lost; the label stands for it where it isn't seen."""
     return share_bar(share, label=label, style="gone", hatched=True)
 
 
 def line_picture(points: Sequence[tuple[float, float, bool]], *, across: str, up: str, key: str, title: str) -> Markup:
-    """A line through points, with a dot on the one that is the specification's.
+    """Return a line through points, with a dot on the one that is the specification's.
 
     Args:
         points: across, up, and whether it is the specification's, as one of them is; ascending across.
@@ -81,7 +81,7 @@ def line_picture(points: Sequence[tuple[float, float, bool]], *, across: str, up
 
 
 def percent(share: float) -> str:
-    """A share in percent; only nothing is 0 %, and only all is 100 %."""
+    """Return a share in percent; only nothing is 0 %, and only all is 100 %."""
     shown = f"{100 * share:.1f}"
     if shown == "0.0" and share > 0:
         return "< 0.1\u202f%"
@@ -91,7 +91,7 @@ def percent(share: float) -> str:
 
 
 def fine_percent(share: float) -> str:
-    """A share in percent with as many digits as a small one needs."""
+    """Return a share in percent with as many digits as a small one needs."""
     return f"{share:.1%}" if share == 0 or share >= 0.001 else f"{100 * share:.2g}%"
 
 
@@ -107,26 +107,26 @@ def digits_up(number: float) -> str:
 
 
 def exact(amount: str) -> str:
-    """An exact decimal as a number of YAML that has all its digits."""
+    """Return an exact decimal as a number of YAML that has all its digits."""
     shown = format(Decimal(amount), "f")
     return shown if "." in shown else f"{shown}.0"
 
 
 def yaml(text: object) -> str:
-    """A text as YAML has it in one line."""
+    """Return a text as YAML has it in one line."""
     from yaml import safe_dump  # of one document alone
 
     return str(safe_dump(str(text), default_style='"', allow_unicode=True, width=math.inf)).strip()
 
 
 def cell(text: str) -> str:
-    """A text as it stands in a cell of a Markdown table."""
+    """Return a text as it stands in a cell of a Markdown table."""
     marked = "".join(f"\\{mark}" if mark in "|*_`[]<>#" else mark for mark in text)
     return " ".join(marked.split())
 
 
 def literal(text: str) -> str:
-    """A text as Python and R write it."""
+    """Return a text as Python and R write it."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -136,12 +136,12 @@ def literals(texts: Iterable[str], form: str = "{}") -> str:
 
 
 def sql_name(name: str) -> str:
-    """A column's name as SQL writes it."""
+    """Return a column's name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def sql_text(text: str) -> str:
-    """A text as SQL writes it."""
+    """Return a text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
 
 

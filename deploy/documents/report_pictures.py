@@ -19,7 +19,7 @@ SERIES = (("before", "all records"), ("after", "release"))
 
 
 def column_picture(columns: Sequence[ColumnUtility]) -> Markup:
-    """What each column loses: detail by its hierarchy, and bits by its values."""
+    """Return what each column loses: detail by its hierarchy, and bits by its values."""
     rows = [
         BarRow(
             label=column.name,
@@ -33,7 +33,7 @@ def column_picture(columns: Sequence[ColumnUtility]) -> Markup:
 
 
 def label_picture(column: ColumnUtility, *, key: str) -> Markup:
-    """The shares of a column's labels before and after; rare labels are put together."""
+    """Return the shares of a column's labels before and after; rare labels are put together."""
     totals = sum(column.before) or 1, sum(column.after) or 1
     places = sorted(range(len(column.labels)), key=lambda place: -column.before[place])
     chosen = sorted(places[: MOST_LABELS if len(places) <= MOST_LABELS else MOST_LABELS - 1])
@@ -50,7 +50,7 @@ def _label_row(label: str, before: int, after: int, totals: tuple[int, int]) -> 
 
 
 def class_size_picture(measures: UtilityMeasures) -> Markup:
-    """How large the class is that a record stands in: before, coarsened, released."""
+    """Return how large the class is that a record stands in: before, coarsened, released."""
     ends = [edge - 1 for edge in CLASS_EDGES[1:]]
     names = [f"{low}" if low == high else f"{low} to {high}" for low, high in zip(CLASS_EDGES, ends, strict=False)]
     names.append(f"{CLASS_EDGES[-1]} or more")
@@ -68,7 +68,7 @@ def class_size_picture(measures: UtilityMeasures) -> Markup:
 
 
 def classifier_picture(found: Classification) -> Markup:
-    """The accuracy of each classifier."""
+    """Return the accuracy of each classifier."""
     rows = [
         BarRow(label=score.trained_on, values=(score.accuracy,), shown=(f"{score.accuracy:.1%}",))
         for score in found.scores

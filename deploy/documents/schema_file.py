@@ -102,7 +102,7 @@ class _Column:
 
 
 def is_schema_file(location: str) -> bool:
-    """Whether a source's name is that of a schema and not of records."""
+    """Return whether a source's name is that of a schema and not of records."""
     return PurePosixPath(location.lower()).suffix in ENDINGS and not is_url(location)
 
 
@@ -161,7 +161,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def _one_table(content: Mapping[str, Any], path: Path) -> tuple[Mapping[str, Any], str | None]:
-    """The only table that is described, and the file that holds it."""
+    """Return the only table that is described, and the file that holds it."""
     tables = content.get("resources", content.get("tables", [content]))
     if not isinstance(tables, list) or len(tables) != 1:
         _refuse(path, "this describes several tables, and a release is of one.", "Keep the one in a file of its own.")
@@ -173,7 +173,7 @@ def _one_table(content: Mapping[str, Any], path: Path) -> tuple[Mapping[str, Any
 
 
 def _mapping(value: object, path: Path) -> Mapping[str, Any]:
-    """A table of JSON, its keys without the prefix of a vocabulary."""
+    """Return a table of JSON, its keys without the prefix of a vocabulary."""
     if not isinstance(value, dict):
         _refuse(path, "this is neither a Table Schema nor CSVW.")
     return {name.rpartition(":")[2] if not name.startswith("http") else name: part for name, part in value.items()}
@@ -249,7 +249,7 @@ def _data(
 
 
 def _domain(column: _Column) -> str | None:
-    """A line of TOML that declares a column's values, or says what isn't taken."""
+    """Return a line of TOML that declares a column's values, or says what isn't taken."""
     stated = column.stated
     left = sorted(
         name for name in stated.keys() - DESCRIPTIVE - {"partitions"} if stated[name] not in (None, False, "default")
@@ -283,7 +283,7 @@ def _booleans(column: _Column) -> list[Any] | None:
 
 
 def _partition_values(partitions: object) -> list[Any] | None:
-    """The values of CSVW-EO's public partitions; None where these are ranges."""
+    """Return the values of CSVW-EO's public partitions; None where these are ranges."""
     if not isinstance(partitions, list) or not partitions:
         return None
     found = []
@@ -361,7 +361,7 @@ def _interval(column: _Column) -> str | None:
 
 
 def _widths(column: _Column, lower: int, upper: int) -> list[int]:
-    """The width of CSVW-EO's public ranges where they are equal and begin at the lower bound; none elsewhere."""
+    """Return the width of CSVW-EO's public ranges where they are equal and begin at the lower bound; none elsewhere."""
     partitions = column.stated.get("partitions")
     if not isinstance(partitions, list) or not partitions:
         return []
@@ -390,7 +390,7 @@ def _first_of(stated: Mapping[str, Any], *names: str) -> object:
 
 
 def _number(value: object) -> Decimal | None:
-    """A number as JSON or a text has it; None for anything else."""
+    """Return a number as JSON or a text has it; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
         return None
     try:
@@ -401,11 +401,11 @@ def _number(value: object) -> Decimal | None:
 
 
 def _decimal(number: Decimal) -> Decimal:
-    """A number that is written with a decimal, so that the interval is one of decimal numbers."""
+    """Return a number that is written with a decimal, so that the interval is one of decimal numbers."""
     exponent = number.as_tuple().exponent
     return number.quantize(Decimal("0.1")) if isinstance(exponent, int) and exponent >= 0 else number
 
 
 def _text(value: str) -> str:
-    """A basic string of TOML, in one line."""
+    """Return a basic string of TOML, in one line."""
     return json.dumps(value, ensure_ascii=not value.isprintable()).replace("\x7f", "\\u007f")

@@ -160,7 +160,7 @@ class NamedHierarchy:
 
 
 def named_hierarchies(folder: Path, *, columns: Sequence[str], seen_from: Path) -> dict[str, NamedHierarchy]:
-    """The hierarchies of a folder by column, each read and found without fault.
+    """Return the hierarchies of a folder by column, each read and found without fault.
 
     A hierarchy is called `COLUMN.csv`, or `ANYTHING_hierarchy_COLUMN.csv` as those of ARX are.
 

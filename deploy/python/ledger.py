@@ -48,7 +48,7 @@ class LedgerView:
     findings: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """How many data sets, and whether the ledger holds."""
+        """Return how many data sets, and whether the ledger holds."""
         return f"LedgerView(datasets={len(self.datasets)}, findings={len(self.findings)})"
 
     @property
@@ -59,16 +59,16 @@ class LedgerView:
         return FactTable(title=f"Ledger ({state})", headers=("data set", "ε spent", "δ spent"), rows=rows)
 
     def __rich__(self) -> Table:
-        """The table for a terminal."""
+        """Return the table for a terminal."""
         return self.table.__rich__()
 
     def _repr_html_(self) -> str:
-        """The table for a notebook."""
+        """Return the table for a notebook."""
         return self.table._repr_html_()
 
 
 def _spent(state: DatasetState) -> tuple[str, str]:
-    """What is spent of the budget's ε and δ; a filter's is spent by one share."""
+    """Return what is spent of the budget's ε and δ; a filter's is spent by one share."""
     account, registered = state.account, state.filter_budget
     if registered is not None:
         share = share_shown(account.spent_share)
@@ -360,7 +360,7 @@ def _add_mixed(name: str, parts: Sequence[str], *, dataset: str, delta: Decimal,
 
 
 def series(*, ledger_url: str | None = None) -> tuple[SeriesState, ...]:
-    """All series of a ledger with what remains of each, in the order of their registration.
+    """Return all series of a ledger with what remains of each, in the order of their registration.
 
     Args:
         ledger_url: the ledger's SQLAlchemy URL; None takes CROWDBLEND_LEDGER, crowdblend.toml or the default.
@@ -398,7 +398,7 @@ def _budget(epsilon: Number, delta: Number) -> tuple[Decimal, Decimal]:
 def _accounting(
     budget: tuple[Decimal, Decimal], *, accounting: Accounting, expect: Sequence[str], survey: bool, pays_sampled: bool
 ) -> FilterAccounting | None:
-    """How a new budget is accounted; None where prices are added up.
+    """Return how a new budget is accounted; None where prices are added up.
 
     Args:
         budget: ε and δ.

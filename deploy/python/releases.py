@@ -64,7 +64,7 @@ class Explained:
     facts: dict[str, Any]
 
     def __repr__(self) -> str:
-        """The price and how many columns."""
+        """Return the price and how many columns."""
         price = f"epsilon={amount_shown(self.facts['epsilon'])}, delta={amount_shown(self.facts['delta'])}"
         return f"Explained({price}, columns={len(self.facts['columns'])})"
 
@@ -88,11 +88,11 @@ class Explained:
         return FactTable(title=f"What this would release, for {price}", headers=headers, rows=rows)
 
     def __rich__(self) -> Table:
-        """The table for a terminal."""
+        """Return the table for a terminal."""
         return self.table.__rich__()
 
     def _repr_html_(self) -> str:
-        """The table for a notebook."""
+        """Return the table for a notebook."""
         return self.table._repr_html_()
 
 
@@ -131,7 +131,7 @@ def plan(
 
 
 def explain(spec: Path | str, *, releases: int = 1) -> Explained:
-    """What a specification means and costs, before anything is spent or read.
+    """Return what a specification means and costs, before anything is spent or read.
 
     Args:
         spec: the specification's file.
@@ -157,7 +157,7 @@ class PublishedRelease:
     certificate: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        """The release's id and its folder's name."""
+        """Return the release's id and its folder's name."""
         return f"PublishedRelease(release_id={self.release_id!r}, folder={self.folder.name!r})"
 
     @property
@@ -192,7 +192,7 @@ class PublishedRelease:
         return {column["column"]: column["level"] for column in self.certificate["map"]["columns"]}
 
     def groups(self) -> pa.Table:
-        """The groups of a microdata release: one row each, with its labels and its number of records in `count`.
+        """Return the groups of a microdata release: one row each, with its labels and its number of records in `count`.
 
         Those of a deletion release also have the `stage` that published them, where there are several, and the
         `weight` of each of their records, both as numbers.
@@ -204,7 +204,7 @@ class PublishedRelease:
         return read_released_table(self.folder, figures=kind.figures or ())
 
     def findings(self, *, public_key: Path | None = None) -> tuple[str, ...]:
-        """What does not hold of the certificate and the files, one sentence each; empty where all is well.
+        """Return what does not hold of the certificate and the files, one sentence each; empty where all is well.
 
         Args:
             public_key: PEM file of the publisher's key, had from the publisher; without one whose key signed isn't
@@ -235,11 +235,11 @@ class PublishedRelease:
         return FactTable(title=f"Release {self.release_id}", headers=("", "value"), rows=tuple(rows))
 
     def __rich__(self) -> Table:
-        """The facts for a terminal."""
+        """Return the facts for a terminal."""
         return self.facts.__rich__()
 
     def _repr_html_(self) -> str:
-        """The facts for a notebook."""
+        """Return the facts for a notebook."""
         return self.facts._repr_html_()
 
 
@@ -431,7 +431,7 @@ def _surrounding_prefect() -> Iterator[None]:
 
 
 def _api_of_flow() -> str | None:
-    """The address of the server that the running flow is recorded by; None outside of a flow."""
+    """Return the address of the server that the running flow is recorded by; None outside of a flow."""
     from prefect.context import FlowRunContext, TaskRunContext
     from prefect.settings import PREFECT_API_URL
 

@@ -268,7 +268,7 @@ def outline_rows(lines: Sequence[str]) -> Rows:
 
 
 def parent_rows(parent_of: Mapping[str, str]) -> Rows:
-    """Codes with their parents, as code lists are published; codes that are no parent are the values.
+    """Return codes with their parents, as code lists are published; codes that are no parent are the values.
 
     Args:
         parent_of: code → the code above it, empty at the top.

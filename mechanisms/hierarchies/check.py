@@ -41,7 +41,7 @@ def domain_faults(rows: Sequence[Sequence[str]], domain: Iterable[str]) -> list[
 
 
 def domain_remarks(rows: Sequence[Sequence[str]], domain: Iterable[str]) -> list[HierarchyFault]:
-    """Values of the hierarchy that the domain doesn't have; arguments as of `domain_faults`."""
+    """Return values of the hierarchy that the domain doesn't have; arguments as of `domain_faults`."""
     declared = set(domain)
     more = [(number, row[0]) for number, row in enumerate(rows) if row[0] not in declared and row[0] != BUCKET_LABEL]
     if not more:
@@ -81,7 +81,7 @@ def _header_like(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
 
 
 def _unread_integers(rows: Sequence[Sequence[str]]) -> Iterator[HierarchyFault]:
-    """Numbers that a column of integers never matches, since those are compared in canonical decimal."""
+    """Yield numbers that a column of integers never matches, since those are compared in canonical decimal."""
     odd = [
         number
         for number, row in enumerate(rows)

@@ -126,7 +126,7 @@ class Hierarchy(Protocol):
         ...
 
     def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
-        """Codes at level `to` of codes at a level that is not above it; shape as given."""
+        """Return codes at level `to` of codes at a level that is not above it; shape as given."""
         ...
 
     def label_sizes(self, level: int) -> dict[int, int]:

@@ -35,7 +35,7 @@ class SeriesPart(NamedTuple):
     measure: StronglySafeRelease | Decimal
 
     def __str__(self) -> str:
-        """The part as it is written in commands and in the ledger, in one form."""
+        """Return the part as it is written in commands and in the ledger, in one form."""
         if isinstance(self.measure, Decimal):
             return f"{self.releases} x epsilon={amount_exact(self.measure)}"
         return f"{self.releases} x k={self.measure.k},rate={amount_exact(self.measure.sampling_rate)}"

@@ -259,6 +259,8 @@ def _exact(table: Mapping[str, object], key: str) -> Decimal:
     """Return a number as it is written; a float stands for the shortest text that gives it."""
     value = table.get(key)
     if isinstance(value, float):
+        # From the text and not from the double: 0.1 as a double is another number, and a device and the server would
+        # have different prices.
         return Decimal(repr(value))
     return Decimal(_taken(table, key, int)) if isinstance(value, int) else _taken(table, key, Decimal)
 

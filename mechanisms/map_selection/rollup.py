@@ -300,7 +300,7 @@ def _worth_a_table(cells: int, values: int) -> bool:
 
 
 def _decoded(generalization: GeneralizationMap, keys: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Codes column by column, by divisions alone, which are several times faster than remainders."""
+    """Yield codes column by column, by divisions alone, which are several times faster than remainders."""
     for column, place in zip(generalization.columns, generalization.placements, strict=True):
         upper = keys[place.word] // place.stride
         yield upper - upper // column.size * column.size

@@ -390,7 +390,7 @@ def inferred_column(records: CountedRecords, released: CountedRecords, place: in
 
 
 def _two_largest(group: Counts, shown: Counts) -> tuple[Counts, Counts, int]:
-    """Of each group the largest count and the second largest, which may be as large; 0 where there is none."""
+    """Return each group's largest count and its second largest, which may be as large; 0 where there is none."""
     groups = int(group.max(initial=-1)) + 1
     order = np.lexsort((-shown, group))
     starts = np.searchsorted(group[order], np.arange(groups))

@@ -163,6 +163,6 @@ class _Delivery:
             await self._ask(address, "plugin-remove", name=self._name)
 
     async def _ask(self, address: str, operation: str, **message: object) -> Any:  # noqa: ANN401
-        """One message straight to a worker, and its answer."""
+        """Send one message straight to a worker, and return its answer."""
         asked = getattr(self._client.rpc(address), operation)(**message)
         return await asyncio.wait_for(asked, ANSWERED_WITHIN_SECONDS)

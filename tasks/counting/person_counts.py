@@ -196,7 +196,7 @@ def _bucket_bits(chunks: Sequence[Chunk]) -> int:
 
 
 def _graph(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, buckets: PersonBuckets) -> tuple[dict[Any, Any], Any]:
-    """All records into buckets; when the last is there, bucket after bucket is chosen from and counted.
+    """Plan the tasks: all records go into buckets; then bucket after bucket is chosen from and counted.
 
     The last key gives the counts, and the blocks of each group of chunks.
     """

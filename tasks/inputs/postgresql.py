@@ -190,7 +190,7 @@ def _column_types(query: DatabaseQuery, schema: pa.Schema, names: Sequence[str])
 
 
 def _stored_type(type_: pa.DataType) -> pa.DataType:
-    """Of a column in the copy: PostgreSQL's exact decimals are texts, as they are in CSV."""
+    """Return the type of a column in the copy: PostgreSQL's exact decimals are texts, as they are in CSV."""
     return type_.storage_type if isinstance(type_, pa.ExtensionType) else type_
 
 

@@ -137,7 +137,7 @@ def _hexadecimal(fields: pa.LargeBinaryArray, *, digits: int) -> pa.BooleanArray
 
 
 def _matches(fields: pa.LargeBinaryArray, pattern: str) -> pa.BooleanArray:
-    r"""Which fields are wholly of a pattern; `\A` and `\z`, since `$` would let a line feed pass."""
+    r"""Return which fields are wholly of a pattern; `\A` and `\z`, since `$` would let a line feed pass."""
     return pc.match_substring_regex(fields, rf"\A{pattern}\z")
 
 
@@ -147,7 +147,7 @@ def _numbers(digits: pa.LargeBinaryArray) -> NDArray[np.uint32]:
 
 
 def _joined(fields: pa.LargeBinaryArray) -> str:
-    """All fields, one after the other."""
+    """Return all fields, one after the other."""
     _, offsets, raw_bytes = fields.buffers()
     if raw_bytes is None or not len(fields):
         return ""

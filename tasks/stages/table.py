@@ -93,7 +93,7 @@ class PublishedTable:
         return pa.schema([pa.field(column.name, column.values.type) for column in self.columns])
 
     def blocks(self, rows_at_once: int) -> Iterator[pa.Table]:
-        """All published rows, some at a time."""
+        """Yield all published rows, some at a time."""
         schema, values = self.schema, [column.values for column in self.columns]
         if self.times is None:
             for first in range(0, self.distinct, rows_at_once):

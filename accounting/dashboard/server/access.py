@@ -90,7 +90,7 @@ class Options:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, or the name localhost, is this machine's alone."""
+    """Return whether an address, or the name localhost, is this machine's alone."""
     address = _address_of(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
@@ -118,7 +118,7 @@ class Access:
         self._lock = threading.Lock()
 
     def knows_host(self, host: str | None) -> bool:
-        """Whether a Host header is one that these pages go by: a page elsewhere can't pass for them.
+        """Return whether a Host header is one that these pages go by: a page elsewhere can't pass for them.
 
         Without this, a name that an attacker lets resolve to this machine would make a browser read these pages to it.
         """
@@ -158,14 +158,14 @@ class Access:
 
 
 def host_of(header: str | None) -> str | None:
-    """The host of a Host header, without its port; None where it has another form."""
+    """Return the host of a Host header, without its port; None where it has another form."""
     if header is None or len(header) > 300 or not header.isascii() or (found := HOST.fullmatch(header)) is None:
         return None
     return (found["literal"] or found["name"] or "").lower().rstrip(".") or None
 
 
 def _credential(header: str) -> str | None:
-    """The token of an Authorization header: a bearer's, or the password of HTTP Basic."""
+    """Return the token of an Authorization header: a bearer's, or the password of HTTP Basic."""
     scheme, _, rest = header.partition(" ")
     scheme, rest = scheme.lower(), rest.strip()
     if len(rest) > LONGEST_CREDENTIAL or scheme not in ("bearer", "basic"):

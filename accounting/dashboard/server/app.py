@@ -64,7 +64,7 @@ class Observer:
         self._write(json.dumps({"time": now, "event": name, **facts}))
 
     def metrics(self, facts: Mapping[str, float]) -> str:
-        """Everything counted, and public facts of the ledger, in Prometheus' text format."""
+        """Return everything counted, and public facts of the ledger, in Prometheus' text format."""
         lines = [f"# TYPE crowdblend_{name} gauge\ncrowdblend_{name} {value:g}" for name, value in facts.items()]
         own = "crowdblend_dashboard_request"
         with self._lock:
@@ -134,6 +134,7 @@ class Gate:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 said["status"] = message["status"]
+                # Here and not in the pages: a page that forgot one, or a library's own error page, has them too.
                 own = [(name, value) for name, value in message["headers"] if name.decode() not in SECURITY_HEADERS]
                 extra = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
                 message = {**message, "headers": [*own, *extra]}
@@ -151,6 +152,7 @@ class Gate:
             else:
                 await _answer(guarded, *refusal)
         except Exception as fault:  # noqa: BLE001 - the last resort: nobody is shown a traceback, nor is the log
+            # PRIVACY: the place of a fault is logged and not its text, which could repeat what was asked.
             *_, (frame, number) = walk_tb(fault.__traceback__)
             place = f"{frame.f_code.co_name}, line {number}"
             self._observer.event("fault", kind=type(fault).__name__, place=place)
@@ -166,10 +168,12 @@ class Gate:
         )
 
     async def _refusal(self, scope: Message) -> Refused | None:
-        """Why a request doesn't go on; None where it does."""
+        """Return why a request doesn't go on; None where it does."""
         named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         headers, values = dict(named), Counter(name for name, _ in named)
         address = (scope.get("raw_path") or b"", scope["query_string"])
+        # A name that isn't known is refused before anything else: a foreign page whose name was pointed to this address
+        # (DNS rebinding) reads nothing.
         unknown = values["host"] != 1 or not self._access.knows_host(headers.get("host"))
         long = sum(len(name) + len(value) for name, value in named) > LONGEST_HEADERS
         foreign = not all(map(bytes.isascii, address))
@@ -208,7 +212,7 @@ TITLES = {
 
 
 def dashboard(options: Options, *, observer: Observer) -> Gate:
-    """The whole dashboard; the ledger is opened at once, and for looking only.
+    """Return the whole dashboard; the ledger is opened at once, and for looking only.
 
     Raises:
         InputRefused: there is no ledger, or nobody could look: it isn't open to all, and there is neither a token
@@ -252,6 +256,7 @@ def _dashboard_state(options: Options, observer: Observer) -> DashboardState:
     job = {"url": options.ledger_url, "anchor": None if anchor is None else str(anchor), "keys": keys}
     follower = Follower(PublicationDelay(minutes=options.hold_back_minutes))
     store = open_store(options.ledger_url, read_only=True)
+    # A ledger that doesn't hold still has pages: they show what was found.
     with suppress(AccountantRefused), store.reading() as connection:
         follower.follow(connection)
     return DashboardState(
@@ -274,7 +279,7 @@ async def _lifespan(application: FastAPI) -> AsyncIterator[None]:
 
 
 def _health(request: Request) -> dict[str, str]:
-    """Whether the ledger can be read; nothing of what it says."""
+    """Return whether the ledger can be read; nothing of what it says."""
     state: DashboardState = request.app.state.dashboard
     with state.store.reading() as connection:
         last_place(connection)
@@ -298,7 +303,7 @@ def _metrics(request: Request) -> PlainTextResponse:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    """Why there is no page; what the ledger's state has to do with it is verified once more."""
+    """Return why there is no page; what the ledger's state has to do with it is verified once more."""
     watch, event = request.app.state.dashboard.watch, request.app.state.observer.event
     match error:
         case RequestValidationError():  # a parameter's value is never repeated

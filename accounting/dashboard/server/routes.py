@@ -33,19 +33,19 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def html_of(page: Page, *, path: str, query: str, form: Form) -> str:
-    """A page as HTML; its address's query has its question mark, or is empty. A report is without navigation."""
+    """Return a page as HTML; its address's query has its question mark, or is empty. A report is without navigation."""
     template = _environment().get_template(f"{type(page).__name__.removesuffix('Page').lower()}.html")
     return template.render(page=page, frame=page.frame, path=path, query=query, form=form)
 
 
 def fault_page(*, status: int, title: str, text: str, path: str, chain: ChainState | None) -> str:
-    """A page that says why there is none; with what a verification found where the ledger does not hold."""
+    """Return a page that says why there is none; with what a verification found where the ledger does not hold."""
     template = _environment().get_template("fault.html")
     return template.render(status=status, title=title, text=text, path=path, chain=chain)
 
 
 def csv_of(page: Page) -> str:
-    """A page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted."""
+    """Return a page's main table as CSV, with a header; text that a spreadsheet would take for a formula is quoted."""
     rows = [dict(_flat(row)) for row in page.table]
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
@@ -89,7 +89,7 @@ PAGES: tuple[tuple[str, Callable[..., Page]], ...] = (
 
 
 def router() -> APIRouter:
-    """All addresses of the pages."""
+    """Return all addresses of the pages."""
     routes = APIRouter()
     hidden: dict[str, Any] = {"include_in_schema": False, "response_model": None}
     routes.add_api_route("/", _as_html(overview_page, "page"), response_class=HTMLResponse, **hidden)

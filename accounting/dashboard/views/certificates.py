@@ -58,7 +58,7 @@ class Certificates:
         self._places: dict[str, Path] = {}
 
     def content(self, digest: str) -> bytes | None:
-        """The certificate of this SHA-256 (hex), None where no folder has it."""
+        """Return the certificate of this SHA-256 (hex), None where no folder has it."""
         if not self._folders:
             return None
         with self._lock:
@@ -136,7 +136,7 @@ def told_of(content: bytes) -> tuple[str, ...]:
 
 
 def _read(path: Path) -> bytes | None:
-    """A file's bytes, None where it can't be read or is no certificate by its size."""
+    """Return a file's bytes, None where it can't be read or is no certificate by its size."""
     try:
         return read_given(path, most=LARGEST)
     except OSError:

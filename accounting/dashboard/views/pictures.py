@@ -339,7 +339,7 @@ def _bars(rows: Sequence[tuple[str, dict[str, tuple[float, str]]]], *, key: str,
 
 
 def _change_axis(points: Sequence[TimelinePoint | SharePoint]) -> charts.Axis:
-    """The account's changes, labelled by their days; a day is named once."""
+    """Return the account's changes, labelled by their days; a day is named once."""
     first, last = float(points[0].change), float(points[-1].change)
     plain = charts.linear_axis(first, max(last, first + 1.0), name="changes of the account, by day", across=True)
     some = points[:: max(1, -(-len(points) // MOST_LABELS))]
@@ -349,7 +349,7 @@ def _change_axis(points: Sequence[TimelinePoint | SharePoint]) -> charts.Axis:
 
 
 def _up_to(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:
-    """The points up to the first that lies above the picture."""
+    """Return the points up to the first that lies above the picture."""
     last = next((number for number, (_, up) in enumerate(points) if up > top), len(points))
     return [(across, min(up, top)) for across, up in points[: last + 1]]
 

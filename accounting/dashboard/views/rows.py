@@ -161,7 +161,7 @@ def described(entry: Entry) -> str:
 
 
 def _more(entry: Entry) -> str:
-    """What varies of an entry's sentence."""
+    """Return what varies of an entry's sentence."""
     match entry:
         case DatasetAdded():
             order = f", a filter's of order {entry.accounting.order:f}" if isinstance(entry, FilterDatasetAdded) else ""
@@ -205,7 +205,7 @@ def mechanism_label(record: Mapping[str, str | int]) -> str:
 
 
 def draws_sample(record: Mapping[str, str | int]) -> bool:
-    """Whether a mechanism draws a sample with coins of its own; it is reserved an id of one in any case."""
+    """Return whether a mechanism draws a sample with coins of its own; it is reserved an id of one in any case."""
     mechanism = mechanism_of_record(record)
     return kind_of(mechanism).sampling_rate(mechanism) is not None
 

@@ -121,6 +121,8 @@ class Follower:
             signed, known = self._signed_state(connection), self._followed
             if (head := known.state.head).position >= 0:
                 found = select(entry_table.c.hash).where(entry_table.c.position == head.position)
+                # The chain is another one than before, as after an older copy was put back: nothing that was followed
+                # holds any more.
                 if connection.execute(found).scalar() != head.hash:
                     self._followed, self._folded = Followed(), LedgerState()
                 elif not self._delay.over:
@@ -158,6 +160,7 @@ class Follower:
             elif isinstance(entry, ReleaseCharged) and entry.series is None:
                 mechanism = mechanisms.setdefault(entry.mechanism, entry.mechanism)
                 more.own[entry.release_id] = (mechanism, entry.epsilon_paper)
+        # Two ways to one state: by the entries one after the other, and as it was signed. A page trusts neither alone.
         if state != signed:
             raise ForgedState("the signed state of the ledger is not what follows from its entries")
         known.links.extend(more.links)
@@ -179,6 +182,7 @@ class Follower:
         stored = select(snapshot.c.statement).where(snapshot.c.slot == 0)
         statement, last = connection.execute(stored).scalar(), last_place(connection)
         if self._signed is None or self._signed[:2] != (statement, last):
+            # Parsed again where statement or last entry changed. A parsed state of a large ledger takes seconds.
             self._signed = (statement, last, stored_state(connection)[0])
         return self._signed[2]
 

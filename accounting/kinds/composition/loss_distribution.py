@@ -40,7 +40,7 @@ class LossDistribution:
     slack: float
 
     def losses(self) -> NDArray[np.float64]:
-        """The grid points, shape (n,)."""
+        """Return the grid points, shape (n,)."""
         return (self.lowest + np.arange(self.masses.size, dtype=np.float64)) * self.spacing
 
 

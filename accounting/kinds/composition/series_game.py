@@ -121,7 +121,7 @@ def _drawn_steps(
 
 
 def moves_of_draw(draw: BoundedRange, spacing: float) -> Moves:
-    """The measures of a draw for all its pairs, in blocks by their largest loss.
+    """Return the measures of a draw for all its pairs, in blocks by their largest loss.
 
     They are those of adding and of removing alike: the pair whose largest loss is t, taken the other way round, is that
     of ε − t, and for each block the block of these is there.
@@ -141,7 +141,7 @@ def moves_of_draw(draw: BoundedRange, spacing: float) -> Moves:
 
 
 def delta_of_game(release: StronglySafeRelease, *, releases: int, epsilon: float, resolution: float) -> float | None:
-    """An upper bound on δ at ε in the same game; masses below about a thousandth of `resolution` count in full.
+    """Return an upper bound on δ at ε in the same game; masses below about a thousandth of `resolution` count in full.
 
     Args:
         release: the mechanism of all releases.

@@ -76,7 +76,7 @@ class BudgetLeft:
 
     @classmethod
     def of_filter(cls, left: FilterLeft) -> BudgetLeft:
-        """What is left of a filter budget, beside the same share of an additive one for comparison."""
+        """Return what is left of a filter budget, beside the same share of an additive one for comparison."""
         share = max(left.share, Decimal(0))
         epsilon, delta = (_DOWN.multiply(whole, share) for whole in (left.terms.epsilon, left.terms.delta))
         return cls(epsilon=epsilon, delta=delta, filtered=left)

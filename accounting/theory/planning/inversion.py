@@ -171,7 +171,7 @@ def _search_by_charged_share(
 
 
 def _parts_of(mechanism: StronglySafeRelease, target: Target) -> dict[Part, int]:
-    """Everything that a target's releases are composed of."""
+    """Return everything that a target's releases are composed of."""
     parts: dict[Part, int] = {mechanism: target.releases}
     if target.draw is not None and target.selection_draws is not None:
         parts[target.draw] = target.releases * target.selection_draws

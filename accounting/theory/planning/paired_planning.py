@@ -66,7 +66,7 @@ def plan_paired(
     k: int = 1,
     shares: PairShares | None = None,
 ) -> DeletionPlan:
-    """The noise of a paired release that is charged at most ε at δ over all releases.
+    """Return the noise of a paired release that is charged at most ε at δ over all releases.
 
     Margins and pairs have Gaussian noise of their shares, whose ends weigh a fiftieth of δ each; the rows have the
     least width that the exact price of all allows. Nothing is assumed of the estimates: what is returned was priced.

@@ -75,7 +75,7 @@ class Plan:
     filled: str | None
 
     def __repr__(self) -> str:
-        """The point and its charge; the other prices are fields."""
+        """Return the point and its charge; the other prices are fields."""
         point = f"k={self.k}, sampling_rate={self.sampling_rate}, releases={self.releases}"
         return f"Plan({point}, epsilon={amount_shown(self.epsilon)}, delta={amount_shown(self.delta)})"
 

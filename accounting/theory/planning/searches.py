@@ -90,7 +90,7 @@ def _power_share(failing: float, fitting: float, target: float) -> float | None:
 
 
 def epsilon_exact(*, k: int, sampling_rate: float, delta: float) -> float | None:
-    """The least ε ≥ 0 with δ(ε) ≤ δ, rounded outward; None where no finite ε has it (δ below β^k).
+    """Return the least ε ≥ 0 with δ(ε) ≤ δ, rounded outward; None where no finite ε has it (δ below β^k).
 
     Raises:
         ValueError: parameters that `check_parameters` refuses, or δ outside (0, 1).

@@ -16,7 +16,7 @@ _LEAST_RHO, _WIDTH = 1e-12, 1e-11
 
 
 def largest_rho(epsilon: Decimal, *, delta: Decimal, records: int = 1, releases: int = 1) -> Decimal:
-    """About the largest ρ of each table whose price is at most ε together, of at most 12 digits.
+    """Return about the largest ρ of each table whose price is at most ε together, of at most 12 digits.
 
     Args:
         epsilon: ε > 0.

@@ -109,7 +109,7 @@ class _Tried:
     left: int = MOST_WORK
 
     def at(self, places: Sequence[int], chain: Sequence[Levels]) -> TellingRecords | None:
-        """What is told; None where enough has been tried."""
+        """Return what would be informative with these columns; None where enough has been tried."""
         if self.left <= 0:
             return None
         some = self.reference.of_columns(places)

@@ -223,7 +223,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
-    """The noise that follows from other prices, where there is one."""
+    """Yield the noise that follows from other prices, where there is one."""
     mechanism, charged = request.mechanism, request.price
     for epsilon in EPSILONS:
         try:
@@ -326,7 +326,7 @@ class _Stage:
 
 
 def _expected(mechanism: DeletionRelease, reference: ReferencePopulation, groups: Sequence[_Chained]) -> list[_Stage]:
-    """Each stage in expectation, exactly but for rounding; nothing is simulated.
+    """Return each stage in expectation, exactly but for rounding; nothing is simulated.
 
     How many records are left of a group has a law: at the first stage the group's size, later the sum of what its parts
     have left, which are independent. A group of max Z + k records or more is published for certain, so that a law is
@@ -376,7 +376,7 @@ class _Noise:
 
     @staticmethod
     def of(mechanism: DeletionRelease) -> _Noise:
-        """Of a mechanism, by its integer weights."""
+        """Return the noise of a mechanism, by its integer weights."""
         own = np.array([weight / WEIGHT_TOTAL for weight in deletion_weights(mechanism.noise)])
         certain = own.size - 1 + mechanism.k
         weights = np.zeros(certain)
@@ -410,7 +410,7 @@ def _law_of_counts(counts: NDArray[np.int64], scale: float, below: int) -> Numbe
 
 
 def _sums(laws: Numbers, owners: NDArray[np.int64]) -> Numbers:
-    """The law of the sum of independent numbers with one owner each, for every owner; shape (owners, as given).
+    """Return the law of the sum of independent numbers with one owner each, for every owner; shape (owners, as given).
 
     Numbers aren't negative, so what lies beyond the laws' last place never comes back.
 

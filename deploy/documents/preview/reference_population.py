@@ -117,7 +117,7 @@ class ReferencePopulation:
         return float(self.counts.sum()) * self.scale
 
     def at(self, levels: Levels, *, columns: Sequence[int] | None = None) -> Groups:
-        """The groups of a map that is nowhere finer than the base.
+        """Return the groups of a map that is nowhere finer than the base.
 
         Args:
             levels: one for each column.
@@ -141,7 +141,7 @@ class ReferencePopulation:
         return Groups(columns=chosen, codes=tuple(mapped.decode(merged.keys)), counts=merged.counts)
 
     def of_columns(self, columns: Sequence[int]) -> ReferencePopulation:
-        """The same people with some of the columns, given by their places."""
+        """Return the same people with some of the columns, given by their places."""
         groups = self.at(self.base, columns=columns)
         return replace(
             self,
@@ -247,7 +247,7 @@ def _require_other_files(given: Sequence[str], own: Sequence[str], layout: Sourc
 
 
 def _of_one_table(given: SourceLayout, request: Request) -> bool:
-    """Whether both are a version of one lake table, whose versions may have no file in common."""
+    """Return whether both are a version of one lake table, whose versions may have no file in common."""
     table = given.source.table
     if table is None:
         return False
@@ -257,7 +257,7 @@ def _of_one_table(given: SourceLayout, request: Request) -> bool:
 
 
 def _identity(path: str) -> tuple[int, int] | str:
-    """A file of this machine by its inode, so that links are seen through."""
+    """Return a file of this machine by its inode, so that links are seen through."""
     try:
         state = os.stat(path)
     except OSError:
@@ -267,7 +267,7 @@ def _identity(path: str) -> tuple[int, int] | str:
 
 
 def _outlines(layout: SourceLayout) -> set[tuple[object, ...]]:
-    """Of each file what a copy of it would share, whatever it is called; empty files tell nothing."""
+    """Return what a copy of each file would share with it, whatever it is called; empty files say nothing."""
     files = zip(layout.source.files, layout.layouts, strict=True)
     return {(file.size, *part.outline) for file, part in files if not part.empty}
 
@@ -436,7 +436,7 @@ def reference_of_release(request: Request, release: VerifiedRelease) -> Referenc
 
 
 def limit_remarks(request: Request) -> tuple[str, ...]:
-    """That a limit on the records of a person isn't predicted, where there is one; sentences."""
+    """Return the remark that a limit on the records of a person isn't predicted; empty where there is no limit."""
     limit = request.limit
     if limit is None:
         return ()
@@ -462,7 +462,7 @@ def _remarks(reading: TableReading, *, finest: Levels, base: Levels) -> list[str
 
 
 def _columns(request: Request) -> tuple[tuple[str, ...], tuple[Hierarchy, ...], Levels]:
-    """Names, hierarchies, and the finest levels that are asked about."""
+    """Return names, hierarchies, and the finest levels that are asked about."""
     recoding = request.recoding
     hierarchies = tuple(column.hierarchy for column in recoding.columns)
     finest = recoding.lattice.finest if isinstance(recoding, MapChoice) else tuple(0 for _ in hierarchies)
@@ -498,7 +498,7 @@ def _levels_of_release(
 
 
 def _table(folder: Path, names: tuple[str, ...]) -> pa.Table:
-    """Each published group of some columns with its count."""
+    """Return each published group of some columns with its count."""
     try:
         if (folder / "data.parquet").exists():
             table = pq.read_table(folder / "data.parquet")

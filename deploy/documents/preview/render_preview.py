@@ -73,7 +73,7 @@ def preview_tables(
 def _column_tables(
     prediction: Forecast | DeletionForecast, *, number: Write, percent: Write
 ) -> dict[str, PreviewTable]:
-    """Values that aren't declared, and what leaving out or coarsening columns would bring back."""
+    """Return values that aren't declared, and what leaving out or coarsening columns would bring back."""
 
     def told(telling: TellingRecords) -> tuple[str, ...]:
         return (number(telling.informative), f"{telling.columns_told}", percent(telling.information))
@@ -233,7 +233,7 @@ def _marked(text: str, chosen: bool) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value of public records on one line, cut where it is long."""
+    """Return a value of public records on one line, cut where it is long."""
     return json.dumps(value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…", ensure_ascii=False)
 
 
@@ -288,7 +288,7 @@ def print_forecast(prediction: Forecast | DeletionForecast, helpful: Sequence[Su
 
 
 def _cell(cell: str | float, *, narrow: bool) -> Text:
-    """A text, or a share as blocks with its percentage."""
+    """Return a text, or a share as blocks with its percentage."""
     if isinstance(cell, str):
         return Text(cell, overflow="fold")
     filled = round(cell * BAR)
@@ -311,7 +311,7 @@ class Preview:
     request: Request
 
     def __repr__(self) -> str:
-        """What would be suppressed, or deleted, in short."""
+        """Return what would be suppressed, or deleted, in short."""
         if isinstance(self.forecast, DeletionForecast):
             return f"Preview(label={self.request.label!r}, deleted={self.forecast.deleted:.3f})"
         return f"Preview(label={self.request.label!r}, suppressed={self.forecast.estimate.suppressed:.3f})"
@@ -413,7 +413,7 @@ def require_place(html: Path, *, spec: Path) -> None:
 
 
 def not_a_level() -> InputRefused:
-    """The refusal of a level that names no column, or isn't written as one."""
+    """Return the refusal of a level that names no column, or isn't written as one."""
     return InputRefused("levels are given as column=level, for columns of the specification.", where="--level")
 
 
@@ -450,7 +450,7 @@ def _proposal(request: Request, reference: ReferencePopulation) -> Iterator[str]
 
 
 def _request(spec: Path) -> Request:
-    """What the specification asks for; a preview needs no output, so one that names none has one of its own."""
+    """Return what the specification asks for; a preview needs no output, so one that names none has one of its own."""
     return read_spec(spec, output=spec.parent / "preview" if parse_spec(spec).release.output is None else None)
 
 
@@ -519,7 +519,7 @@ def _levels(
 
 
 def _previewed(levels: list[int], reference: ReferencePopulation, wanted: Mapping[str, int]) -> Levels:
-    """The levels with those that are asked for; refused where they can't be previewed."""
+    """Return the levels with those that are asked for; refused where they can't be previewed."""
     for name, level in wanted.items():
         if name not in reference.names or level < 0:
             raise not_a_level()

@@ -247,7 +247,7 @@ def forecast(request: Request, mechanism: Suppressing, reference: ReferencePopul
 
 
 def rate_of(mechanism: Suppressing) -> Decimal:
-    """The sampling rate.
+    """Return the sampling rate.
 
     Raises:
         InputRefused: it has none, so it has no price either.
@@ -258,7 +258,7 @@ def rate_of(mechanism: Suppressing) -> Decimal:
 
 
 def suppression_at(reference: ReferencePopulation, levels: Levels, *, k: int, rate: float) -> SuppressionEstimate:
-    """What would happen to the records under another map."""
+    """Return what would happen to the records under another map."""
     return reference.suppression_estimate(reference.at(levels), k=k, rate=rate)
 
 
@@ -388,7 +388,7 @@ class Suggestion:
 def suggestions(
     request: Request, mechanism: Suppressing, reference: ReferencePopulation, prediction: Forecast
 ) -> tuple[Suggestion, ...]:
-    """What would help, most helpful kinds first; empty where nothing does."""
+    """Return what would help, most helpful kinds first; empty where nothing does."""
     levels = tuple(prediction.levels.values())
     found = [*_another_map(request, mechanism, reference, prediction, levels)]
     found += sorted(
@@ -489,7 +489,7 @@ def _another_map(
 def _steps(
     request: Request, reference: ReferencePopulation, prediction: Forecast, levels: Levels
 ) -> Iterator[Suggestion]:
-    """One level more for one column, where that saves enough to be worth it; one less, where little is lost."""
+    """Yield one level more for one column, where that saves enough to be worth it; one less, where little is lost."""
     lattice = _lattice(request, reference)
     if lattice.candidates is not None:
         return

@@ -273,13 +273,13 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
 
 
 def _margin_bounds(facts: SheetFacts) -> CountBounds:
-    """Of counts that are read off margins."""
+    """Return the bounds of counts that are read from margins."""
     error = float(facts.certificate["published"]["margins"]["standard_error"])
     return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
 
 
 def _bounds(facts: SheetFacts, deleted: DeletedRecords | None, *, by: tuple[str, ...]) -> CountBounds | None:
-    """Of counts by some columns."""
+    """Return the bounds of counts by some columns."""
     combinations = _combinations(facts.certificate, by)
     if deleted is not None:
         return deletion_bounds(deleted, combinations=combinations)
@@ -306,7 +306,7 @@ def declared_sizes(certificate: Mapping[str, Any]) -> dict[str, int | None]:
 
 
 def _combinations(certificate: Mapping[str, Any], by: tuple[str, ...]) -> int | None:
-    """How many combinations of labels those of some columns have part in; None where that isn't known."""
+    """Return how many combinations of labels those of some columns have part in; None where that isn't known."""
     sizes = declared_sizes(certificate)
     others = [size for name, size in sizes.items() if name not in by]
     if not sizes.keys() >= set(by) or None in others:
@@ -469,7 +469,7 @@ def _fewest(reached: Sequence[int], *, spare: int) -> int:
 
 
 def _small(size: int, deleted: DeletedRecords) -> Chance:
-    """A group of `size` is published where Z ≤ size − k, and then estimated at size − Z + E[Z]."""
+    """Return the chance of a group of a size: it is published where Z ≤ size − k, and estimated at size − Z + E[Z]."""
     reached = deleted.weights[: size - deleted.k + 1]
     chance = sum(reached)
     kept = Fraction(sum((size - z) * weight for z, weight in enumerate(reached)), chance)
@@ -480,7 +480,7 @@ SPECIAL = re.compile(r"([&%$#_{}])")
 
 
 def citation(facts: SheetFacts, *, publisher: str | None) -> str:
-    """One sentence that names the release so that it can be told from any other."""
+    """Return one sentence that names the release so that it can be told from any other."""
     certificate = facts.certificate
     who = f"{publisher.rstrip('.')}. " if publisher else ""
     return (
@@ -491,7 +491,7 @@ def citation(facts: SheetFacts, *, publisher: str | None) -> str:
 
 
 def bibtex(facts: SheetFacts, *, publisher: str | None) -> str:
-    """The same for BibTeX."""
+    """Return the citation for BibTeX."""
     certificate = facts.certificate
     year, month, day = certificate["day"].split("-")
     key = re.sub(r"[^A-Za-z0-9]+", "-", certificate["release_id"]).strip("-")

@@ -175,7 +175,7 @@ def write_sheet(
 
 
 def _labels_text(facts: SheetFacts) -> str:
-    """The labels as CSV."""
+    """Return the labels as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["column", "stage", "label", "coarser", "lower", "upper"])
