@@ -50,7 +50,7 @@ def delta_at(epsilon: float, here: Mapping, there: Mapping) -> float:
 
 def epsilon_at(delta: float, here: Mapping, there: Mapping) -> float:
     low, high = 0.0, 10.0
-    for _ in range(50):
+    for _ in range(40):
         middle = (low + high) / 2
         low, high = (middle, high) if delta_at(middle, here, there) > delta else (low, middle)
     return high

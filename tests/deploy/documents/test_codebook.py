@@ -86,7 +86,7 @@ def test_a_long_one_is_cut_and_says_what_is_missing() -> None:
     assert "and 3\u202f976 more" in same.rule
 
 
-DAYS = DateHierarchy.of(first="1999-12-30", last="2099-12-31", merged=["quarter"])
+DAYS = DateHierarchy.of(first="1999-12-30", last="2009-12-31", merged=["quarter"])
 TENTHS = DecimalIntervals.of(lower=Decimal("-0.5"), upper=Decimal(2), widths=[Decimal("0.5")])
 
 
@@ -97,8 +97,8 @@ TENTHS = DecimalIntervals.of(lower=Decimal("-0.5"), upper=Decimal(2), widths=[De
         (ValueHierarchy.from_values(["a"]).folded(), 0, "Upper and lower case are read alike."),
         (IntervalHierarchy(lower=-3, upper=9, widths=()), 0, "Each whole number from -3 to 8 is its own label"),
         (IntervalHierarchy(lower=-3, upper=9, widths=()), 1, "Every value is *."),
-        (DAYS, 0, "The day of each day from 1999-12-30 to 2099-12-31; all else is *."),
-        (DAYS, 1, "The quarter of each day from 1999-12-30 to 2099-12-31; all else is *."),
+        (DAYS, 0, "The day of each day from 1999-12-30 to 2009-12-31; all else is *."),
+        (DAYS, 1, "The quarter of each day from 1999-12-30 to 2009-12-31; all else is *."),
         (DAYS, 2, "Every value is *."),
         (NumberSteps(cuts=(0.5,)), 0, "between declared cuts"),
         (TENTHS, 0, "Intervals of width 0.1 from -0.5 to below 2.0: [a, b) has the numbers from a to below b; smaller"),

@@ -139,8 +139,9 @@ def test_it_is_accessible(browser, documents, name: str) -> None:
     context.close()
 
 
+@pytest.mark.slow
 def test_the_checks_would_find_a_cut_label_and_an_overlap(browser) -> None:
-    """Control: a page with both."""
+    """The control of the tests above: a page with both."""
     page = browser.new_context(viewport={"width": 320, "height": 300}).new_page()
     page.set_content(
         "<p style='width:50px;white-space:nowrap'>a text that is too long</p>"
