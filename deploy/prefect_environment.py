@@ -272,7 +272,7 @@ ANSWERED_WITHIN_SECONDS = 30.0
 def _require_answer() -> None:
     """Refuse a server of PREFECT_API_URL that is silent, for which Prefect would wait minutes.
 
-    One that is away, or answers with an error, is told of by Prefect.
+    One that is away, or answers with an error, is reported by Prefect.
 
     Raises:
         InputRefused: nothing answers in time; nothing was charged.

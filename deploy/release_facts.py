@@ -45,7 +45,7 @@ def charge_boundary(
     not to be known. A release that the ledger doesn't have keeps its refusal: nothing was charged. Only refusals and
     interruptions leave it.
 
-    PRIVACY: of an unknown fault the kind and the place in the code alone are told; its text could hold a value of the
+    PRIVACY: of an unknown fault the kind and the place in the code alone are shown; its text could hold a value of the
     records.
 
     Yields:

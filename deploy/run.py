@@ -196,7 +196,7 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
 def _rehearsed(column: Mapping[str, Any]) -> str:
     """Return the sentence on what a rehearsal says of a column."""
     if column["share"] is None:
-        return f"{column['column']}: nothing can be told, since there are too few records for this noise."
+        return f"{column['column']}: no share can be estimated, since there are too few records for this noise."
     return (
         f"{column['column']}: about {column['share']:.1%} of the values become * at the finest level "
         f"({column['low']:.1%} to {column['high']:.1%} with a confidence of 95 %)."

@@ -232,7 +232,7 @@ def _unwritten(path: Path, tables: Mapping[str, Any], *around: str) -> Iterator[
 
 
 def _missing_hierarchies(path: Path, tables: Mapping[str, Any]) -> Iterator[InputRefused]:
-    """Yield files of hierarchies that aren't there, told with what else is wrong; alone, what reads them tells it."""
+    """Yield files of hierarchies that aren't there, to be reported with all else; alone, their reader reports them."""
     columns = tables.get("columns")
     for name, column in columns.items() if isinstance(columns, dict) else ():
         location = column.get("hierarchy") if isinstance(column, dict) else None

@@ -1,6 +1,6 @@
 """How a steward writes to a ledger: each call is one transaction that is durable when it returns.
 
-What the ledger's rules refuse is told in words, and a charge that they refuse is kept as evidence.
+What the ledger's rules refuse is reported in words, and a charge that they refuse is kept as evidence.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LedgerWriter(ReleaseWriter):
 
     @contextmanager
     def _worded(self) -> Iterator[Write]:
-        """Open a transaction; a rule that is broken in it is told in words."""
+        """Open a transaction; a rule that is broken in it is reported in words."""
         with worded(), self._writing() as ledger:
             yield ledger
 

@@ -1,4 +1,4 @@
-"""What callers are told of a ledger's data sets, series and releases: views of its state."""
+"""What callers see of a ledger's data sets, series and releases: views of its state."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class DatasetState:
 
     @classmethod
     def of(cls, known: Dataset) -> DatasetState:
-        """Return what is told of a data set."""
+        """Return what is shown of a data set."""
         added = known.added
         return cls(
             name=added.dataset,
@@ -176,7 +176,7 @@ class SeriesState:
 
     @classmethod
     def of(cls, known: Series) -> SeriesState:
-        """Return what is told of a series."""
+        """Return what is shown of a series."""
         mixed = known.registered.mixed
         parts = range(1, 1 if mixed is None else len(mixed.each) + 1)
         of_parts = tuple(len(known.held.intersection(known.places(part))) for part in parts)

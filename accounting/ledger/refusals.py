@@ -1,4 +1,4 @@
-"""What a person is told who breaks one of the ledger's rules: what is wrong, with its numbers, and what can be done.
+"""What a person reads who breaks one of the ledger's rules: what is wrong, with its numbers, and what can be done.
 
 Advice on what would fit a budget takes a search, so it is made here, after the writer's transaction has ended.
 """
@@ -26,7 +26,7 @@ RESTORE = "Restore what was changed, or run without --series: a release of its o
 
 
 def refusal_of(violation: Violation) -> Refusal:
-    """Return the refusal that a person is told for a broken rule."""
+    """Return the refusal that a person reads for a broken rule."""
     words = WORDS.get(violation.cause, ("", ""))
     if callable(words):
         what, remedy = words(violation)
@@ -40,7 +40,7 @@ def refusal_of(violation: Violation) -> Refusal:
 
 @contextmanager
 def worded() -> Iterator[None]:
-    """Turn a broken rule into the refusal that a person is told."""
+    """Turn a broken rule into the refusal that a person reads."""
     try:
         yield
     except RuleBroken as broken:
@@ -286,4 +286,4 @@ WORDS: Mapping[str, Words | Callable[[Violation], Words]] = {
     "unit-differs": _unit_differs,
     "unknown": _unknown,
 }
-"""Cause → the words for it; a cause that is not here is told by its fault alone."""
+"""Cause → the words for it; a cause that is not here is described by its fault alone."""

@@ -95,7 +95,7 @@ def name_witness(path: Path, *, key: str, url: str, enough: int | None) -> tuple
 
 
 def log_key(ledger_id: str, public: PublicKey) -> tlog.NoteKey:
-    """Return the key of a ledger's checkpoints, as witnesses and auditors are told it."""
+    """Return the key of a ledger's checkpoints, as witnesses and auditors get it."""
     return tlog.NoteKey(name=tlog.origin_of(ledger_id), kind=tlog.PLAIN, public=public)
 
 

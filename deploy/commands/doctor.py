@@ -173,7 +173,7 @@ def _keys_without_use(places: StatePaths) -> Iterator[str]:
     try:
         reader = open_reader(places.ledger_url)
     except Refusal:
-        return  # told by another check
+        return  # reported by another check
     with reader:
         for name in releases_with_secrets(places.home, ledger_id=reader.ledger_id):
             state = reader.release(name)

@@ -123,7 +123,7 @@ def import_hierarchy(
         The hierarchy.
 
     Raises:
-        InputRefused: the file has a fault, told with its line, or nothing may be written at the output's place.
+        InputRefused: the file has a fault, reported with its line, or nothing may be written at the output's place.
     """
     read = read_peer_rows(Path(path), encoding=encoding, separator=separator, header=header)
     rows = tuple(row[::-1] for row in read.rows) if root_first else read.rows

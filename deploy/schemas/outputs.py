@@ -103,7 +103,7 @@ class Told(TypedDict):
 
 
 class LookedUp(TypedDict):
-    """What is told besides of a release that had been published before."""
+    """What is also reported of a release that had been published before."""
 
     output_in_place: NotRequired[
         Annotated[

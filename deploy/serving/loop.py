@@ -247,10 +247,10 @@ class ScheduleLoop:
         refused = reported["exit_code"] != 1
         stage, cost = cost_so_far(name, self.state_paths)
         say(f"{'Refused' if refused else 'Failed'}: release {name}: {reported['message']}")
-        told = "" if cost in reported["message"] else f"{cost} "
+        own = "" if cost in reported["message"] else f"{cost} "
         if stage in ("charged", "reading", "unknown"):
             say(
-                f"{told}Finish it at no new charge by serving the series again, or give it up: "
+                f"{own}Finish it at no new charge by serving the series again, or give it up: "
                 f"crowdblend abandon {name} --reason TEXT"
             )
         if self.hook is None:

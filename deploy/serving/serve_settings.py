@@ -1,4 +1,4 @@
-"""What `serve` is told: when releases come due, and who gets reports of failures; and the lines that it prints."""
+"""The settings of `serve`: when releases come due, and who gets reports of failures; and the lines that it prints."""
 
 from __future__ import annotations
 

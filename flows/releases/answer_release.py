@@ -293,7 +293,7 @@ def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[st
     """Return the share of each column's values that become `*`, by the noisy counts, with an interval of 95 %.
 
     The interval has the noise of both counts and the choice of the records that were counted for the column, by the
-    normal approximation; no share is told where the noise drowns the counts.
+    normal approximation; no share is given where the noise exceeds the counts.
     """
     deviation, quantile = noise_of(request.mechanism).variance ** 0.5, NormalDist().inv_cdf(0.975)
     found = []

@@ -357,6 +357,6 @@ def _put_cells(texts: Sequence[list[str | None]], own: GeneralizationMap, places
     columns = [own.columns[place] for place in places]
     labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in columns]
     for cell in product(*labels):
-        told = list(chain.from_iterable(zip((one.name for one in columns), cell, strict=True)))
-        for column, text in zip(texts, (*told, *[None] * (4 - len(told))), strict=True):
+        named = list(chain.from_iterable(zip((one.name for one in columns), cell, strict=True)))
+        for column, text in zip(texts, (*named, *[None] * (4 - len(named))), strict=True):
             column.append(text)

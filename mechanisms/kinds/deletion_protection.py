@@ -29,7 +29,7 @@ class DeletionProtection:
         mechanism: the release.
         layouts: of each stage's groups, the finest first.
         tables: for each stage but the last, per column the code at the next stage of each code; None where codes stay.
-        levels: those that were drawn, to be told in front; none where they were fixed beforehand.
+        levels: those that were drawn, to be given in front; none where they were fixed beforehand.
         margins: the columns of each margin, by their numbers from 0; none where the mechanism has none.
 
     Raises:

@@ -77,7 +77,7 @@ def suppressed_counts(counts: NDArray[np.int64], mechanism: SuppressedHistogram)
 def noisy_counts(counts: NDArray[np.int64], mechanism: NoisyHistogram) -> NDArray[np.int64]:
     """Return the counts of all cells, shape (cells,), those below k with noise; some are negative, or k and more.
 
-    PRIVACY: empty cells must be among the counts, and which cells are noisy must not be told. OpenDP draws the
+    PRIVACY: empty cells must be among the counts, and which cells are noisy must not be shown. OpenDP draws the
     noise by itself: store the result before anything depends on it.
     """
     published = counts.copy()

@@ -50,7 +50,7 @@ class OutlierPrivateHistogram(Mechanism):
 def outlier_private_counts(counts: NDArray[np.int64], mechanism: OutlierPrivateHistogram) -> NDArray[np.int64]:
     """Return every count with the noise of its own size.
 
-    PRIVACY: as in `noisy_counts`; no cell's scale may be told.
+    PRIVACY: as in `noisy_counts`; no cell's scale may be shown.
 
     Args:
         counts: one for each cell of the declared partition, empty cells too; shape (cells,).

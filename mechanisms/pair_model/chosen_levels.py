@@ -126,10 +126,10 @@ class LevelChoice:
         """Return levels evenly between the middle and the coarsest that tell something."""
         ways = []
         for column in self.columns:
-            told = [
+            informative = [
                 level for level in range(column.min_level, column.max_level + 1) if column.hierarchy.size(level) > 1
             ]
-            last = told[-1] if told else column.max_level
+            last = informative[-1] if informative else column.max_level
             middle = (column.min_level + last + 1) // 2
             steps = max(self.stages - 1, 1)
             ways.append([middle + (last - middle) * stage // steps for stage in range(self.stages)])

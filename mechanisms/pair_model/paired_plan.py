@@ -44,9 +44,11 @@ def pair_candidates(details: Sequence[GeneralizationMap], *, most_cells: int) ->
         finer = details[:number]
         for first, second in combinations(range(len(one.columns)), 2):
             own = one.columns[first], one.columns[second]
-            told = min(column.size for column in own) > 1 and own[0].size * own[1].size <= most_cells
+            countable = min(column.size for column in own) > 1 and own[0].size * own[1].size <= most_cells
             levels = [column.level for column in own]
-            if told and all([other.columns[first].level, other.columns[second].level] != levels for other in finer):
+            if countable and all(
+                [other.columns[first].level, other.columns[second].level] != levels for other in finer
+            ):
                 found.append(PairCandidate(first, second, number))
     return tuple(found)
 

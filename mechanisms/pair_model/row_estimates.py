@@ -45,11 +45,11 @@ def pair_by_rows(pair: Pair, estimate: Amounts, *, stages: Sequence[RowStage], m
         labels = stage.labels[pair[0]], stage.labels[pair[1]]
         shape = stage.sizes[pair[0]], stage.sizes[pair[1]]
         place = stage.codes[pair[0]] * shape[1] + stage.codes[pair[1]]
-        told: Amounts = np.zeros(shape)
-        np.add.at(told.reshape(-1), place, stage.mass)
+        counted: Amounts = np.zeros(shape)
+        np.add.at(counted.reshape(-1), place, stage.mass)
         left, whole = (merged_table(one, labels, shape=shape) for one in (rest, estimate))
-        by_rest = quotient(told, left)
-        by_whole = np.where(by_rest > 0, 0.0, quotient(told, whole))  # where finer rows account for all of a label
+        by_rest = quotient(counted, left)
+        by_whole = np.where(by_rest > 0, 0.0, quotient(counted, whole))  # where finer rows account for all of a label
         spread = rest * by_rest[labels[0]][:, labels[1]] + estimate * by_whole[labels[0]][:, labels[1]]
         found, rest = found + spread, np.maximum(rest - spread, 0.0)
     if not total(found):

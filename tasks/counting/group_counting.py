@@ -150,9 +150,9 @@ def block_counts(
         # Dask's memory for ordering grows with the square of a deep graph's tasks, hence graphs of a thousand groups.
         for first in range(0, len(groups), GROUPS_AT_ONCE):
             those = groups[first : first + GROUPS_AT_ONCE]
-            told = on_progress and partial(_overall_progress, on_progress, groups=(first, len(those), len(groups)))
+            overall = on_progress and partial(_overall_progress, on_progress, groups=(first, len(those), len(groups)))
             graph, last = counting_graph(those, job=job, total=total)
-            total = computed_on_threads(graph, last, executor=executor, on_progress=told)
+            total = computed_on_threads(graph, last, executor=executor, on_progress=overall)
         counts, blocks = total
         return BlockCounts(_joined(counts), np.concatenate(blocks))
     shared = shared_chunks(chunks, workers=tasks_at_once(executor))

@@ -50,7 +50,7 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
 
 
 def _rounded(n_bytes: int) -> int:
-    """GiB, the next power of two. PRIVACY: the number of records, which decides it, is told to its order alone."""
+    """GiB, the next power of two. PRIVACY: the number of records, which decides it, is shown to its order alone."""
     return 1 << max(0, (-(-n_bytes // _GIB) - 1).bit_length())
 
 

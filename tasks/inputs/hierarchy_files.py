@@ -68,7 +68,7 @@ def _even_rows(lines: list[str], location: str) -> list[list[str]]:
             )
     if even:
         return even[0]
-    # Where the reading breaks off is told by the separator that the first line has more of.
+    # Where the reading breaks off is decided by the separator that the first line has more of.
     reading = max(readings, key=lambda fields: len(fields[0]))
     width = len(reading[0])
     if width < 2:

@@ -192,7 +192,7 @@ def read_block(location: Location, *, columns: Sequence[str], start: int, record
 def require_one_meaning(
     layouts: Iterable[FileLayout], paths: Iterable[str], *, hierarchies: Mapping[str, Hierarchy]
 ) -> None:
-    """Refuse value labels of which can't be told whether a hierarchy means them or their codes.
+    """Refuse value labels where a hierarchy could mean them or their codes.
 
     PRIVACY: it follows from the hierarchies and the files' heads, not from a record.
 

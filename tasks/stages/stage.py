@@ -48,7 +48,7 @@ def stage(name: str) -> Callable[[Callable[Arguments, Result]], Callable[Argumen
             # and with it the text.
             raise ReleaseFailed(
                 f"the stage '{name}' failed ({kind}).",
-                not_done="",  # what a failure leaves behind is told by who knows the ledger
+                not_done="",  # what a failure leaves behind is added by who knows the ledger
                 remedy="Run again with the same release id: it takes the same sample and is not charged twice.",
             )
 

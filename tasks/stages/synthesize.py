@@ -1,6 +1,6 @@
 """Synthetic rows from exact counts: the library that draws them runs in a process of its own, perhaps another Python's.
 
-PRIVACY: exact counts go to that process by a pipe. Neither they nor the library's messages are stored or told.
+PRIVACY: exact counts go to that process by a pipe. Neither they nor the library's messages are stored or shown.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ def _answer(question: bytes) -> pa.Table:
     except OSError as fault:
         raise _failed(type(fault).__name__) from None
     if done.returncode != 0:
-        told = done.stderr.decode("utf-8", "replace").splitlines()[-1:] or [""]
-        kind, _, cause = told[0].partition(" ")
+        last = done.stderr.decode("utf-8", "replace").splitlines()[-1:] or [""]
+        kind, _, cause = last[0].partition(" ")
         # PRIVACY: the last line is read only in the one form that the program writes: a fault's text may quote a
         # record.
         if done.returncode != synthesizer.FAILED or not kind.isidentifier():

@@ -22,7 +22,7 @@ EXTRA = 'extra == "mbi"'
 NUMBER = "number"
 FAILED = 1
 CAUSES = {"insufficient budget": "budget", "RESOURCE_EXHAUSTED": "memory", "No module named": "library"}
-"""What the message of an error says → what is told of it. PRIVACY: nothing else of a message is."""
+"""What the message of an error says → what is reported of it. PRIVACY: nothing else of a message is."""
 
 _SHARING = ("_aim", "_mst", "_table")
 _HAIR = 2.0**-40
@@ -105,7 +105,7 @@ def _a_hair_less(share: float) -> float:
 
 def cause(fault: BaseException) -> str:
     """Return the type of an error, and what is known of its cause by `CAUSES`."""
-    known = next((told for words, told in CAUSES.items() if words in str(fault)), "")
+    known = next((reported for words, reported in CAUSES.items() if words in str(fault)), "")
     known = "memory" if isinstance(fault, MemoryError) else known
     return f"{type(fault).__name__} {known}".strip()
 

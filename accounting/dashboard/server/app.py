@@ -298,8 +298,8 @@ def _metrics(request: Request) -> PlainTextResponse:
         facts["ledger_entries"] = float(page_request.frame().entries)
         facts["ledger_datasets"] = float(len(page_request.state.datasets))
         facts["ledger_releases"] = float(len(page_request.state.releases))
-    told = request.app.state.observer.metrics(facts)
-    return PlainTextResponse(told, media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = request.app.state.observer.metrics(facts)
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def _fault(request: Request, error: Exception) -> Response:

@@ -127,7 +127,7 @@ class DatasetUnit(Record):
         if self.name not in UNITS:
             raise ValueError(f"a unit is one of {', '.join(UNITS)}, not {self.name[:60]!r}")
         if (self.column is None) is not (self.name == RECORD):
-            raise ValueError("a person and a household are told by a column, and a record by none")
+            raise ValueError("a person and a household are identified by a column, and a record by none")
         Record.__post_init__(self)  # `super()` doesn't know a class with slots
 
     def __str__(self) -> str:

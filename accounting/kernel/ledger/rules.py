@@ -1,6 +1,6 @@
 """The ledger's rules: what an entry breaks, given the entries before it; the same for who writes and who verifies.
 
-A violation has its cause, one sentence and its numbers. What a person is told, and what would fit instead, is made of
+A violation has its cause, one sentence and its numbers. What a person reads, and what would fit instead, is made of
 these elsewhere, after the writer's transaction has ended.
 """
 
@@ -60,7 +60,7 @@ class Violation:
         fault: what a verification says of a recorded entry, a sentence without its end.
         where: what it concerns, such as "dataset 'census'".
         mistake: whether it is the caller's mistake, which isn't recorded, and not a refusal by the accountant.
-        numbers: what a person must be told beside the fault, by name.
+        numbers: what a person must know beside the fault, by name.
     """
 
     cause: str

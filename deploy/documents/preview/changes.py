@@ -42,7 +42,7 @@ class Change:
     Args:
         column: Name of the column.
         change: The change in words.
-        telling: What would then be told; its information is a share of that of all columns.
+        telling: What would then be informative; its information is a share of that of all columns.
     """
 
     column: str
@@ -57,7 +57,7 @@ class KeptColumn:
     Args:
         column: Name of the column.
         levels: Level of the column at each stage.
-        telling: What would be told with this column and those before it.
+        telling: What would be informative with this column and those before it.
     """
 
     column: str

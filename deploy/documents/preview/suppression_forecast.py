@@ -125,7 +125,7 @@ class ForecastBasis:
         by_label: Labels that lose more than others, worst first.
         telling: How much the published records would tell.
         undeclared: Columns in which the public records have values that aren't declared.
-        changes: Each column left out or coarser alone, with what would then be told, most first.
+        changes: Each column left out or coarser alone, with what would then be informative, most first.
         kept: The columns that are worth keeping, in the order of what they add.
     """
 
