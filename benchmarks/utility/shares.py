@@ -49,12 +49,12 @@ FILES: Mapping[str, Mapping[str, int]] = {
 }  # fmt: skip
 """File → column → how many neighbouring values are one."""
 SHARES = (
-    ("0.2", "0.55", "0.05"),
-    ("0.1", "0.65", "0.05"),
     ("0.3", "0.45", "0.05"),
-    ("0.2", "0.35", "0.05"),
-    ("0.2", "0.5", "0.1"),
-    ("0.2", "0.65", "0.05"),
+    ("0.2", "0.55", "0.05"),
+    ("0.4", "0.35", "0.05"),
+    ("0.3", "0.35", "0.05"),
+    ("0.3", "0.4", "0.1"),
+    ("0.3", "0.55", "0.05"),
 )
 """Of margins, pairs and draws; the first is what is proposed."""
 PER_COLUMN = (1, 2, 3)

@@ -17,6 +17,7 @@ from ...accounting.kernel.prices.registry import mechanism_of_record
 from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, price_pairs, proposed_pairs
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import Hierarchy
+from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion_noise import expected_deletion
@@ -104,9 +105,14 @@ def planned_pairs(
     """
     columns, candidates = len(details[0].columns), len(pair_candidates(details, most_cells=MOST_PAIR_CELLS))
     number, usual = table.number or min(proposed_pairs(columns), max(1, candidates)), PairShares()
+    if columns < 2 or not candidates:
+        raise InputRefused(
+            "pairs are of two columns that have several labels each, and fewer are released.",
+            remedy="Release more columns, or remove pairs.",
+        )
     if candidates < number:
         raise InputRefused(
-            f"{number} pairs of columns are to be counted, and these columns have {candidates} that can be.",
+            f"{counted(number, 'pair')} of columns are to be counted, and these columns have {candidates} that can be.",
             remedy="Lower the number, or release more columns.",
         )
     plan = plan_paired(

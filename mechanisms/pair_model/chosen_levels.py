@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..generalization_map import GeneralizationMap
-from ..kernel.group_counts import count_keys
+from ..kernel.group_counts import GroupCounts, count_keys
 from ..kernel.recoding import coarsened
 from ..map_selection.chains import chain_quality
 from ..map_selection.choice import Lattice, LatticeColumn, Levels, MapWeights
@@ -26,6 +26,8 @@ from .shrinkage import Amounts
 RULE = "levels/1"
 MOST_DRAWN = 1 << 15
 """Records that are drawn from the model; where there are more people, thresholds are scaled down with them."""
+LEAST_OF_FIRST_STAGE = 0.05
+"""Of the records, to be published by the first stage with every column told; else columns may be given up."""
 _SWEEPS = 6
 _SEED = b"crowdblend levels 1\n"
 
@@ -97,16 +99,35 @@ class LevelChoice:
     def chain(self, model: PairModel) -> tuple[Levels, ...]:
         """Return the levels of each stage, the finest first: a chain that no single change makes better.
 
-        One column's level at one stage is changed at a time, as long as that raises the quality of `[selection]`.
+        One column's level at one stage is changed at a time, as long as that raises the quality of `[selection]`. At
+        the first stage no column is `*`, so that none is hidden in all rows. Where too few rows would be published
+        then, since there are too few records for all columns together, columns may be given up.
         """
         scorer = self._scorer(model)
-        best = self._begin()
-        quality = scorer.quality(best)
+        whole = self._best(scorer, tuple(map(self._last_told, range(len(self.columns)))))
+        if scorer.share_of_first_stage(whole) >= LEAST_OF_FIRST_STAGE:
+            return whole
+        return max(whole, self._best(scorer, self.lattice.coarsest), key=scorer.quality)
+
+    def _best(self, scorer: _Scorer, coarsest: Levels) -> tuple[Levels, ...]:
+        """Return the better of two climbs, one from the middle and one from the coarsest levels.
+
+        Args:
+            scorer: of chains.
+            coarsest: levels that the first stage may have at most.
+        """
+        # From the middle the climb may begin where no chain nearby publishes anything; from the coarsest it doesn't.
+        later = (self.lattice.coarsest,) * (self.stages - 1)
+        climbs = [self._climbed(scorer, begin, coarsest) for begin in (self._begin(), (coarsest, *later))]
+        return max(climbs, key=scorer.quality)
+
+    def _climbed(self, scorer: _Scorer, begin: tuple[Levels, ...], coarsest: Levels) -> tuple[Levels, ...]:
+        best, quality = begin, scorer.quality(begin)
         for _ in range(_SWEEPS):
             before = best
             for stage in range(self.stages):
                 for column in range(len(self.columns)):
-                    for candidate in self._changed(best, stage, column):
+                    for candidate in self._changed(best, stage, column, coarsest):
                         found = scorer.quality(candidate)
                         if found > quality:
                             best, quality = candidate, found
@@ -141,12 +162,14 @@ class LevelChoice:
         levels = range(own.max_level, own.min_level - 1, -1)
         return next((level for level in levels if own.hierarchy.size(level) > 1), own.max_level)
 
-    def _changed(self, chain: tuple[Levels, ...], stage: int, column: int) -> list[tuple[Levels, ...]]:
+    def _changed(
+        self, chain: tuple[Levels, ...], stage: int, column: int, coarsest: Levels
+    ) -> list[tuple[Levels, ...]]:
         """Return the chain with each level that one column may have at one stage, between those of its neighbours."""
         bounds = self.columns[column]
         # Levels may only rise from stage to stage: a stage's label must follow from the one before.
         low = bounds.min_level if stage == 0 else chain[stage - 1][column]
-        high = self._last_told(column) if stage == 0 else bounds.max_level
+        high = coarsest[column] if stage == 0 else bounds.max_level
         high = high if stage == self.stages - 1 else min(high, chain[stage + 1][column])
         return [
             (*chain[:stage], (*chain[stage][:column], level, *chain[stage][column + 1 :]), *chain[stage + 1 :])
@@ -173,23 +196,35 @@ class _Scorer:
     def quality(self, chain: tuple[Levels, ...]) -> int:
         """Return the chain's quality, `chain_quality` of the drawn records."""
         if chain not in self._known:
-            lattice, counted = self.choice.lattice, self.choice.counted
+            lattice = self.choice.lattice
             maps = [lattice.map_of(levels) for levels in chain]
-            first = [
-                own if table is None else table[own].astype(np.int64)
-                for own, table in zip(self.codes, counted.tables_to(maps[0]), strict=True)
-            ]
-            groups = count_keys(maps[0].keys(first), cells=maps[0].cells)
+            groups = self._groups(maps[0])
             keys, parents = groups.keys, []
             for finer, coarser in pairwise(maps):
                 keys, above = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
                 parents.append(above)
             # Fewer records are drawn than there are people, so a group's size on them is smaller by the same factor.
-            threshold = round((self.choice.threshold - 1) * self.scale)
             self._known[chain] = chain_quality(
                 groups.counts,
                 parents=parents,
-                thresholds=[threshold] * len(maps),
+                thresholds=[self._threshold] * len(maps),
                 weights=[self._weights.of(levels) for levels in chain],
             )
         return self._known[chain]
+
+    def share_of_first_stage(self, chain: tuple[Levels, ...]) -> float:
+        """Return which share of the drawn records the first stage would publish."""
+        sizes = self._groups(self.choice.lattice.map_of(chain[0])).counts
+        return int(np.maximum(sizes - self._threshold, 0).sum()) / int(sizes.sum())
+
+    @property
+    def _threshold(self) -> int:
+        return round((self.choice.threshold - 1) * self.scale)
+
+    def _groups(self, one: GeneralizationMap) -> GroupCounts:
+        """Return the groups of the drawn records by a map."""
+        tables = self.choice.counted.tables_to(one)
+        codes = [
+            own if table is None else table[own].astype(np.int64) for own, table in zip(self.codes, tables, strict=True)
+        ]
+        return count_keys(one.keys(codes), cells=one.cells)

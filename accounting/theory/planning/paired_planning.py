@@ -37,8 +37,8 @@ class PairShares:
         InputRefused: a share isn't above 0, or together they leave nothing for the rows.
     """
 
-    margins: Decimal = Decimal("0.2")
-    pairs: Decimal = Decimal("0.55")
+    margins: Decimal = Decimal("0.3")
+    pairs: Decimal = Decimal("0.45")
     draws: Decimal = Decimal("0.05")
 
     def __post_init__(self) -> None:
