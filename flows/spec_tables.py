@@ -278,7 +278,7 @@ class SelectionTable(SpecTable):
 class MarginsTable(SpecTable):
     """[margins]: noisy counts of the released columns beside the rows of a deletion release."""
 
-    share: Exact = Field(default=Decimal("0.2"), gt=0, lt=1)
+    share: Exact | None = Field(default=None, gt=0, lt=1)
     pairs: Annotated[AUTO | Annotated[list[list[str]], Field(max_length=1_000), Tag("list")], AUTO_OR_LIST] = []
     number: int | None = Field(default=None, ge=1, le=1_000)
     pair_share: Exact | None = Field(default=None, gt=0, lt=1)

@@ -19,7 +19,7 @@ from pydantic import Field
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
-from ...accounting.theory.planning.deletion_planning import calibrated, plan_deletion, plan_margins
+from ...accounting.theory.planning.deletion_planning import MARGIN_SHARE, calibrated, plan_deletion, plan_margins
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
@@ -294,7 +294,7 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
     table, privacy, rows = given.own, given.privacy, given.tables.data.rows_per_person
     k = 1 if given.tables.suppression is None else given.tables.suppression.k
     epsilon, noise = given.epsilon, _given_noise(given)
-    share = (given.tables.margins or MarginsTable()).share
+    share = (given.tables.margins or MarginsTable()).share or MARGIN_SHARE
     try:
         if noise is None:
             plan = plan_deletion(

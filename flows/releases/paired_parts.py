@@ -125,7 +125,9 @@ def planned_pairs(
         rows_per_person=rows_per_person,
         k=k,
         shares=PairShares(
-            margins=table.share, pairs=table.pair_share or usual.pairs, draws=table.draw_share or usual.draws
+            margins=table.share or usual.margins,
+            pairs=table.pair_share or usual.pairs,
+            draws=table.draw_share or usual.draws,
         ),
     )
     if not isinstance(plan.mechanism, PairedDeletion):

@@ -163,7 +163,7 @@ def test_a_proposal_is_said_and_explained_and_knows_nothing_of_the_records(desk)
     assert texts[0] == texts[1]
     tables = tomllib.loads(texts[0])
     assert tables["deletion"] == {}
-    assert tables["margins"] == {"pairs": "auto", "share": 0.2, "pair_share": 0.55, "draw_share": 0.05}
+    assert tables["margins"] == {"pairs": "auto", "share": 0.3, "pair_share": 0.45, "draw_share": 0.05}
     assert [tables["columns"][name]["levels"] for name in ("age", "town")] == ["auto", "auto"]
     assert "about 30,000 records" in texts[0]
     assert '# levels = "auto"' in texts[0], "the colour's too, once it is written"
