@@ -18,7 +18,6 @@ from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source
 from ..flows.releases.release_kind import rehearsal_epsilon
-from ..mechanisms.generalization_map import GeneralizationMap
 from ..mechanisms.kernel.amounts import amount_shown, counted
 from ..mechanisms.kernel.errors import InputRefused, Refusal
 from ..mechanisms.wording import amount_left, share_shown
@@ -253,7 +252,7 @@ def _charge_in_words(found: PreparedRelease) -> str:
 
 def _dry_run(found: PreparedRelease) -> outputs.DryRun:
     request, charge = found.request, found.charge
-    recoding, paper = request.recoding, request.paper_price
+    paper = request.paper_price
     return {
         "dry_run": True,
         "release_id": found.release_id or None,
@@ -271,9 +270,7 @@ def _dry_run(found: PreparedRelease) -> outputs.DryRun:
         "rehearsal_epsilon": _rehearsal(request),
         "budget": _budget_after(found),
         "source": None if found.layout is None else source_facts(found.layout, remarks=found.remarks),
-        "levels": {column.name: column.level for column in recoding.columns}
-        if isinstance(recoding, GeneralizationMap)
-        else None,
+        "levels": request.levels,
         "limit": limit_facts(request.limit),
         **inclusion_facts(request.thinning),
         "output": str(request.output),

@@ -246,7 +246,9 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
         certificate = read_certificate(Path(output) / CERTIFICATE)
         if certificate["release_id"] != state.release_id:
             return row
-        row["levels"] = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
+        first = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
+        stages = certificate["published"].get("stages") or [{"levels": first}]
+        row["levels"] = stages[0]["levels"]
         row["levels_drawn"] = "selection" in certificate["map"]
         row["published_groups"] = certificate["published"]["groups"]
         row["published_records"] = certificate["published"]["records"]

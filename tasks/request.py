@@ -157,6 +157,13 @@ class Request(ABC):
         return columns if self.thinning is None else (*columns, self.thinning.column)
 
     @property
+    def levels(self) -> dict[str, int] | None:
+        """Return the level of each column that is published, of several stages of the first; None where not fixed."""
+        if not isinstance(self.recoding, GeneralizationMap):
+            return None
+        return {column.name: column.level for column in self.recoding.columns}
+
+    @property
     def map_digest(self) -> str:
         """Return the SHA-256 (hex) of the columns and how they are read, or of the lattice that a map is drawn from."""
         return self.recoding.digest()

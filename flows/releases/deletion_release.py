@@ -139,6 +139,13 @@ class DeletionRequest(Request):
         return self.coarser if isinstance(self.mechanism, PairedDeletion) else (self.recoding, *self.coarser)
 
     @property
+    def levels(self) -> dict[str, int] | None:
+        """Return the levels of the first stage; None where they are drawn or found while the release runs."""
+        if not isinstance(self.recoding, GeneralizationMap) or self.free:
+            return None
+        return _levels(self.maps[0])
+
+    @property
     def names_sample(self) -> bool:
         """No sample is drawn."""
         return False
