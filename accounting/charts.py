@@ -9,7 +9,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from markupsafe import Markup
 
@@ -214,14 +214,22 @@ def bar_chart(
     return _picture(parts, size=(BARS_WIDTH, top), key=key, title=title, description=said)
 
 
-def triangle_chart(names: Sequence[str], values: Mapping[tuple[str, str], float], *, key: str, title: str) -> Markup:
-    """Return a triangle of cells, one for each pair of names: the darker, the larger.
+def triangle_chart(
+    names: Sequence[str],
+    values: Mapping[tuple[str, str], float],
+    *,
+    key: str,
+    title: str,
+    notes: Mapping[tuple[str, str], str] | None = None,
+) -> Markup:
+    """Return a triangle of cells, one for each pair of names: the darker, the larger; empty without a value.
 
     Args:
         names: at least two; of rows and columns.
         values: a pair of names, in their order → its value, at least 0.
         key: a word of its own on the page, for ids.
         title: what the picture is.
+        notes: what is told of a pair besides.
     """
     most = max(values.values()) or 1.0
     parts: list[Markup] = []
@@ -231,15 +239,25 @@ def triangle_chart(names: Sequence[str], values: Mapping[tuple[str, str], float]
     for number in range(len(names) - 1):
         middle = SIDE + (number + 0.5) * CELL
         parts.append(_shape("text", "label", str(number + 1), x=middle, y=CELLS_TOP - 8, text_anchor="middle"))
+    told, said = {pair: f", {note}" for pair, note in (notes or {}).items()}, []
     for (column, row), value in values.items():
         across, down = SIDE + names.index(column) * CELL, CELLS_TOP + names.index(row) * CELL
         place = {"x": across + 1, "y": down + 1, "width": CELL - 2, "height": CELL - 2}
         center = {"x": across + CELL / 2, "y": down + CELL / 2 + 4}
-        parts.append(_shape("rect", "cell", fill_opacity=round(0.04 + 0.46 * value / most, 3), **place))
-        parts.append(_shape("text", "cell-figure", f"{value:.2f}", text_anchor="middle", **center))
-    said = "; ".join(f"{column} and {row}: {value:.3f}" for (column, row), value in values.items())
+        one = f"{column} and {row}: {value:.3f}{told.get((column, row), '')}"
+        shapes = (
+            Markup("<title>{}</title>").format(one),
+            _shape("rect", "cell", fill_opacity=round(0.04 + 0.46 * value / most, 3), **place),
+            _shape("text", "cell-figure", f"{value:.2f}", text_anchor="middle", **center),
+        )
+        parts.append(_shape("g", "pair-cell", Markup("").join(shapes)))
+        said.append(one)
+    for (left, first), (below, second) in combinations(enumerate(names), 2):
+        if (first, second) not in values:
+            corner = {"x": SIDE + left * CELL + 1, "y": CELLS_TOP + below * CELL + 1}
+            parts.append(_shape("rect", "no-cell", **corner, width=CELL - 2, height=CELL - 2))
     size = max(SIDE + (len(names) - 1) * CELL + 8, LEAST_WIDTH), CELLS_TOP + len(names) * CELL + 6
-    return _picture(parts, size=size, key=key, title=title, description=said, bounded=True)
+    return _picture(parts, size=size, key=key, title=title, description="; ".join(said), bounded=True)
 
 
 def _corners(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -113,6 +114,28 @@ class DeletionFacts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SheetPair:
+    """A pair of columns that was chosen and counted.
+
+    Args:
+        number: its place in the order of the draws, from 1, as in the margins' column `pair`.
+        columns: the two columns.
+        levels: by whose labels each of them was counted.
+        cells: how many counts there are.
+        deviation: standard error of each count.
+        distance: how far its fitted counts are from those of independent columns; the share of records that would
+            have to be other ones, 0 to 1.
+    """
+
+    number: int
+    columns: tuple[str, str]
+    levels: tuple[int, int]
+    cells: int
+    deviation: float
+    distance: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SheetFacts:
     """All that is on a sheet; every part is published, or a function of what is.
 
@@ -135,6 +158,7 @@ class SheetFacts:
         cross: the columns of a cross table; empty where there aren't two.
         cross_bounds: of what it counts; None where there are none.
         margins: the name of the file of noisy counts that is read instead of the table; None where there is none.
+        pairs: that were chosen and counted, in the order of their draws; none where no pair was chosen.
         chances: of small groups.
         attempts: what the guarantee leaves to somebody who looks for a person.
         deletion: what was deleted, and what that means for counts; None where nothing was.
@@ -159,6 +183,7 @@ class SheetFacts:
     cross: tuple[str, ...]
     cross_bounds: CountBounds | None
     margins: str | None
+    pairs: tuple[SheetPair, ...]
     chances: tuple[Chance, ...]
     attempts: tuple[Attempt, ...]
     deletion: DeletionFacts | None
@@ -205,6 +230,11 @@ class SheetFacts:
         return int(bounds.at_most(np.float64(0), np.float64(0)))
 
     @property
+    def shown_pair(self) -> SheetPair | None:
+        """The counted pair that the code counts by: that which tells most; None where no pair was chosen."""
+        return max(self.pairs, key=lambda pair: (pair.distance, -pair.cells), default=None)
+
+    @property
     def weight(self) -> float:
         """How many people a record stands for."""
         return 1.0 if self.rate is None else 1.0 / self.rate
@@ -239,6 +269,7 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
     noise = None if reading.noise is None else float(reading.noise)
     of_deletion = description_of(mechanism).deletion
     deleted = None if of_deletion is None else of_deletion(mechanism)
+    margins = next((name for name in certificate["files"] if name in ("margins.parquet", "margins.csv")), None)
     facts = SheetFacts(
         certificate=certificate,
         shape=reading.shape,
@@ -257,7 +288,8 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
         bounds=None,
         cross=(),
         cross_bounds=None,
-        margins=next((name for name in certificate["files"] if Path(name).stem == "margins"), None),
+        margins=margins,
+        pairs=() if margins is None else tuple(_pairs(folder / margins, certificate)),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
         deletion=None if deleted is None else _deletion_facts(deleted, certificate),
@@ -267,7 +299,9 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
         return facts
     own = facts.margins is not None
     bounds = _margin_bounds(facts) if own else _bounds(facts, deleted, by=(facts.counted_by,))
-    cross = facts.comparable[:2] if len(facts.comparable) > 1 else ()
+    counted_pairs = {frozenset(pair.columns) for pair in facts.pairs}
+    not_counted = (pair for pair in combinations(facts.comparable, 2) if frozenset(pair) not in counted_pairs)
+    cross = next(not_counted, facts.comparable[:2] if len(facts.comparable) > 1 else ())
     cross_bounds = None if own or not cross else _bounds(facts, deleted, by=cross)
     return replace(facts, bounds=bounds, cross=cross, cross_bounds=cross_bounds)
 
@@ -276,6 +310,30 @@ def _margin_bounds(facts: SheetFacts) -> CountBounds:
     """Return the bounds of counts that are read from margins."""
     error = float(facts.certificate["published"]["margins"]["standard_error"])
     return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
+
+
+def _pairs(path: Path, certificate: Mapping[str, Any]) -> Iterator[SheetPair]:
+    """The pairs that a release chose, with what their published fitted counts tell."""
+    stated = certificate["published"].get("pairs", [])
+    if not stated:
+        return
+    texts = pa.csv.ConvertOptions(column_types=dict.fromkeys(("label", "second_label"), pa.string()))
+    table = _read(path, texts)
+    for number, pair in enumerate(stated, start=1):
+        own = table.filter(pc.equal(table["pair"], number))
+        sides = [own[name].combine_chunks().dictionary_encode() for name in ("label", "second_label")]
+        counts = np.zeros([len(side.dictionary) for side in sides])
+        np.add.at(counts, tuple(side.indices.to_numpy() for side in sides), own["fitted"].to_numpy())
+        total = float(counts.sum()) or 1.0
+        independent = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / total
+        yield SheetPair(
+            number=number,
+            columns=(pair["columns"][0], pair["columns"][1]),
+            levels=(pair["levels"][0], pair["levels"][1]),
+            cells=pair["cells"],
+            deviation=pair["standard_error"],
+            distance=float(np.abs(counts - independent).sum()) / (2.0 * total),
+        )
 
 
 def _bounds(facts: SheetFacts, deleted: DeletedRecords | None, *, by: tuple[str, ...]) -> CountBounds | None:
@@ -318,17 +376,16 @@ def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]
     name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
     if name is None:
         raise InputRefused("this release has no table.", where=str(folder))
+    names = [column["column"] for column in certificate["map"]["columns"]]
+    return name, _read(folder / name, pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())))
+
+
+def _read(path: Path, options: pa.csv.ConvertOptions) -> pa.Table:
     try:
-        if name == "data.parquet":
-            return name, pq.read_table(folder / name)
-        names = [column["column"] for column in certificate["map"]["columns"]]
-        types = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-        return name, pa.csv.read_csv(folder / name, convert_options=types)
+        return pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path, convert_options=options)
     except (OSError, pa.ArrowException) as error:
         raise ReleaseFailed(
-            f"the table can't be read ({type(error).__name__}).",
-            where=str(folder / name),
-            not_done=NOT_DONE,
+            f"the table can't be read ({type(error).__name__}).", where=str(path), not_done=NOT_DONE
         ) from None
 
 

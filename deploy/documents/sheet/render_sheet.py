@@ -9,9 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from markupsafe import Markup
+
+from ....accounting.charts import triangle_chart
 from ..document_registry import Document, VerifiedRelease, verified_release, write_document
 from ..rendering import macro_text, page, plain_text
-from .bounds import CountBounds, Language
+from ..report_pictures import MOST_PAIR_COLUMNS
+from .bounds import CountBounds, Language, NormalBounds
 from .facts import LABELS, SheetFacts, bibtex, citation, declared_sizes, sheet_facts
 
 
@@ -49,6 +53,36 @@ def cross_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     return tuple(_snippet(tool, "count", facts, asked) for tool in ("pandas", "R"))
 
 
+def pair_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
+    """Return the count of people by the counted pair that tells most, in each tool; none where no pair was chosen."""
+    if (pair := facts.shown_pair) is None:
+        return ()
+    bounds = NormalBounds(deviation=pair.deviation, once=0.0, absent=0.0, combinations=1)
+    asked = _Count(facts=facts, by=pair.columns, bounds=bounds, of_margins=True, pair=pair.number)
+    return tuple(_snippet(tool, "count", facts, asked) for tool, _ in TOOLS)
+
+
+def pair_picture(facts: SheetFacts) -> Markup:
+    """Return the counted pairs in a triangle of all columns, the darker the further from independence.
+
+    Of a pair that was counted twice it shows the count by the finer labels; empty for very many columns.
+    """
+    names = [column.name for column in facts.columns]
+    if not facts.pairs or len(names) > MOST_PAIR_COLUMNS:
+        return Markup("")
+    finest = {pair.columns: pair for pair in sorted(facts.pairs, key=lambda pair: pair.cells)}
+    return triangle_chart(
+        names,
+        {columns: pair.distance for columns, pair in finest.items()},
+        key="pairs",
+        title="The pairs that were counted, and how far each is from independent columns",
+        notes={
+            columns: f"pair {pair.number}, {pair.cells} counts with the standard error {pair.deviation:.4g}"
+            for columns, pair in finest.items()
+        },
+    )
+
+
 def _snippet(tool: str, does: str, facts: SheetFacts, asked: object) -> Snippet:
     code = macro_text("sheet_code.txt", f"{does}_{tool.lower()}", facts, asked)
     return Snippet(tool=tool, language=dict(TOOLS)[tool], code=code)
@@ -62,14 +96,21 @@ class _Count:
         facts: of the release.
         by: the columns, or `stage`.
         bounds: of what is counted; None where there are none.
-        of_margins: whether counts are read off the margins, by a single column.
+        of_margins: whether counts are read off the margins, by a single column or a counted pair.
+        pair: the pair's number; 0 for a single column.
     """
 
     facts: SheetFacts
     by: tuple[str, ...]
     bounds: CountBounds | None
     of_margins: bool
+    pair: int = 0
     MARGIN_TEXTS: ClassVar = ("column", "label", "second_column", "second_label")
+
+    @property
+    def margin_labels(self) -> list[str]:
+        """The columns of labels of what is read off the margins."""
+        return ["label", "second_label"] if self.pair else ["label"]
 
     @property
     def labels(self) -> list[str]:
@@ -129,6 +170,8 @@ def sheet_texts(release: VerifiedRelease) -> dict[str, str]:
         "certificate": facts.certificate,
         "snippets": snippets(facts),
         "cross": cross_snippets(facts),
+        "of_pair": pair_snippets(facts),
+        "pair_picture": pair_picture(facts),
         "citation": citation(facts, publisher=publisher),
         "bibtex": bibtex(facts, publisher=publisher),
         "publisher": publisher,

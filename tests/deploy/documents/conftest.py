@@ -158,6 +158,18 @@ def calibrated_chain(office: Office) -> Path:
     return office.run(spec)
 
 
+@pytest.fixture(scope="session", params=["csv", "parquet"])
+def paired(office: Office, request: pytest.FixtureRequest) -> Path:
+    """A deletion release of three columns that chose two pairs and found its levels."""
+    file_format, levels = request.param, 'levels = "auto"'
+    form = "counts" if file_format == "csv" else "microdata"
+    spec = office.deletion(f"paired-{file_format}", form=form, file_format=file_format, town=levels, age=levels)
+    secret = f'[columns.secret]\nvalues = ["{PLANTED}1", "{PLANTED}2"]\n{levels}\n'
+    text = spec.read_text().replace("[deletion]", '[deletion]\n\n[margins]\npairs = "auto"\nnumber = 2')
+    spec.write_text(f"{text}\n{secret}")
+    return office.run(spec)
+
+
 @pytest.fixture(scope="session")
 def wide(office: Office) -> Path:
     """Rows of nineteen columns in four stages, as CSV; labels of up to seventy characters without a space."""

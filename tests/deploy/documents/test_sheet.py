@@ -394,7 +394,7 @@ def test_weights_that_were_raked_are_told_as_such(kept) -> None:
     pages = []
     for own in (facts, calibrated(facts, "margins.csv")):
         context = {"certificate": own.certificate, "snippets": snippets(own), "citation": "", "bibtex": ""}
-        context |= {"cross": ()}
+        context |= {"cross": (), "of_pair": ()}
         pages.append(plain_text("sheet.md", facts=own, **context))
     assert "raking" not in pages[0]
     assert "It is (J + E[Z])/J for a combination" in pages[0]
@@ -421,6 +421,61 @@ def test_a_calibrated_release_is_counted_by_its_margins(needs, kept, tmp_path, m
         found["R"] = run_r(made["R"], tmp_path)
     for one in found.values():
         assert one == expected
+
+
+@pytest.mark.slow
+def test_a_counted_pair_is_read_off_the_margins_with_its_own_error(
+    needs, office, paired, monkeypatch, tmp_path
+) -> None:
+    folder = tmp_path / "release"
+    markdown = laid_out(office, paired, folder)
+    certificate = json.loads((folder / "certificate.json").read_text())
+    file = next(name for name in certificate["files"] if name.startswith("margins"))
+    path = folder / file
+    cells = pd.read_parquet(path) if file.endswith("parquet") else pd.read_csv(path, keep_default_na=False)
+    number = int(re.search(r"off the margins, pair (\d+)", markdown)[1])
+    [first, second] = certificate["published"]["pairs"][number - 1]["columns"]
+    own = cells[(cells["column"] == first) & (cells["second_column"] == second) & (cells["pair"] == number)]
+    error = certificate["published"]["pairs"][number - 1]["standard_error"]
+    assert error != certificate["published"]["margins"]["standard_error"]
+    half = 1.959964 * error + 0.5
+    expected = {
+        (label, other): pytest.approx((count, count - half, count + half), rel=1e-6)
+        for label, other, count in own[["label", "second_label", "count"]].itertuples(index=False, name=None)
+    }
+    monkeypatch.chdir(folder)
+    made = code_of(markdown, part="A pair that was counted")
+    spaces: list[dict] = [{}, {}]
+    exec(made["pandas"], spaces[0])  # noqa: S102 - what a researcher would run
+    exec(made["Polars"], spaces[1])  # noqa: S102
+    names = ("people", "at_least", "at_most")
+    frames = pd.DataFrame({name: spaces[0][name] for name in names})
+    assert {row[0]: row[1:] for row in frames.itertuples(name=None)} == expected
+    rows = spaces[1]["counts"].to_dicts()
+    assert {(row["label"], row["second_label"]): tuple(row[name] for name in names) for row in rows} == expected
+    assert {row[:2]: row[2:] for row in duckdb.sql(made["DuckDB"]).fetchall()} == expected
+    needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
+    if file.endswith("csv"):
+        done = subprocess.run(["Rscript", "-e", made["R"]], cwd=folder, capture_output=True, text=True, check=True)
+        assert len(done.stdout.splitlines()) == 1 + len(expected)
+
+
+def test_pairs_are_told_with_their_levels_and_errors_and_drawn(office, paired) -> None:
+    page, markdown = written(office, paired)
+    facts = sheet_facts(verified_release(paired))
+    assert len(facts.pairs) == 2
+    for pair, stated in zip(facts.pairs, facts.certificate["published"]["pairs"], strict=True):
+        assert (list(pair.columns), list(pair.levels)) == (stated["columns"], stated["levels"])
+        row = f"| {pair.number} | {', '.join(pair.columns)} | {pair.levels[0]}, {pair.levels[1]} | {pair.cells} |"
+        assert row in markdown
+        assert 0 <= pair.distance <= 1
+    assert f"{facts.pairs[0].deviation:.4g}·√g" in markdown
+    assert f"{float(facts.bounds.deviation):.4g}·√g" in markdown
+    [picture] = re.findall(r'<svg class="picture".*?</svg>', page, re.DOTALL)
+    drawn = {pair.columns for pair in facts.pairs}
+    assert picture.count("<g ") == len(drawn)
+    assert picture.count('class="no-cell"') == 3 - len(drawn)
+    assert f"with the standard error {facts.pairs[0].deviation:.4g}" in picture
 
 
 def decade_or_half(age: str) -> str:
