@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -421,12 +422,24 @@ def sqlite_books(tmp_path: Path, anchoring: Anchoring, racer: Callable[..., list
 
 
 @pytest.fixture(scope="session")
-def golden_ledger() -> Callable[[str, Path], Books]:
-    """Puts the committed ledger into an empty database, and its keys and anchor into a private store."""
+def golden_ledger(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Path], Books]:
+    """Puts the committed ledger into an empty database, and its keys and anchor into a private store.
+
+    On SQLite all but the first are copies.
+    """
+    kept = tmp_path_factory.mktemp("golden")
 
     def put(url: str, home: Path) -> Books:
-        anchoring = put_golden_ledger(url, home)
-        return Books(url=url, dialect=make_url(url).get_backend_name(), anchoring=anchoring, racer=lambda job: [])
+        dialect, file = make_url(url).get_backend_name(), make_url(url).database
+        if dialect == "sqlite" and file is not None:
+            if not (kept / "home").exists():
+                put_golden_ledger(f"sqlite:///{kept / 'ledger.db'}", kept / "home")
+            shutil.copy(kept / "ledger.db", file)
+            shutil.copytree(kept / "home", home)
+            anchoring = Anchoring(home=home, file=None)
+        else:
+            anchoring = put_golden_ledger(url, home)
+        return Books(url=url, dialect=dialect, anchoring=anchoring, racer=lambda job: [])
 
     return put
 
