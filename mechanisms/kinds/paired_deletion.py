@@ -180,7 +180,7 @@ class PairedProtection:
         singles = [(place,) for place in range(mechanism.margins)]
         noisy = noisy_margins(exact, layout=self.layout, margins=singles, release=mechanism, randomness=randomness)
         margins = split_margins(noisy, layout=self.layout, margins=singles)
-        counts = self._counts(exact)
+        counts = self.exact_cells(exact)
         penalties = self.model.penalties()
         pairs: list[CountedPair] = []
         for _ in range(mechanism.pairs):
@@ -239,7 +239,7 @@ class PairedProtection:
         )
         return margins, tuple(pairs), chain, stages
 
-    def _counts(self, exact: GroupCounts) -> list[Cells]:
+    def exact_cells(self, exact: GroupCounts) -> list[Cells]:
         """Return each candidate's exact cells; records are counted once for two columns, then labels put together."""
         sizes = self.layout.sizes
         pairs = sorted({(one.first, one.second) for one in self.candidates})

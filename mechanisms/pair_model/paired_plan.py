@@ -12,7 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..generalization_map import GeneralizationMap
-from ..kinds.paired_deletion import ESTIMATE_UNIT, Chain, CountedPair, PairCandidate, PairedDeletion, PairedProtection
+from ..kernel.group_counts import GroupCounts
+from ..kinds.paired_deletion import (
+    ESTIMATE_UNIT,
+    Chain,
+    CountedPair,
+    PairCandidate,
+    PairedDeletion,
+    PairedProtection,
+    pair_quality,
+)
 from ..map_selection.choice import Levels
 from ..record_weights import deletion_variance
 from .chosen_levels import LevelChoice
@@ -123,6 +132,29 @@ class PairedPlan:
             self._chains.clear()
             self._chains[key] = self.stages.chain(self.model(margins, pairs))
         return tuple(self.stages.lattice.map_of(levels) for levels in self._chains[key])
+
+    def maps_of_public_records(self, exact: GroupCounts) -> tuple[GeneralizationMap, ...]:
+        """Return the map of each stage that public records would give if nothing had noise.
+
+        The pair of the highest quality is taken each time, and counted exactly.
+
+        Args:
+            exact: the groups of the public records by the labels of the margins.
+        """
+        codes = self.counted.layout.decode(exact.keys)
+        margins = [
+            np.bincount(own, weights=exact.counts, minlength=size).astype(np.int64)
+            for own, size in zip(codes, self.counted.sizes, strict=True)
+        ]
+        cells, penalties = self.protection().exact_cells(exact), self.penalties()
+        pairs: list[CountedPair] = []
+        for _ in range(self.mechanism.pairs):
+            estimates = self.estimates(margins, tuple(pairs))
+            left = sorted(set(range(len(cells))) - {pair.number for pair in pairs})
+            qualities = [pair_quality(cells[one], estimates[one], penalties[one]) for one in left]
+            number = left[int(np.argmax(qualities))]
+            pairs.append(CountedPair(number, cells[number]))
+        return self.maps(margins, tuple(pairs))
 
     def model(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> PairModel:
         """Return the model of margins, and of pairs in the order of their draws."""

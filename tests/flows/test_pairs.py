@@ -155,6 +155,25 @@ def test_levels_that_do_not_follow_from_the_counts_are_found(desk, people) -> No
     assert "its levels are not those that follow from margins.parquet" in findings(certificate)
 
 
+def test_a_preview_finds_levels_on_public_records_by_the_same_rule(desk, people) -> None:
+    lines = (desk.folder / "people.csv").read_text().splitlines()
+    (desk.folder / "public.csv").write_text("\n".join([lines[0], *lines[1::2]]) + "\n")
+    for levels in (FREE, FIXED):
+        spec = spec_of(desk, levels)
+        seen = desk.succeed("preview", spec, "--public", "public.csv", "--population", "6000", "--json").json
+        assert seen["deleted"] < 0.2
+        told = [remark for remark in seen["remarks"] if "levels are those that the release's rule finds" in remark]
+        assert bool(told) == (levels == FREE)
+        own = next(one for one in seen["by_epsilon"] if one["chosen"])
+        widths = [one["largest_deletion"] for one in seen["by_epsilon"]]
+        assert widths == sorted(widths, reverse=True), "other prices are those of releases with pairs"
+        assert own["largest_deletion"] == seen["largest_deletion"]
+        if levels == FREE:
+            assert len(seen["stages"]) == 3
+            assert seen["stages"][0]["levels"]["town"] == 0
+            assert seen["stages"][0]["levels"]["age"] == 1, "groups of single years are too small"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "file_format"), [("counts", "csv"), ("microdata", "parquet")])
 def test_pairs_are_chosen_beside_fixed_levels(desk, people, form, file_format) -> None:

@@ -13,12 +13,14 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.kinds.deletion_noise import DeletionNoise, GaussianDeletion
 from ....mechanisms.kinds.paired_deletion import PairedDeletion
+from ....mechanisms.record_weights import deletion_variance
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kinds.composition.bounded_range import BoundedRange
 from .deletion_planning import Beside, DeletionPlan, gaussian_delta, gaussian_of_width, plan_beside, price_alone
 
 _FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 _ENDS = 0.02
+_SHARE = Decimal("0.0001")
 _LARGEST_SHIFT = 1e3
 
 
@@ -130,6 +132,31 @@ def plan_paired(
         rows_per_person=records,
         k=k,
         beside=beside,
+    )
+
+
+def plan_paired_again(
+    mechanism: PairedDeletion, *, epsilon: Decimal, delta: Decimal, rows_per_person: int = 1
+) -> DeletionPlan:
+    """Return the plan of a release at another price whose parts share the privacy loss as those of a mechanism do.
+
+    Raises:
+        InputRefused: as `plan_paired`.
+    """
+    of_margins = mechanism.margins / float(mechanism.margin_scale) ** 2
+    of_pairs = mechanism.pairs / float(mechanism.pair_scale) ** 2
+    of_draws = mechanism.pairs * float(mechanism.pair_epsilon) ** 2 / 4.0
+    whole = of_margins + of_pairs + of_draws + mechanism.stages / float(deletion_variance(mechanism.noise))
+    margins, pairs, draws = (Decimal(part / whole).quantize(_SHARE) for part in (of_margins, of_pairs, of_draws))
+    return plan_paired(
+        epsilon=epsilon,
+        delta=delta,
+        stages=mechanism.stages,
+        columns=mechanism.margins,
+        pairs=mechanism.pairs,
+        rows_per_person=rows_per_person,
+        k=mechanism.k,
+        shares=PairShares(margins=margins, pairs=pairs, draws=draws),
     )
 
 

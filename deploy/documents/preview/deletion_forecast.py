@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ....accounting.kernel.prices.registry import price
 from ....accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
 from ....accounting.theory.planning.inversion import Target, least_k
+from ....accounting.theory.planning.paired_planning import plan_paired_again
 from ....flows.releases.deletion_release import DeletionRequest
 from ....mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ....mechanisms.kernel.errors import InputRefused
@@ -25,6 +26,8 @@ from .changes import TellingRecords, column_changes, columns_kept, telling_recor
 from .reference_population import Groups, ReferencePopulation, limit_remarks
 from .suppression_forecast import MOST_LABELS, SAME_PRICE_RATES, ForecastBasis, worst_labels
 
+LIKE_PRICES = Decimal("0.01")
+"""A plan with about the same shares isn't shown beside the specification's own where their prices are so near."""
 EPSILONS = tuple(Decimal(epsilon) for epsilon in ("0.1", "0.2", "0.5", "1", "2", "4"))
 WIDEST = 2_000
 """Prices whose noise is wider are not tried: they would take long, and publish next to nothing."""
@@ -224,20 +227,26 @@ def _share(part: float, whole: float) -> float:
 
 def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
     """Yield the noise that follows from other prices, where there is one."""
-    mechanism, charged = request.mechanism, request.price
+    mechanism, charged, paired = request.mechanism, request.price, request.paired
     for epsilon in EPSILONS:
         try:
-            plan = plan_deletion(
-                epsilon=epsilon,
-                delta=charged.delta,
-                stages=mechanism.stages,
-                rows_per_person=charged.rows_per_person,
-                k=mechanism.k,
-            )
+            if paired is not None:
+                plan = plan_paired_again(
+                    paired.mechanism, epsilon=epsilon, delta=charged.delta, rows_per_person=charged.rows_per_person
+                )
+            else:
+                plan = plan_deletion(
+                    epsilon=epsilon,
+                    delta=charged.delta,
+                    stages=mechanism.stages,
+                    rows_per_person=charged.rows_per_person,
+                    k=mechanism.k,
+                )
         except InputRefused:
             continue
         # A law has as many entries as the noise is wide, for each group: wider noise would take minutes.
-        if plan.mechanism.noise != mechanism.noise and plan.largest_deletion <= WIDEST:
+        near = paired is not None and abs(plan.price.epsilon / charged.epsilon - 1) < LIKE_PRICES
+        if not near and plan.mechanism.noise != mechanism.noise and plan.largest_deletion <= WIDEST:
             yield plan
 
 

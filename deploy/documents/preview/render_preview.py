@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +22,7 @@ from ....flows.spec import parse_spec, read_spec
 from ....mechanisms.generalization_map import GeneralizationMap
 from ....mechanisms.kernel.amounts import amount_shown, counted
 from ....mechanisms.kernel.errors import InputRefused
+from ....mechanisms.kernel.group_counts import GroupCounts
 from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....mechanisms.wording import grouped
@@ -38,6 +40,7 @@ BAR = 16
 MOST_WITH_BARS = 5
 LONGEST_VALUE = 40
 LEAST_TOLD = 0.0005
+FOUND = "The levels are those that the release's rule finds on these records without noise; a release finds its own."
 Write = Callable[[float], str]
 """How a number, or a share that is not drawn as a bar, is written."""
 
@@ -423,6 +426,8 @@ def _proposal(request: Request, reference: ReferencePopulation) -> Iterator[str]
     None where a price is for several releases, or for several records of a person.
     """
     charged, people = request.price, round(reference.people)
+    if isinstance(request, DeletionRequest) and request.paired is not None:
+        return  # it chooses pairs itself, which what is proposed doesn't
     if charged.releases != 1 or charged.rows_per_person != 1 or people < 1:
         return
     about = round(people, 1 - len(str(people)))
@@ -489,14 +494,36 @@ def _of_deletion(request: Request, reference: ReferencePopulation, wanted: Mappi
     """By the levels of each stage; others can be asked for where there is a single one."""
     if not isinstance(request, DeletionRequest):
         raise TypeError("another kind of release was charged as a deletion")
-    if wanted and len(request.maps) > 1:
+    if wanted and request.mechanism.stages > 1:
         raise InputRefused(
             "a release with several stages is previewed as it is specified.",
             where="--level",
             remedy="Change the levels of its columns in the specification.",
         )
-    chain = tuple(_previewed([column.level for column in one.columns], reference, wanted) for one in request.maps)
+    maps = request.maps if not request.free else _found_maps(request, reference)
+    if request.free:
+        reference = dataclasses.replace(reference, remarks=(*reference.remarks, FOUND))
+    chain = tuple(_previewed([column.level for column in one.columns], reference, wanted) for one in maps)
     return Preview(forecast=forecast_deletion(request, reference, chain=chain), suggestions=(), request=request)
+
+
+def _found_maps(request: DeletionRequest, reference: ReferencePopulation) -> tuple[GeneralizationMap, ...]:
+    """Return the maps that the release's own rule finds from exact counts of the reference population."""
+    plan = request.paired
+    if plan is None:
+        raise TypeError("levels that follow from what is published, without pairs")
+    levels = tuple(column.level for column in plan.counted.columns)
+    if any(level < known for level, known in zip(levels, reference.base, strict=True)):
+        raise InputRefused(
+            "levels are found by counts of the finest labels, and this release has coarser ones.",
+            where="--release",
+            remedy="Name public records by --public, or give the columns' levels.",
+        )
+    groups = reference.at(levels)
+    counts = np.rint(groups.counts * reference.scale).astype(np.int64)
+    keys = plan.counted.keys(list(groups.codes))
+    order = np.lexsort(keys[::-1])
+    return plan.maps_of_public_records(GroupCounts(keys[:, order], counts[order]))
 
 
 def _levels(
