@@ -130,7 +130,7 @@ def anchor_too_early() -> None:
 def test_a_ledger_that_anchors_before_its_commit_is_caught(books) -> None:
     """The control: the same of a ledger that breaks what it is for."""
     calls, found, seen = calls_of(books), [], Counter()
-    for place in reversed(range(calls)):  # from the end, where the commit is
+    for place in range(calls - 1, 0, -8):  # from the end, where the commit is, of many calls
         if found := killed_at(books, place, seen, broken=anchor_too_early):
             break
     assert any("cut back" in fault for fault in found), found
