@@ -189,7 +189,7 @@ def test_a_unit_is_read_as_it_is_shown() -> None:
         shown = DatasetUnit(name=unit[0], column=unit[1])
         assert DatasetUnit.of_text(str(shown)) == shown
     for text in ("person", "person:", "record:who", "family:home", "", "person: \n"):
-        with pytest.raises(ValueError, match=r"unit|told by a column"):
+        with pytest.raises(ValueError, match=r"unit|identified by a column"):
             DatasetUnit.of_text(text)
 
 
