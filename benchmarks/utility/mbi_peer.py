@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import resource
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+
+EXACT = 720_720 / 2.0**44
+"""Its multiples have exact halves, thirds, and so on up to sixteenths."""
 
 
 def main() -> None:
@@ -71,17 +76,17 @@ def main() -> None:
 def released(records: Any, names: list[str], sizes: list[int], algorithm: str, *, rho: float) -> Any:
     """Fit a model of the records at ρ.
 
-    The library's parts of ρ may add up to a last digit more than it has, which it then refuses; it is asked again with
-    a ρ that is smaller by some billionths.
+    The library's parts of ρ may add up to a last digit more than it has, which it then refuses. Then it has a ρ that is
+    smaller by a few hundred-thousandths at most, and whose usual parts are exact in doubles.
     """
     import opendp.prelude as dp
 
     keys = {column: list(range(size)) for column, size in zip(names, sizes, strict=True)}
-    for billionths in range(6):
+    for given in (rho, math.floor(rho / EXACT) * EXACT):
         context = dp.Context.compositor(
             data=records,
             privacy_unit=dp.unit_of(contributions=1),
-            privacy_loss=dp.loss_of(rho=rho * (1.0 - billionths * 1e-9)),
+            privacy_loss=dp.loss_of(rho=given),
             split_evenly_over=1,
         )
         query = context.query().select(*names).contingency_table(keys=keys, algorithm=getattr(dp.mbi, algorithm)())

@@ -50,6 +50,11 @@ CHAIN = (
     .replace("level = 1", "levels = [1, 2]", 1)
     .replace("level = 1", "levels = [0, 1]", 1)
 )
+PAIRS = (
+    HEAD
+    + '[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[margins]\npairs = "auto"\n'
+    + re.sub(r"levels = .*", 'levels = "auto"', CHAIN)
+)
 DELETION = HEAD + "[deletion]\n[privacy]\nepsilon = 1\ndelta = 1e-6\n[margins]\n" + CHAIN
 TWO_COLUMNS = COLUMNS[: COLUMNS.index("[columns.town]")]
 NOISE = '[sampling]\nrate = 0.1\n[histogram]\nkind = "noisy"\nk = 20\nepsilon = 0.5\n[privacy]\ndelta = 1e-6\n'
@@ -208,6 +213,7 @@ SCENARIOS = {
     ),
     "drawn map": Scenario(prepare=released(NO_LEVELS + "[selection]\nepsilon = 0.5\n")),
     "deletion with margins": Scenario(prepare=released(DELETION)),
+    "deletion with pairs": Scenario(prepare=released(PAIRS)),
     "noise on small counts": Scenario(prepare=released(HEAD + NOISE + TWO_COLUMNS)),
     "filter budget": Scenario(prepare=released(add=(*FILTER, "--expect", "12 x k=20,rate=0.1"))),
     "synthetic table": Scenario(prepare=released(SYNTHETIC, more=lambda steward: written(steward.folder))),
