@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-
 EXACT = 720_720 / 2.0**44
 """Its multiples have exact halves, thirds, and so on up to sixteenths."""
 
