@@ -384,6 +384,14 @@ FAULTS = (
         detectors=("audit statistics deletion-one-stage 0.05", DELETION),
     ),
     Fault(
+        name="pairs-drawn-by-twice-their-exponent",
+        what="a pair is drawn as if a record could only raise qualities, or only lower them",
+        file="mechanisms/kinds/paired_deletion.py",
+        old="exact = 2 * ESTIMATE_UNIT / Fraction(epsilon)",
+        new="exact = ESTIMATE_UNIT / Fraction(epsilon)",
+        detectors=("audit statistics deletion-with-pairs 0.05", "pytest tests/mechanisms/test_paired_deletion.py"),
+    ),
+    Fault(
         name="deletion-weights-of-the-stage-before",
         what="records of the last stage but one stand for deleted ones, which were not lost",
         file="mechanisms/record_weights.py",

@@ -29,6 +29,7 @@ __all__ = [
     "deletion_cases",
     "exact_epsilon",
     "kept_back",
+    "log_ratios",
     "staged_case",
     "staged_outcomes",
 ]
@@ -97,7 +98,7 @@ def _both(noise: DeletionNoise, records: int) -> tuple[Law, Law]:
     return np.pad(masses, (0, records)), np.pad(masses, (records, 0))
 
 
-def _log_ratios(noise: DeletionNoise, records: int) -> Law:
+def log_ratios(noise: DeletionNoise, records: int) -> Law:
     """How much likelier each Z is with t's M records than without."""
     here, there = _both(noise, records)
     with np.errstate(divide="ignore"):
@@ -107,7 +108,7 @@ def _log_ratios(noise: DeletionNoise, records: int) -> Law:
 def exact_epsilon(noise: DeletionNoise, *, times: int, records: int, delta: float) -> float:
     """The exact ε of so many draws of Z against Z + M, by enumeration of the sums of their losses."""
     here, there = _both(noise, records)
-    each = _log_ratios(noise, records)
+    each = log_ratios(noise, records)
     losses, p, q = each, here, there
     for _ in range(times - 1):
         losses, place = np.unique(np.round(losses[:, None] + each, 9).ravel(), return_inverse=True)
@@ -220,7 +221,7 @@ def _composed(
     largest = largest_deletion(noise)
     release = DeletionRelease(stages=stages, k=largest + 2, noise=noise)
     charged = price(release, delta=delta, releases=releases, rows_per_person=records)
-    ratios = _log_ratios(noise, records)
+    ratios = log_ratios(noise, records)
 
     def draw(size: int) -> Draw:
         def outcomes(side: int, count: int, rng: np.random.Generator) -> Counts:

@@ -98,12 +98,14 @@ def all_cases(scale: float) -> dict[str, Case]:
     from .cases_of_deletion import deletion_cases
     from .cases_of_flows import twin_cases
     from .cases_of_noise import noise_cases
+    from .cases_of_pairs import pair_cases
 
     cases = [
         *count_cases(scale),
         *noise_cases(scale),
         *choice_cases(scale),
         *deletion_cases(scale),
+        *pair_cases(scale),
         *twin_cases(scale),
     ]
     return {case.name: case for case in cases}

@@ -11,15 +11,17 @@ from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease
-from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion
+from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, OptimalDeletion
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
 from support.charging import ReleaseCharge
 
 RATE, HALF = Decimal("0.1"), Decimal("0.5")
+COUNTED = GaussianDeletion(scale=Decimal(20), width=110)
 SAFE = StronglySafeRelease(k=20, sampling_rate=RATE)
 KINDS = {
     "suppressed-histogram/1": SuppressedHistogram(k=20, sampling_rate=RATE),
@@ -32,6 +34,18 @@ KINDS = {
     "synthetic-points/1": SyntheticPoints(dimensions=2, cells_per_side=4, counts=SAFE),
     "synthetic-table/1": SyntheticTable(method="mst", rho=Decimal("0.02")),
     "deletion-release/1": DeletionRelease(stages=2, k=1, noise=OptimalDeletion(epsilon=HALF, delta=Decimal("5e-7"))),
+    "paired-deletion-release/1": PairedDeletion(
+        stages=2,
+        k=1,
+        noise=COUNTED,
+        margins=3,
+        margin_scale=COUNTED.scale,
+        margin_width=COUNTED.width,
+        pairs=2,
+        pair_scale=COUNTED.scale,
+        pair_width=COUNTED.width,
+        pair_epsilon=Decimal("0.05"),
+    ),
     "count-answer/1": CountAnswer(epsilon=HALF, groups=3, sampling_rate=None, relation="add/remove"),
 }
 
