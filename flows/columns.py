@@ -45,14 +45,16 @@ EARLIER_DEFAULT: Draw = "permute-and-flip"
 ONLY_WITH_SELECTION = ("min_level", "max_level", "weight")
 
 
-def declared_map(path: Path, columns: Mapping[str, ColumnTable], *, base: Path) -> GeneralizationMap:
-    """Return the map of a specification that fixes a level for each column.
+def declared_map(
+    path: Path, columns: Mapping[str, ColumnTable], *, base: Path, refused: Sequence[str] = ()
+) -> GeneralizationMap:
+    """Return the map of a specification that fixes a level for each column; none may have one of the refused names.
 
     Raises:
         InputRefused: a column's hierarchy or level is wrong, with file and key.
     """
     mapped = []
-    for where, name, column, hierarchy in _declared(path, columns, base):
+    for where, name, column, hierarchy in _declared(path, columns, base, refused=refused):
         _refuse_bounds(column, where=where)
         _refuse_stages(column, where=where)
         if column.level is None:

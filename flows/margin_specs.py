@@ -1,4 +1,4 @@
-"""[margins]: noisy counts of the released columns that are published beside a deletion release's rows."""
+"""[margins]: noisy counts of the released columns, or of all records, that are published beside a release's rows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.kernel.prices.mechanism_kind import Price
-from ..accounting.theory.planning.deletion_planning import price_parts
 from ..mechanisms.generalization_map import GeneralizationMap
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
-from ..mechanisms.kinds.deletion import CalibratedDeletion
-from ..mechanisms.kinds.margins import Margin, margin_sizes
+from ..mechanisms.kinds.margins import TOTAL, Margin, WithMargins, margin_sizes
 from ..mechanisms.record_weights import Raked, coarser_margins, deletion_variance, rake_weights
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable
@@ -31,16 +29,31 @@ Cells = NDArray[np.int64]
 
 
 def declared_margins(path: Path, table: MarginsTable | None, finest: GeneralizationMap) -> tuple[Margin, ...]:
-    """Return each column's margin, in their order, and those of the pairs; none without [margins].
+    """Return each column's margin, in their order, and those of the pairs; or the total; none without [margins].
 
     INVARIANT: which margins there are, and which cells, is public before the records are read.
 
     Raises:
-        InputRefused: a pair is none, or there are too many cells.
+        InputRefused: a pair is none or stands beside the total, or there are too many cells.
     """
     if table is None:
         return ()
     names, where = finest.names, f"{path}: [margins]"
+    for key in ("number", "pair_share", "draw_share"):
+        if getattr(table, key) is not None:
+            raise InputRefused(
+                "this goes with pairs that are chosen.",
+                where=f"{where}.{key}",
+                remedy='Remove it, or write pairs = "auto".',
+            )
+    if not table.columns:
+        if table.pairs:
+            raise InputRefused(
+                "without columns the number of all records is counted, and nothing else.",
+                where=f"{where}.pairs",
+                remedy="Remove it, or columns = false.",
+            )
+        return (TOTAL,)
     margins: list[Margin] = [(place,) for place in range(len(names))]
     for number, pair in enumerate(() if table.pairs == "auto" else table.pairs, start=1):
         place = f"{where}.pairs, number {number}"
@@ -100,8 +113,13 @@ def raked_weights(
     )
 
 
-def margin_table(finest: GeneralizationMap, margins: Sequence[Margin], noisy: Sequence[Cells]) -> PublishedTable:
-    """Return a row for each cell: its column and label, those of the second column of a pair, and the noisy count."""
+def margin_table(
+    finest: GeneralizationMap, margins: Sequence[Margin], noisy: Sequence[Cells], *, error: float | None = None
+) -> PublishedTable:
+    """Return a row for each cell: its column and label, those of the second column of a pair, and the noisy count.
+
+    The total has no column. A standard error, where one is given, has a column of its own.
+    """
     from ..tasks.stages.table import PublishedTable, figure_column, text_column
 
     texts: tuple[list[str], ...] = ([], [], [], [])
@@ -113,7 +131,11 @@ def margin_table(finest: GeneralizationMap, margins: Sequence[Margin], noisy: Se
                 column.append(text)
     names = ("column", "label", "second_column", "second_label")
     columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
-    return PublishedTable(columns=(*columns, figure_column("count", np.concatenate(noisy))), times=None)
+    counts = np.concatenate(noisy)
+    figures = [figure_column("count", counts)]
+    if error is not None:
+        figures.append(figure_column("standard_error", np.full(counts.size, error)))
+    return PublishedTable(columns=(*columns, *figures), times=None)
 
 
 def _cell_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
@@ -121,20 +143,32 @@ def _cell_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
     return (*both, *[""] * (4 - len(both)))
 
 
+def margin_error(mechanism: WithMargins) -> float:
+    """Return the standard error of each cell of a margin, in records."""
+    error: float = float(deletion_variance(mechanism.margin_noise)) ** 0.5
+    return error
+
+
 def margin_facts(
-    finest: GeneralizationMap, margins: Sequence[Margin], mechanism: CalibratedDeletion, charged: Price
+    finest: GeneralizationMap,
+    margins: Sequence[Margin],
+    mechanism: WithMargins,
+    *,
+    alone: tuple[Price | None, Price | None],
 ) -> dict[str, Any]:
     """Return which margins there are, how exact they are, and what each part of the release would cost alone.
 
-    The two prices are at the δ of the whole; composed, the parts cost less than their sum.
+    Args:
+        finest: the map by whose labels is counted.
+        margins: their columns.
+        mechanism: the release.
+        alone: the prices of the rows and of the margins, each at the δ of the whole; together they cost less.
     """
-    rows, beside = price_parts(
-        mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person
-    )
+    rows, beside = alone
     return {
         "columns": margin_names(finest, margins),
         "cells": sum(margin_sizes(finest, margins)),
-        "standard_error": float(deletion_variance(mechanism.margin_noise)) ** 0.5,
+        "standard_error": margin_error(mechanism),
         "epsilon_alone": _amount(beside),
         "rows_epsilon_alone": _amount(rows),
     }

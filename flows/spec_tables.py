@@ -276,8 +276,9 @@ class SelectionTable(SpecTable):
 
 
 class MarginsTable(SpecTable):
-    """[margins]: noisy counts of the released columns beside the rows of a deletion release."""
+    """[margins]: noisy counts of the released columns, or of all records, beside the rows of a release."""
 
+    columns: bool = True
     share: Exact | None = Field(default=None, gt=0, lt=1)
     pairs: Annotated[AUTO | Annotated[list[list[str]], Field(max_length=1_000), Tag("list")], AUTO_OR_LIST] = []
     number: int | None = Field(default=None, ge=1, le=1_000)

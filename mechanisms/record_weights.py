@@ -73,6 +73,9 @@ def coarser_margins(
     ]
     merged = []
     for margin, cells in zip(margins, noisy, strict=True):
+        if not margin:
+            merged.append(cells)
+            continue
         shape = tuple(finer.columns[place].size for place in margin)
         codes: list[Cells] = [np.zeros(0, dtype=np.int64)] * len(finer.columns)
         for place, own in zip(margin, np.unravel_index(np.arange(cells.size), shape), strict=True):

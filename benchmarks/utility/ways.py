@@ -4,6 +4,8 @@ What is charged, stored and signed around a release is left out; `k_marginal.py`
 Draws are seeded so that figures can be had again; a release takes its own from the operating system.
 
 - *sampled*: by the usual or the coarse map, with the β, a multiple of a tenth, and the k that publish most by it.
+- *sampled, calibrated*: the same with noisy counts of each column's values besides (`share = 0.5`), to which weights
+  are raked; *sampled, total* with the number of all records alone.
 - *ARX's method*: sampled, at the parameters that ARX 3.9.2 takes: β = 1 − e^−ε, and k one above the least that the
   paper's d allows (LQS, arXiv:1101.2604v2, Theorem 3.9). Its claim of (ε, δ) is taken as it is, and its search for a
   map, which isn't private, is left out: the map is the same as the others'.
@@ -28,16 +30,26 @@ from functools import lru_cache
 
 import numpy as np
 from crowdblend.accounting.descriptions.description_registry import description_of
+from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
 from crowdblend.accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
 from crowdblend.accounting.theory.planning.inversion import Target, least_k, least_k_of_paper
-from crowdblend.deploy.documents.sheet.bounds import BinomialBounds, CountBounds, NormalBounds, deletion_bounds
+from crowdblend.deploy.documents.sheet.bounds import (
+    HALF,
+    QUANTILE,
+    BinomialBounds,
+    CountBounds,
+    NormalBounds,
+    TotalBounds,
+    deletion_bounds,
+)
 from crowdblend.flows.margin_specs import raked_weights
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
 from crowdblend.mechanisms.kernel.recoding import coarsened
+from crowdblend.mechanisms.kinds.calibrated_sample import CalibratedSample
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, delete_records
 from crowdblend.mechanisms.kinds.deletion_noise import draw_deletions, expected_deletion
-from crowdblend.mechanisms.kinds.margins import noisy_margins, split_margins
+from crowdblend.mechanisms.kinds.margins import TOTAL, noisy_margins, split_margins
 from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.mechanisms.record_weights import deletion_variance, record_weights
 from numpy.typing import NDArray
@@ -61,7 +73,7 @@ __all__ = [
     "sampled_coarse",
 ]
 
-SUBSAMPLE, SHARE = Decimal("0.1"), Decimal("0.35")
+SUBSAMPLE, SHARE, SHARE_OF_SAMPLE = Decimal("0.1"), Decimal("0.35"), Decimal("0.5")
 _FIVE_DIGITS = Context(prec=5, rounding=ROUND_FLOOR)
 
 Amounts = NDArray[np.float64]
@@ -196,6 +208,72 @@ def sampled(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Gen
 def sampled_coarse(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
     """The same by the coarse map."""
     return _sampled(table, records, most_published(table, records, epsilon, COARSE_LEVEL), coins, level=COARSE_LEVEL)
+
+
+@lru_cache
+def _calibrated_samplings(epsilon: Decimal, margins: int) -> list[CalibratedSample]:
+    """Each rate with the least k that the price allows beside margins."""
+    found = []
+    for rate in RATES:
+        with contextlib.suppress(InputRefused):
+            mechanism, _ = plan_calibrated_sample(
+                epsilon=epsilon, delta=DELTA, sampling_rate=rate, k=None, margins=margins, share=SHARE_OF_SAMPLE
+            )
+            found.append(mechanism)
+    return found
+
+
+def _calibrated_sample(
+    table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator, *, places: Sequence[tuple[int, ...]]
+) -> Released:
+    """A sampled release by the usual map with margins of all records, by the rate that publishes most."""
+    groups, usual = counted(table, records, USUAL_LEVEL), table.map_of(USUAL_LEVEL)
+    sizes = groups.counts
+    mechanism = max(
+        _calibrated_samplings(epsilon, len(places)),
+        key=lambda one: float(
+            sizes @ binom.sf(one.k - 2, sizes - 1, float(one.sampling_rate)) * float(one.sampling_rate)
+        ),
+    )
+    rate = float(mechanism.sampling_rate)
+    kept = suppress(groups.keys, coins.binomial(sizes, rate), mechanism.k)
+    noisy = noisy_margins(groups, layout=usual, margins=places, release=mechanism, randomness=coins.bytes)
+    cells = split_margins(noisy, layout=usual, margins=places)
+    first = np.full(kept.counts.size, 1.0 / rate)
+    raked = raked_weights(first, [kept], maps=(usual,), margins=places, noisy=cells)
+    error, rows = math.sqrt(deletion_variance(mechanism.margin_noise)), kept.counts.astype(float)
+
+    codes = usual.decode(kept.keys)
+
+    def by_margins(inside: NDArray[np.bool_], combinations: int) -> tuple[float, float]:
+        """By a label's own cell; of several columns nothing is told."""
+        for place, own, labels in zip(range(len(codes)), cells, codes, strict=True):
+            alike = np.unique(labels[inside])
+            whole = alike.size == 1 and np.array_equal(labels == alike[0], inside)
+            if whole and combinations == usual.cells // usual.sizes[place]:
+                said, half = float(own[alike[0]]), QUANTILE * error + HALF
+                return said - half, said + half
+        return 0.0, math.inf
+
+    total = TotalBounds(rate=rate, total=float(np.sum(cells[0])), deviation=error, records=int(rows.sum()))
+    return _of_labels(
+        table,
+        kept.keys,
+        rows=rows,
+        weights=raked.weights,
+        real=int(rows.sum()),
+        bounds=by_margins if places != [TOTAL] else _bounds(lambda _: total, rows, np.ones(rows.size)),
+    )
+
+
+def sampled_calibrated(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """With a margin for each column."""
+    return _calibrated_sample(table, records, epsilon, coins, places=[(place,) for place in range(len(table.names))])
+
+
+def sampled_total(table: Table, records: Codes, epsilon: Decimal, coins: np.random.Generator) -> Released:
+    """With the number of all records."""
+    return _calibrated_sample(table, records, epsilon, coins, places=[TOTAL])
 
 
 _CHOSEN: dict[tuple[str, int, Decimal, int], Sampling] = {}
@@ -398,6 +476,8 @@ def subsample(table: Table, records: Codes, epsilon: Decimal, coins: np.random.G
 WAYS: Mapping[str, Callable[[Table, Codes, Decimal, np.random.Generator], Released]] = {
     "sampled": sampled,
     "sampled, coarse map": sampled_coarse,
+    "sampled, calibrated": sampled_calibrated,
+    "sampled, total": sampled_total,
     "ARX's method": arx,
     "deletion": deletion,
     "deletion, three stages": deletion_stages,

@@ -138,7 +138,10 @@ def run_private_report(
     deleted = description_of(mechanism).deletion is not None
     # Everything that can be refused is looked at before the look is recorded, since a recorded look can't be taken
     # back.
-    table = read_released_table(release, figures=("stage", "weight") if deleted else ())
+    calibrated = "margins" in certificate["published"]
+    table = read_released_table(release, figures=("stage", "weight") if deleted else ("weight",) if calibrated else ())
+    if calibrated and not deleted:  # its records are compared, as they were sampled
+        table = table.drop_columns(["weight"])
     # Recorded before a record is read, and whatever becomes of the report: who has begun to look may have seen
     # something.
     with open_writer(state_paths.ledger_url, anchoring=state_paths.anchoring) as writer:

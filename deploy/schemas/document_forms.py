@@ -97,7 +97,7 @@ class PublishedStage(TypedDict):
 
 
 class PlannedMargins(TypedDict):
-    """Noisy margins beside a deletion release."""
+    """Noisy margins beside the rows of a release."""
 
     columns: Annotated[list[list[str]], "The columns of each margin."]
     cells: Annotated[int, "Number of counts of all margins together."]
@@ -107,7 +107,7 @@ class PlannedMargins(TypedDict):
 
 
 class PublishedMargins(PlannedMargins):
-    """Noisy margins that were published beside a deletion release."""
+    """Noisy margins that were published beside the rows of a release."""
 
     records: Annotated[float, "Number of records by the margins."]
     largest_difference: Annotated[float, "Largest difference between a margin's count and that of the weighted rows."]
@@ -168,7 +168,7 @@ class Published(TypedDict):
     confidence: NotRequired[Annotated[str, "Confidence of the intervals."]]
     missing: NotRequired[Annotated[int | None, "What a missing value counted as in an answer."]]
     stages: NotRequired[Annotated[list[PublishedStage], "The stages of a deletion release, the finest first."]]
-    margins: NotRequired[Annotated[PublishedMargins, "The noisy margins of a deletion release."]]
+    margins: NotRequired[Annotated[PublishedMargins, "The noisy margins beside the rows."]]
     pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
     chosen_levels: NotRequired[
         Annotated[ChosenLevels, "How the levels of the rows follow from the published counts; absent where fixed."]

@@ -281,7 +281,7 @@ class Explanation(Included):
     expected_deletion: NotRequired[Annotated[float, "Expected number of records that a group loses at a stage."]]
     largest_deletion: NotRequired[Annotated[int, "Largest number of records that a group loses at a stage."]]
     stages: NotRequired[Annotated[list[ExplainedStage], "The stages of a deletion release, the finest first."]]
-    margins: NotRequired[Annotated[PlannedMargins, "The noisy margins beside the rows of a deletion release."]]
+    margins: NotRequired[Annotated[PlannedMargins, "The noisy margins beside the rows."]]
     pairs: NotRequired[Annotated[PlannedPairs, "The pairs of columns that a deletion release will choose."]]
     chosen_levels: NotRequired[
         Annotated[ChosenLevels, "How the levels of the rows will follow from the published counts; absent where fixed."]

@@ -14,7 +14,7 @@ from ...accounting.kernel.prices.registry import mechanism_of_record, mechanism_
 from ...flows.releases.release_kind import kind_of_mechanism, release_kind
 from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.hierarchies.declare import Hierarchy
-from ...mechanisms.kernel.amounts import amount_shown
+from ...mechanisms.kernel.amounts import amount_shown, counted
 from ...mechanisms.map_selection.choice import MapChoice, information_kept
 from ...tasks.request import Request
 from .stages import console as own_console
@@ -172,6 +172,7 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
         yield "maps", explained["maps"], "fixed beforehand" if selection is None else "candidates for the draw"
         yield "k", mechanism["k"], "groups with fewer sampled records are dropped"
         yield "sampling rate", mechanism["sampling_rate"], "probability that a record is sampled"
+        yield from _margins(explained)
         return
     yield "mechanism", mechanism["kind"], "docs/mechanisms says what it publishes and guarantees"
     if "cells" in explained:
@@ -191,22 +192,7 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
         for number, stage in enumerate(explained["stages"], start=1):
             levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
             yield f"stage {number}", levels, "the levels of what it publishes"
-    if margins := explained.get("margins"):
-        rows, beside = (
-            "none" if cost is None else f"ε = {amount_shown(cost)}"
-            for cost in (margins["rows_epsilon_alone"], margins["epsilon_alone"])
-        )
-        yield (
-            "rows alone",
-            rows,
-            "what they would cost at the same δ; together with what is beside them it is less than the sum",
-        )
-        yield "margins alone", beside, f"{margins['cells']} noisy counts in a file of their own"
-        yield (
-            "margins' noise",
-            f"± {margins['standard_error']:.1f}",
-            "standard error of each of their counts, in records",
-        )
+    yield from _margins(explained)
     if pairs := explained.get("pairs"):
         counts, draws = (
             "none" if cost is None else f"ε = {amount_shown(cost)}"
@@ -229,6 +215,28 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
     if "people_for_1_percent" in explained:
         people = explained["people_for_1_percent"]
         yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"
+
+
+def _margins(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Yield what the margins beside the rows are and cost; nothing where there are none."""
+    margins = explained.get("margins")
+    if margins is None:
+        return
+    rows, beside = (
+        "none" if cost is None else f"ε = {amount_shown(cost)}"
+        for cost in (margins["rows_epsilon_alone"], margins["epsilon_alone"])
+    )
+    yield (
+        "rows alone",
+        rows,
+        "what they would cost at the same δ; together with what is beside them it is less than the sum",
+    )
+    yield "margins alone", beside, f"{counted(margins['cells'], 'noisy count')} in a file of their own"
+    yield (
+        "margins' noise",
+        f"± {margins['standard_error']:.1f}",
+        "standard error of each of their counts, in records",
+    )
 
 
 def _levels(explained: Mapping[str, Any]) -> Table:

@@ -19,7 +19,13 @@ from pydantic import Field
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
-from ...accounting.theory.planning.deletion_planning import MARGIN_SHARE, calibrated, plan_deletion, plan_margins
+from ...accounting.theory.planning.deletion_planning import (
+    MARGIN_SHARE,
+    calibrated,
+    plan_deletion,
+    plan_margins,
+    price_parts,
+)
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
@@ -215,6 +221,12 @@ def _request(given: GivenSpec) -> DeletionRequest:
 def _paired_request(given: GivenSpec) -> DeletionRequest:
     """Return a release that chooses pairs of columns, and perhaps its levels, by what it has published before."""
     path, margins = given.path, given.tables.margins or MarginsTable()
+    if not margins.columns:
+        raise InputRefused(
+            'pairs = "auto" goes by the counts of the columns.',
+            where=f"{path}: [margins].columns",
+            remedy="Remove it.",
+        )
     for there, where in ((given.tables.selection, "[selection]"), (_given_noise(given), "[deletion].shape")):
         if there is not None:
             raise InputRefused(
@@ -472,7 +484,7 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
         raked = raked_weights(weights, stages, maps=maps, margins=request.margins, noisy=noisy)
         weights = raked.weights
         beside[MARGINS] = margin_table(maps[0], request.margins, noisy)
-        details[MARGINS] = margin_facts(maps[0], request.margins, mechanism, request.price) | {
+        details[MARGINS] = _margin_facts(request, maps[0], mechanism) | {
             "records": raked.total,
             "largest_difference": raked.largest_difference,
         }
@@ -497,6 +509,12 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
     )
 
 
+def _margin_facts(request: DeletionRequest, finest: GeneralizationMap, mechanism: CalibratedDeletion) -> dict[str, Any]:
+    charged = request.price
+    alone = price_parts(mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person)
+    return margin_facts(finest, request.margins, mechanism, alone=alone)
+
+
 def _below_one_another(parts: list[NDArray[Number]]) -> NDArray[Number]:
     """Return the parts as one array; of one part no copy, since there may be millions of groups."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -514,7 +532,7 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
     if (plan := request.paired) is not None:
         margins = explained_parts(plan, request.price)
     elif isinstance(mechanism, CalibratedDeletion):
-        margins = {MARGINS: margin_facts(request.maps[0], request.margins, mechanism, request.price)}
+        margins = {MARGINS: _margin_facts(request, request.maps[0], mechanism)}
     return {
         "maps": choice.lattice.size if isinstance(choice, MapChoice) else mechanism.stages,
         "selection": _explained_choice(request, choice) if isinstance(choice, MapChoice) else None,

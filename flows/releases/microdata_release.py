@@ -1,4 +1,7 @@
-"""Releases of microdata: truthful rows of the groups with at least k sampled records, or their counts."""
+"""Releases of microdata: truthful rows of the groups with at least k sampled records, or their counts.
+
+With [margins] noisy counts of all records are published beside them, and the rows have weights that fit these.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,9 @@ from ...accounting.theory.planning.inversion import Target, largest_sampling_rat
 from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.group_counts import GroupCounts
+from ...mechanisms.kernel.protection import Numbers
+from ...mechanisms.kinds.calibrated_sample import CalibratedSample, CalibratedSampleProtection
+from ...mechanisms.kinds.margins import Margin
 from ...mechanisms.kinds.microdata import (
     EpsilonSafeRelease,
     ExponentialSafeRelease,
@@ -24,7 +30,9 @@ from ...mechanisms.kinds.microdata import (
 from ...mechanisms.map_selection.choice import Levels, MapChoice, group_threshold
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map, exponential_draws
+from ..margin_specs import MARGINS, margin_names
 from ..spec_tables import SelectionTable
+from .calibrated_sample_parts import planned_margins, planned_sample, sample_publication
 from .release_kind import (
     GivenSpec,
     ReleaseKind,
@@ -36,6 +44,7 @@ from .release_kind import (
 )
 
 if TYPE_CHECKING:
+    from ...tasks.inputs.source import SourceLayout
     from ...tasks.stages.table import Publication
 
 __all__ = ["KIND", "MicrodataRequest"]
@@ -47,13 +56,20 @@ class MicrodataRequest(Request):
 
     Args:
         form: "microdata" repeats each published row, "counts" gives one row a group with its count.
+        margins: of which columns noisy counts of all records are published beside the rows.
     """
 
     kind: ClassVar[str] = "microdata"
     domain: ClassVar[bytes] = b"crowdblend specification 1\n"
 
     form: Literal["microdata", "counts"]
-    mechanism: Microdata
+    mechanism: Microdata | CalibratedSample
+    margins: tuple[Margin, ...] = ()
+
+    @property
+    def names_sample(self) -> bool:
+        """Tell whether a keyed sample is drawn; beside margins all records are counted, and coins drawn afterwards."""
+        return not isinstance(self.mechanism, CalibratedSample)
 
     @property
     def selection_rate(self) -> Decimal | None:
@@ -62,11 +78,18 @@ class MicrodataRequest(Request):
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """Return the form, and what beside mechanism and lattice decides the draw of a map."""
+        """Return the form, the margins, and what beside mechanism and lattice decides the draw of a map."""
         terms: dict[str, object] = {"form": self.form}
+        if self.margins and isinstance(self.recoding, GeneralizationMap):
+            terms[MARGINS] = margin_names(self.recoding, self.margins)
         if isinstance(self.recoding, MapChoice):
             terms["selection"] = {"draw": self.recoding.draw, "steps": self.recoding.steps}
         return terms
+
+    @property
+    def free_terms(self) -> Mapping[str, object]:
+        """Return the terms without the margins, whose number the mechanism has."""
+        return {name: value for name, value in self.own_terms.items() if name != MARGINS}
 
     @property
     def series_digest(self) -> str:
@@ -84,6 +107,11 @@ def _request(given: GivenSpec) -> MicrodataRequest:
             f"{who} both k and rate, and one of them is missing.",
             where=f"{path}: {'[sampling].rate' if spec.sampling is None else '[suppression].k'}",
             remedy="`crowdblend plan --releases` finds the one that is missing." if releases > 1 else "Give both.",
+        )
+    if spec.margins is not None:
+        paid, charged, recoding, margins = planned_sample(given, spec.margins)
+        return MicrodataRequest(
+            **shared, form=spec.release.form, mechanism=paid, price=charged, recoding=recoding, margins=margins
         )
     if spec.selection is not None:
         _check_selection(path, spec.selection, epsilon=privacy.epsilon, times=releases * rows_per_person)
@@ -164,16 +192,49 @@ def _mechanism(given: GivenSpec) -> Microdata:
     )
 
 
-def _protection(request: MicrodataRequest, levels: Levels | None) -> Suppression:
+def _layout(request: MicrodataRequest) -> SourceLayout:
+    """Return the files of records; where all are counted, these can't have more groups than there is memory for."""
+    layout = record_layout(request)
+    if isinstance(request.mechanism, CalibratedSample) and isinstance(request.recoding, GeneralizationMap):
+        from ...tasks.counting.memory import require_room
+
+        require_room(layout, maps=(request.recoding,))
+    return layout
+
+
+def _protection(request: MicrodataRequest, levels: Levels | None) -> Suppression | CalibratedSampleProtection:
     recoding = request.recoding
     if isinstance(recoding, MapChoice):
         recoding = recoding.lattice.map_of(levels or ())
+    if isinstance(request.mechanism, CalibratedSample):
+        return CalibratedSampleProtection(mechanism=request.mechanism, layout=recoding.layout, margins=request.margins)
     return Suppression(mechanism=request.mechanism, layout=recoding.layout)
 
 
-def _publication(request: MicrodataRequest, generalization: GeneralizationMap, surviving: GroupCounts) -> Publication:
+def _publication(
+    request: MicrodataRequest, generalization: GeneralizationMap, protected: GroupCounts | Numbers
+) -> Publication:
+    """Return the published rows; beside margins, what was drawn has these after the rows."""
     from ...tasks.stages.table import Publication, count_table
 
+    protection = _protection(request, tuple(column.level for column in generalization.columns))
+    if isinstance(protection, CalibratedSampleProtection):
+        if isinstance(protected, GroupCounts):
+            raise TypeError("what margins are beside is drawn, and stored as numbers")
+        rows, noisy = protection.published(protected)
+        return sample_publication(
+            protection.mechanism,
+            request.price,
+            recoding=generalization,
+            margins=request.margins,
+            rows=rows,
+            noisy=noisy,
+            form=request.form,
+            file_format=request.file_format,
+        )
+    if not isinstance(protected, GroupCounts):
+        raise TypeError("the groups of a sample are not drawn")
+    surviving = protected
     return Publication(
         table=count_table(surviving.keys, surviving.counts, generalization=generalization, form=request.form),
         file_format=request.file_format,
@@ -185,8 +246,11 @@ def _publication(request: MicrodataRequest, generalization: GeneralizationMap, s
 
 
 def _explained(request: MicrodataRequest) -> dict[str, Any]:
-    """Return how many maps there are, and what choosing one costs."""
+    """Return how many maps there are, what choosing one costs, and which margins there are."""
     choice, mechanism, charged = request.recoding, request.mechanism, request.price
+    if isinstance(choice, GeneralizationMap) and isinstance(mechanism, CalibratedSample):
+        beside = planned_margins(mechanism, charged, recoding=choice, margins=request.margins)
+        return {"maps": 1, "selection": None, MARGINS: beside}
     if isinstance(choice, GeneralizationMap):
         return {"maps": 1, "selection": None}
     if not isinstance(mechanism, EpsilonSafeRelease):
@@ -208,7 +272,7 @@ def _explained(request: MicrodataRequest) -> dict[str, Any]:
     return {"maps": choice.lattice.size, "selection": selection}
 
 
-def _table_reading(mechanism: Microdata, form: str) -> TableReading:
+def _table_reading(mechanism: Microdata | CalibratedSample, form: str) -> TableReading:
     return TableReading(
         shape="counts" if form == "counts" else "microdata",
         rate=mechanism.sampling_rate,
@@ -221,14 +285,14 @@ def _table_reading(mechanism: Microdata, form: str) -> TableReading:
 KIND = ReleaseKind(
     name=MicrodataRequest.kind,
     model=None,
-    allows=frozenset({"sampling", "suppression", "privacy", "selection", "columns"}),
-    mechanisms=(StronglySafeRelease, EpsilonSafeRelease, ExponentialSafeRelease),
+    allows=frozenset({"sampling", "suppression", "privacy", "selection", "margins", "columns"}),
+    mechanisms=(StronglySafeRelease, EpsilonSafeRelease, ExponentialSafeRelease, CalibratedSample),
     series=True,
     forms=True,
     limits=True,
     unequal_rates=lambda _: frozenset({"column"}),
     request=_request,
-    layout=record_layout,
+    layout=_layout,
     count=count_records,
     protection=_protection,
     finish=_publication,

@@ -18,6 +18,7 @@ from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.amounts import amount_exact, amount_shown
 from ...mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
+from ...mechanisms.kinds.calibrated_sample import CalibratedSample
 from ...mechanisms.kinds.histogram import SuppressedHistogram
 from ...mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
 from ...mechanisms.map_selection.choice import Levels, MapChoice
@@ -108,7 +109,7 @@ def kind_of_mechanism(mechanism: Mechanism) -> ReleaseKind:
     raise LookupError(f"no kind of release charges a {type(mechanism).__name__}")
 
 
-Suppressing = StronglySafeRelease | EpsilonSafeRelease | SuppressedHistogram
+Suppressing = StronglySafeRelease | EpsilonSafeRelease | CalibratedSample | SuppressedHistogram
 """Mechanisms whose suppression can be predicted on records that may be looked at."""
 
 

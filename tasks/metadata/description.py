@@ -37,8 +37,8 @@ _COUNTS = {
     "margins": "The noisy count of the cell; it can be negative.",
 }
 _MARGINS = {
-    "column": "The released column that is counted.",
-    "label": "The label of that column.",
+    "column": "The released column that is counted; empty where all records are.",
+    "label": "The label of that column; empty where all records are counted.",
     "second_column": "The second column of a pair; empty where one column is counted alone.",
     "second_label": "The label of the second column; empty where there is none.",
     "pair": "The pair's place in the order in which pairs were chosen; 0 where one column is counted alone.",
@@ -46,6 +46,10 @@ _MARGINS = {
     "fitted": "The count that the model of margins, pairs and rows gives: never negative, nearer on average; no error "
     "of it is stated.",
 }
+_SAMPLED_WEIGHT = (
+    "For sums of rows: 1 divided by the sampling rate, raked to the margins, which count all records. Combinations of "
+    "which too few records were sampled are missing."
+)
 _POINT = "Coordinate of a synthetic point: the centre of its cell of the grid."
 _OTHER = "A figure that the mechanism publishes."
 
@@ -207,9 +211,8 @@ def _column(
         [stated] = [column for column in certificate["map"]["columns"] if column["column"] == name]
         labels = _labels(stated, [one.level for one in own])
         return DescribedColumn(name=name, datatype=datatype, meaning=" ".join(rules), labels=labels)
-    weights = _deletion(name, stem=stem, certificate=certificate)
-    meaning = _figure(name, stem=stem, certificate=certificate) if weights is None else _weight(weights)
-    is_weight = weights is not None
+    weight = _weight_meaning(certificate) if (stem, name) == ("data", "weight") else None
+    meaning, is_weight = weight or _figure(name, stem=stem, certificate=certificate), weight is not None
     return DescribedColumn(name=name, datatype=datatype, meaning=meaning, labels=(), is_weight=is_weight)
 
 
@@ -222,13 +225,13 @@ def _figure(name: str, *, stem: str, certificate: Mapping[str, Any]) -> str:
     return _COUNTS.get(form, "The published count.") if name == "count" else _FIGURES.get(name, _OTHER)
 
 
-def _deletion(name: str, *, stem: str, certificate: Mapping[str, Any]) -> DeletedRecords | None:
-    """Return what was deleted, by which the weights of a column are made; None where the column has none."""
-    if name != "weight" or stem != "data":
-        return None
+def _weight_meaning(certificate: Mapping[str, Any]) -> str | None:
+    """Return what the weights of rows are made of; None where rows have none."""
     mechanism = certified_mechanism(certificate)
     of_mechanism = description_of(mechanism).deletion
-    return None if of_mechanism is None else of_mechanism(mechanism)
+    if of_mechanism is not None:
+        return _weight(of_mechanism(mechanism))
+    return _SAMPLED_WEIGHT if "margins" in certificate["published"] else None
 
 
 def _weight(deleted: DeletedRecords) -> str:

@@ -166,7 +166,7 @@ def _csvw_table(table: DescribedTable) -> dict[str, Any]:
 
 
 def _csvw_column(column: DescribedColumn) -> dict[str, Any]:
-    # An empty field is null to CSVW; only the second column of margins has some.
+    # An empty field is null to CSVW; only the columns of margins have some, where one or none is counted.
     return {
         "name": _NOT_IN_NAMES.sub(lambda found: b"%%%02X" % found[0][0], column.name.encode("utf-8")).decode("ascii"),
         "titles": column.name,

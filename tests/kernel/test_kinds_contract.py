@@ -45,6 +45,7 @@ from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT, Mechanism
 from crowdblend.mechanisms.kinds.answers import CountAnswer, MeanAnswer, SumAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
+from crowdblend.mechanisms.kinds.calibrated_sample import CalibratedSample
 from crowdblend.mechanisms.kinds.deletion import (
     CalibratedDeletion,
     DeletionRelease,
@@ -128,6 +129,10 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
             margin_scale=Decimal("20.5"),
             margin_width=90,
         ),
+    ),
+    "calibrated_sample": (
+        CalibratedSample(k=20, sampling_rate=RATE, margins=4, margin_scale=Decimal("40.5"), margin_width=210),
+        CalibratedSample(k=30, sampling_rate=RATE, margins=1, margin_scale=Decimal(20), margin_width=104),
     ),
     "paired_deletion": (
         PairedDeletion(

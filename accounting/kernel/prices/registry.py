@@ -153,6 +153,9 @@ MECHANISM_KINDS: dict[str, RegisteredKind] = {
     "deletion": _own(
         "deletion_prices", "deletion_description", ("deletion-release/1", "calibrated-deletion-release/1")
     ),
+    "calibrated_sample": _own(
+        "calibrated_sample_prices", "calibrated_sample_description", ("calibrated-sample-release/1",)
+    ),
     "paired_deletion": _own("paired_deletion_prices", "deletion_description", ("paired-deletion-release/1",)),
     "synthetic_table": _own("synthetic_table_prices", "synthetic_table_description", ("synthetic-table/1",)),
 }

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from ....accounting.descriptions.kind_description import DeletedRecords
 
 QUANTILE = 1.959964
+QUANTILE_OF_HALF = 2.241403
+"""Of the normal law, for half of the error of one bound."""
 HALF = 0.5
 ERROR = 0.05
 LONG_TAILS = 0.2
@@ -199,6 +201,75 @@ class BinomialBounds:
         root = f"{share} * {larger}({most} + 1, 0) + {square} / 4{noise(str(self.combinations))}"
         upper = f"{most} + 1 + {square} / 2 + {QUANTILE} * ({root}) ** 0.5"
         return f"{larger}({lower}, 0) / {rate}", f"{larger}({upper}, 0) / {rate}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TotalBounds:
+    """Bounds where a noisy number of all people is published beside the rows: all who aren't others are of the set.
+
+    At most there are as many as the total is at most, less the others at least. The error of that bound is shared
+    evenly by the total's noise and by the sample; where no sample was drawn, there are as many others as records.
+
+    Args:
+        rate: β, of the sample; None where no sample was drawn.
+        total: the noisy number.
+        deviation: of its noise.
+        records: that are published.
+    """
+
+    rate: float | None
+    total: float
+    deviation: float
+    records: int
+    absent: ClassVar[float] = 0.0
+    combinations: ClassVar[int] = 1
+
+    def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return lower bounds; `counted` are records."""
+        del groups
+        return self._least(counted, ERROR / 2)
+
+    def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
+        """Return upper bounds."""
+        del groups
+        return self._most_of_all - self._least(self.records - counted, ERROR / 4)
+
+    def _least(self, counted: Amounts, error: float) -> Amounts:
+        if self.rate is None:
+            return counted
+        from scipy.stats import nbinom  # SciPy's statistics load slowly
+
+        return np.where(counted > 0, nbinom.ppf(error, np.maximum(counted, 1), self.rate) + counted, 0.0)
+
+    @property
+    def _most_of_all(self) -> float:
+        return self.total + (QUANTILE if self.rate is None else QUANTILE_OF_HALF) * self.deviation + HALF
+
+    def texts(self, language: Language) -> dict[str, str]:
+        """Return expressions; exact ones, in Python and R, have the error in `error`."""
+        others = f"({self.records} - counted)"
+        if self.rate is None:
+            return {"at_least": "counted", "at_most": f"{number(self._most_of_all)} - {others}"}
+        people = f"counted * {number(max(self.total, self.records) / max(self.records, 1))}"
+        rate, start = number(self.rate), number(self.total + HALF)
+        spread = number(self.deviation)
+        if language == "python":
+            lower = f"(nbinom.ppf(error / 2, counted.clip(1), {rate}) + counted) * (counted > 0)"
+            least = f"(nbinom.ppf(error / 4, {others}.clip(1), {rate}) + {others}) * ({others} > 0)"
+            upper = f"{start} + norm.ppf(1 - error / 4) * {spread} - {least}"
+        elif language == "r":
+            lower = f"qnbinom(error / 2, counted, {rate}) + counted"
+            upper = f"{start} + qnorm(1 - error / 4) * {spread} - qnbinom(error / 4, {others}, {rate}) - {others}"
+        else:
+            lower = self._closed_text("counted", QUANTILE)
+            upper = f"{number(self._most_of_all)} - {self._closed_text(others, QUANTILE_OF_HALF)}"
+        return {"people": people, "at_least": lower, "at_most": upper}
+
+    def _closed_text(self, counted: str, quantile: float) -> str:
+        """Return the sample's lower bound in SQL, which has no quantiles of the binomial law."""
+        rate = self.rate or 1.0
+        root = f"({number(1 - rate)} * greatest({counted} - 1, 0)) ** 0.5"
+        return f"greatest({counted} - 1 - {quantile} * {root}, 0) / {number(rate)}"
 
 
 def _most_text(bounds: CountBounds) -> str:

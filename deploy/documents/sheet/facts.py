@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from .bounds import (
     CountBounds,
     CountInterval,
     NormalBounds,
+    TotalBounds,
     deletion_bounds,
     geometric_deviation,
     published_intervals,
@@ -113,6 +114,13 @@ class DeletionFacts:
         return self.largest + self.k
 
 
+class NoisyTotal(NamedTuple):
+    """A noisy number of all records, and its standard error."""
+
+    records: float
+    error: float
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SheetPair:
     """A pair of columns that was chosen and counted.
@@ -159,6 +167,7 @@ class SheetFacts:
         cross_bounds: of what it counts; None where there are none.
         margins: the name of the file of noisy counts that is read instead of the table; None where there is none.
         pairs: that were chosen and counted, in the order of their draws; none where no pair was chosen.
+        total: the noisy number of all records, where nothing else is published beside the rows.
         chances: of small groups.
         attempts: what the guarantee leaves to somebody who looks for a person.
         deletion: what was deleted, and what that means for counts; None where nothing was.
@@ -184,6 +193,7 @@ class SheetFacts:
     cross_bounds: CountBounds | None
     margins: str | None
     pairs: tuple[SheetPair, ...]
+    total: NoisyTotal | None
     chances: tuple[Chance, ...]
     attempts: tuple[Attempt, ...]
     deletion: DeletionFacts | None
@@ -193,6 +203,11 @@ class SheetFacts:
     def labels_file(self) -> str:
         """The name of the lookup file of labels."""
         return f"{file_stem(self.certificate)}{LABELS}"
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the rows have weights of their own."""
+        return self.deletion is not None or self.margins is not None or self.total is not None
 
     @property
     def stages(self) -> int:
@@ -269,7 +284,9 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
     noise = None if reading.noise is None else float(reading.noise)
     of_deletion = description_of(mechanism).deletion
     deleted = None if of_deletion is None else of_deletion(mechanism)
-    margins = next((name for name in certificate["files"] if name in ("margins.parquet", "margins.csv")), None)
+    beside = certificate["published"].get("margins")
+    by_column = beside is not None and any(beside["columns"])
+    margins = None if beside is None else _margins_file(certificate)
     facts = SheetFacts(
         certificate=certificate,
         shape=reading.shape,
@@ -288,8 +305,9 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
         bounds=None,
         cross=(),
         cross_bounds=None,
-        margins=margins,
+        margins=margins if by_column else None,
         pairs=() if margins is None else tuple(_pairs(folder / margins, certificate)),
+        total=None if margins is None or by_column else _noisy_total(folder / margins, certificate),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
         deletion=None if deleted is None else _deletion_facts(deleted, certificate),
@@ -298,12 +316,29 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
     if not columns or reading.shape in ("answers", "synthetic"):
         return facts
     own = facts.margins is not None
+    bounds: CountBounds | None
     bounds = _margin_bounds(facts) if own else _bounds(facts, deleted, by=(facts.counted_by,))
     counted_pairs = {frozenset(pair.columns) for pair in facts.pairs}
     not_counted = (pair for pair in combinations(facts.comparable, 2) if frozenset(pair) not in counted_pairs)
     cross = next(not_counted, facts.comparable[:2] if len(facts.comparable) > 1 else ())
     cross_bounds = None if own or not cross else _bounds(facts, deleted, by=cross)
     return replace(facts, bounds=bounds, cross=cross, cross_bounds=cross_bounds)
+
+
+def _margins_file(certificate: Mapping[str, Any]) -> str:
+    files: Mapping[str, str] = certificate["files"]
+    return next(name for name in files if Path(name).stem == "margins")
+
+
+def _noisy_total(path: Path, certificate: Mapping[str, Any]) -> NoisyTotal:
+    try:
+        table = pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
+    except (OSError, pa.ArrowException) as error:
+        raise ReleaseFailed(
+            f"the margins can't be read ({type(error).__name__}).", where=str(path), not_done=NOT_DONE
+        ) from None
+    error_of_total = float(certificate["published"]["margins"]["standard_error"])
+    return NoisyTotal(records=float(table["count"][0].as_py()), error=error_of_total)
 
 
 def _margin_bounds(facts: SheetFacts) -> CountBounds:
@@ -338,6 +373,10 @@ def _pairs(path: Path, certificate: Mapping[str, Any]) -> Iterator[SheetPair]:
 
 def _bounds(facts: SheetFacts, deleted: DeletedRecords | None, *, by: tuple[str, ...]) -> CountBounds | None:
     """Return the bounds of counts by some columns."""
+    if facts.total is not None:
+        return TotalBounds(
+            rate=facts.rate, total=facts.total.records, deviation=facts.total.error, records=facts.records or 0
+        )
     combinations = _combinations(facts.certificate, by)
     if deleted is not None:
         return deletion_bounds(deleted, combinations=combinations)

@@ -133,7 +133,8 @@ class _Count:
     @property
     def adding(self) -> list[str]:
         """The columns whose product is added up; none where rows are counted."""
-        weight = ["weight"] if self.facts.deletion is not None else []
+        # Bounds by the number of all people are of records, which no weight changes.
+        weight = ["weight"] if self.facts.weighted and self.facts.total is None else []
         return weight + (["count"] if self.facts.shape != "microdata" else [])
 
     def product(self, column: str) -> str:
@@ -149,7 +150,8 @@ class _Count:
         text = " ".join(self.results(language).values())
         lines = ["import numpy as np"] if "np." in text else []
         if "error" in text:
-            lines += ["from scipy.stats import nbinom", ""] if language == "python" else []
+            laws = "nbinom, norm" if "norm.ppf" in text else "nbinom"
+            lines += [f"from scipy.stats import {laws}", ""] if language == "python" else []
             sizes = [declared_sizes(self.facts.certificate).get(name) for name in self.by]
             cells = None if None in sizes else math.prod(size for size in sizes if size is not None)
             at_once = " of each" if cells is None else f" of each; for all {cells} to hold at once: 0.05 / {cells}"
