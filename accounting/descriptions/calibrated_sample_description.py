@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from ...mechanisms.measures.risk import ToldLosses
 
 _DONE = (
-    "Every record was counted. The rows are of those that fresh independent coins of this release alone chose, recoded "
-    "with a map that was fixed before they were read; groups of fewer than k chosen records were left out. Beside the "
-    "rows {margins} of all records {are} published, of labels that were declared before the records were read, empty "
-    "cells too; each cell has noise of its own, and the rows' weights were computed from these noisy counts."
+    "Every record was counted; no sample was drawn before that. The rows are of those counted records that fresh "
+    "independent coins of this release alone chose, recoded with a map that was fixed before they were read; groups of "
+    "fewer than k chosen records were left out. Beside the rows {margins} of all records {are} published, of labels "
+    "that were declared before the records were read, empty cells too; each cell has noise of its own, and the rows' "
+    "weights were computed from these noisy counts."
 )
 _SERIES = (
     "Each release recoded all records with a map that was fixed before they were read, chose some by fresh independent "

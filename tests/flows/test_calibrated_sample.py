@@ -60,7 +60,9 @@ def spec_of(desk, **changes: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("form", "file_format"), [("microdata", "parquet"), ("counts", "csv")])
+@pytest.mark.parametrize(
+    ("form", "file_format"), [("microdata", "parquet"), pytest.param("counts", "csv", marks=pytest.mark.slow)]
+)
 def test_margins_count_all_records_and_rows_are_of_a_sample(desk, people, form, file_format) -> None:
     spec = spec_of(desk, form=form, file_format=file_format, margins='pairs = [["age", "sex"]]')
     result = desk.succeed("run", spec, "--json").json
@@ -133,6 +135,7 @@ def test_a_total_is_the_least_margin(desk, people) -> None:
     desk.succeed("sheet", result["output"])
 
 
+@pytest.mark.slow
 def test_the_sheet_counts_by_margins_or_bounds_by_the_total(desk, people) -> None:
     del people
     by_column = desk.succeed("run", spec_of(desk, more="[release.metadata]"), "--json").json
@@ -188,3 +191,14 @@ def test_what_does_not_go_with_margins_beside_a_sample_is_refused(desk, people, 
     del people
     answer = desk("explain", spec_of(desk, **changes))
     assert (answer.code, words in answer.err) == (2, True), answer.err
+
+
+@pytest.mark.slow
+def test_a_preview_and_a_private_report_tell_of_its_rows(desk, people) -> None:
+    del people
+    spec = spec_of(desk)
+    result = desk.succeed("run", spec, "--json").json
+    told = desk.succeed("preview", spec, "--release", result["output"], "--json").json
+    assert told["k"] == read_spec(spec, output=None).mechanism.k
+    report = desk.succeed("report", "private", spec, result["output"], "--attacks", "--by", "an analyst", "--json").json
+    assert report["measures"]["before"]["records"] == 4_000

@@ -56,7 +56,7 @@ TEXTS = {
     "cluster": '[cluster]\naddress = "tcp://scheduler:8786"\n',
 }
 TOGETHER = {
-    "microdata": {"sampling", "suppression", "privacy", "selection", "columns", "cluster"},
+    "microdata": {"sampling", "suppression", "privacy", "selection", "margins", "columns", "cluster"},
     "histogram": {"sampling", "privacy", "columns", "cluster"},
     "points": {"sampling", "privacy", "columns", "cluster"},
     "answer": {"sampling", "columns", "cluster"},
