@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.kernel.prices.mechanism_kind import Price
+from ..accounting.theory.planning.deletion_planning import price_parts
 from ..mechanisms.generalization_map import GeneralizationMap
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
+from ..mechanisms.kinds.deletion import CalibratedDeletion
 from ..mechanisms.kinds.margins import TOTAL, Margin, WithMargins, margin_sizes
 from ..mechanisms.record_weights import Raked, coarser_margins, deletion_variance, rake_weights
 from .columns import MOST_CELLS
@@ -172,6 +174,14 @@ def margin_facts(
         "epsilon_alone": _amount(beside),
         "rows_epsilon_alone": _amount(rows),
     }
+
+
+def deletion_margin_facts(
+    finest: GeneralizationMap, margins: Sequence[Margin], mechanism: CalibratedDeletion, charged: Price
+) -> dict[str, Any]:
+    """Return `margin_facts` of a deletion release, at the δ, the releases and the records of its price."""
+    alone = price_parts(mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person)
+    return margin_facts(finest, margins, mechanism, alone=alone)
 
 
 def _amount(price: Price | None) -> float | None:

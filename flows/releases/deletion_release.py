@@ -24,7 +24,6 @@ from ...accounting.theory.planning.deletion_planning import (
     calibrated,
     plan_deletion,
     plan_margins,
-    price_parts,
 )
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
@@ -55,7 +54,7 @@ from ..columns import (
     exponential_draws,
     margin_map,
 )
-from ..margin_specs import MARGINS, declared_margins, margin_facts, margin_names, margin_table, raked_weights
+from ..margin_specs import MARGINS, declared_margins, deletion_margin_facts, margin_names, margin_table, raked_weights
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from .paired_parts import (
     STAGES,
@@ -484,7 +483,7 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
         raked = raked_weights(weights, stages, maps=maps, margins=request.margins, noisy=noisy)
         weights = raked.weights
         beside[MARGINS] = margin_table(maps[0], request.margins, noisy)
-        details[MARGINS] = _margin_facts(request, maps[0], mechanism) | {
+        details[MARGINS] = deletion_margin_facts(maps[0], request.margins, mechanism, request.price) | {
             "records": raked.total,
             "largest_difference": raked.largest_difference,
         }
@@ -509,12 +508,6 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
     )
 
 
-def _margin_facts(request: DeletionRequest, finest: GeneralizationMap, mechanism: CalibratedDeletion) -> dict[str, Any]:
-    charged = request.price
-    alone = price_parts(mechanism, delta=charged.delta, releases=charged.releases, records=charged.rows_per_person)
-    return margin_facts(finest, request.margins, mechanism, alone=alone)
-
-
 def _below_one_another(parts: list[NDArray[Number]]) -> NDArray[Number]:
     """Return the parts as one array; of one part no copy, since there may be millions of groups."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -532,7 +525,7 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
     if (plan := request.paired) is not None:
         margins = explained_parts(plan, request.price)
     elif isinstance(mechanism, CalibratedDeletion):
-        margins = {MARGINS: _margin_facts(request, request.maps[0], mechanism)}
+        margins = {MARGINS: deletion_margin_facts(request.maps[0], request.margins, mechanism, request.price)}
     return {
         "maps": choice.lattice.size if isinstance(choice, MapChoice) else mechanism.stages,
         "selection": _explained_choice(request, choice) if isinstance(choice, MapChoice) else None,

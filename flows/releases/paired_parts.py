@@ -28,7 +28,7 @@ from ...mechanisms.pair_model.model import PairModel, merged_table
 from ...mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates
 from ...mechanisms.pair_model.row_estimates import RowStage
 from ...mechanisms.record_weights import Raked, deletion_variance, rake_weights, record_weights
-from ..margin_specs import margin_facts
+from ..margin_specs import deletion_margin_facts
 from ..spec_tables import MarginsTable
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def chosen_again(
 def planned_facts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
     """Return which margins there are, how exact they are, and what margins and rows would cost alone."""
     singles = [(place,) for place in range(plan.mechanism.margins)]
-    return {"margins": margin_facts(plan.counted, singles, plan.mechanism, charged)}
+    return {"margins": deletion_margin_facts(plan.counted, singles, plan.mechanism, charged)}
 
 
 def explained_parts(plan: PairedPlan, charged: Price) -> dict[str, Any]:

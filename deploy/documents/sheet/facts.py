@@ -331,14 +331,8 @@ def _margins_file(certificate: Mapping[str, Any]) -> str:
 
 
 def _noisy_total(path: Path, certificate: Mapping[str, Any]) -> NoisyTotal:
-    try:
-        table = pq.read_table(path) if path.suffix == ".parquet" else pa.csv.read_csv(path)
-    except (OSError, pa.ArrowException) as error:
-        raise ReleaseFailed(
-            f"the margins can't be read ({type(error).__name__}).", where=str(path), not_done=NOT_DONE
-        ) from None
-    error_of_total = float(certificate["published"]["margins"]["standard_error"])
-    return NoisyTotal(records=float(table["count"][0].as_py()), error=error_of_total)
+    error = float(certificate["published"]["margins"]["standard_error"])
+    return NoisyTotal(records=float(_read(path, pa.csv.ConvertOptions())["count"][0].as_py()), error=error)
 
 
 def _margin_bounds(facts: SheetFacts) -> CountBounds:
