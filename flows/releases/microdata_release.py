@@ -30,9 +30,7 @@ from ...mechanisms.kinds.microdata import (
 from ...mechanisms.map_selection.choice import Levels, MapChoice, group_threshold
 from ...tasks.request import Request
 from ..columns import declared_choice, declared_map, exponential_draws
-from ..margin_specs import MARGINS, margin_names
 from ..spec_tables import SelectionTable
-from .calibrated_sample_parts import planned_margins, planned_sample, sample_publication
 from .release_kind import (
     GivenSpec,
     ReleaseKind,
@@ -81,6 +79,8 @@ class MicrodataRequest(Request):
         """Return the form, the margins, and what beside mechanism and lattice decides the draw of a map."""
         terms: dict[str, object] = {"form": self.form}
         if self.margins and isinstance(self.recoding, GeneralizationMap):
+            from ..margin_specs import MARGINS, margin_names  # of releases with margins alone, here and below
+
             terms[MARGINS] = margin_names(self.recoding, self.margins)
         if isinstance(self.recoding, MapChoice):
             terms["selection"] = {"draw": self.recoding.draw, "steps": self.recoding.steps}
@@ -89,7 +89,7 @@ class MicrodataRequest(Request):
     @property
     def free_terms(self) -> Mapping[str, object]:
         """Return the terms without the margins, whose number the mechanism has."""
-        return {name: value for name, value in self.own_terms.items() if name != MARGINS}
+        return {"form": self.form} if self.margins else self.own_terms
 
     @property
     def series_digest(self) -> str:
@@ -109,6 +109,8 @@ def _request(given: GivenSpec) -> MicrodataRequest:
             remedy="`crowdblend plan --releases` finds the one that is missing." if releases > 1 else "Give both.",
         )
     if spec.margins is not None:
+        from .calibrated_sample_parts import planned_sample
+
         paid, charged, recoding, margins = planned_sample(given, spec.margins)
         return MicrodataRequest(
             **shared, form=spec.release.form, mechanism=paid, price=charged, recoding=recoding, margins=margins
@@ -219,6 +221,8 @@ def _publication(
 
     protection = _protection(request, tuple(column.level for column in generalization.columns))
     if isinstance(protection, CalibratedSampleProtection):
+        from .calibrated_sample_parts import sample_publication
+
         if isinstance(protected, GroupCounts):
             raise TypeError("what margins are beside is drawn, and stored as numbers")
         rows, noisy = protection.published(protected)
@@ -249,6 +253,9 @@ def _explained(request: MicrodataRequest) -> dict[str, Any]:
     """Return how many maps there are, what choosing one costs, and which margins there are."""
     choice, mechanism, charged = request.recoding, request.mechanism, request.price
     if isinstance(choice, GeneralizationMap) and isinstance(mechanism, CalibratedSample):
+        from ..margin_specs import MARGINS
+        from .calibrated_sample_parts import planned_margins
+
         beside = planned_margins(mechanism, charged, recoding=choice, margins=request.margins)
         return {"maps": 1, "selection": None, MARGINS: beside}
     if isinstance(choice, GeneralizationMap):

@@ -13,6 +13,7 @@ from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kinds.calibrated_sample import CalibratedSample
 
 from .test_margins import AGES, SEXES, labelled, people, rows_of
+from .test_margins import spec_of as spec_of_deletion
 
 __all__ = ["people"]
 
@@ -202,3 +203,20 @@ def test_a_preview_and_a_private_report_tell_of_its_rows(desk, people) -> None:
     assert told["k"] == read_spec(spec, output=None).mechanism.k
     report = desk.succeed("report", "private", spec, result["output"], "--attacks", "--by", "an analyst", "--json").json
     assert report["measures"]["before"]["records"] == 4_000
+
+
+def test_a_deletion_release_may_count_all_records_alone(desk, people) -> None:
+    """Its sheet bounds a label from above by the total less the other records."""
+    del people
+    result = desk.succeed("run", spec_of_deletion(desk, margins="columns = false"), "--json").json
+    [cell] = rows_of(Path(result["output"]), "margins")
+    assert (cell["column"], cell["label"]) == ("", "")
+    assert result["margins"]["columns"] == [[]]
+    assert abs(cell["count"] - 4_000) <= 6 * result["margins"]["standard_error"]
+    weights = sum(row["weight"] for row in rows_of(Path(result["output"]), "data"))
+    assert weights == pytest.approx(cell["count"])
+    desk.succeed("verify", result["certificate"])
+    desk.succeed("sheet", result["output"], "--output", desk.folder / "sheet")
+    text = read_sheet(desk, "sheet")
+    assert "at least as many as its records in the table" in text
+    assert f"- ({result['published_records']} - counted)" in text
