@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -14,6 +15,7 @@ from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedCo
 from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
 from crowdblend.mechanisms.map_selection.choice import LatticeColumn
 from crowdblend.mechanisms.pair_model.paired_plan import pair_candidates
+from crowdblend.mechanisms.record_weights import deletion_variance
 from numpy.typing import NDArray
 
 from .deletion import DELTA
@@ -108,7 +110,8 @@ def _spread(table: Table, place: int, column: MappedColumn, margin: Amounts) -> 
 
 
 def _error(result: PairedResult) -> float:
-    return float(result.table().columns[5].values[0].as_py())
+    """Return the standard error of the counts by one column."""
+    return math.sqrt(deletion_variance(result.plan.mechanism.margin_noise))
 
 
 def _counted_pairs(result: PairedResult) -> list[tuple[int, int, Sequence[Codes], Amounts, float]]:
