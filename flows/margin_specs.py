@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,12 @@ from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
 from ..mechanisms.kinds.deletion import CalibratedDeletion
 from ..mechanisms.kinds.margins import TOTAL, Margin, WithMargins, margin_sizes
-from ..mechanisms.record_weights import Raked, coarser_margins, deletion_variance, rake_weights
+from ..mechanisms.record_weights import Number, Raked, coarser_margins, deletion_variance, rake_weights
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable
 
 if TYPE_CHECKING:
-    from ..tasks.stages.table import PublishedTable
+    from ..tasks.stages.table import PublishedTable, TableColumn
 
 MARGINS = "margins"
 """The name of the margins' table, and of the certificate's part about them."""
@@ -90,13 +90,15 @@ def raked_weights(
     *,
     maps: Sequence[GeneralizationMap],
     margins: Sequence[Margin],
-    noisy: Sequence[Cells],
+    noisy: Sequence[Number],
+    counted: GeneralizationMap | None = None,
 ) -> Raked:
     """Return the weights that fit the margins by the labels of the last stage, the finest that all rows have.
 
     Args:
         weights: of each group's records, before; shape (groups of all stages,).
-        noisy: each margin's cells, by the labels of the first stage.
+        noisy: each margin's cells, by the labels of `counted`.
+        counted: the map of the margins; None where it is that of the first stage.
     """
     last = maps[-1]
     coarse: list[list[NDArray[np.int32]]] = [[] for _ in last.columns]
@@ -111,7 +113,7 @@ def raked_weights(
         [np.concatenate(codes) for codes in coarse],
         layout=last,
         margins=margins,
-        noisy=coarser_margins(noisy, finer=maps[0], coarser=last, margins=margins),
+        noisy=coarser_margins(noisy, finer=counted or maps[0], coarser=last, margins=margins),
     )
 
 
@@ -122,17 +124,9 @@ def margin_table(
 
     The total has no column. A standard error, where one is given, has a column of its own.
     """
-    from ..tasks.stages.table import PublishedTable, figure_column, text_column
+    from ..tasks.stages.table import PublishedTable, figure_column
 
-    texts: tuple[list[str], ...] = ([], [], [], [])
-    for margin in margins:
-        own = [finest.columns[place] for place in margin]
-        labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in own]
-        for cell in product(*labels):
-            for column, text in zip(texts, _cell_texts([one.name for one in own], cell), strict=True):
-                column.append(text)
-    names = ("column", "label", "second_column", "second_label")
-    columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
+    columns = cell_columns([(finest, margin) for margin in margins], missing="")
     counts = np.concatenate(noisy)
     figures = [figure_column("count", counts)]
     if error is not None:
@@ -140,9 +134,27 @@ def margin_table(
     return PublishedTable(columns=(*columns, *figures), times=None)
 
 
-def _cell_texts(names: Sequence[str], labels: Sequence[str]) -> tuple[str, ...]:
-    both = [text for pair in zip(names, labels, strict=True) for text in pair]
-    return (*both, *[""] * (4 - len(both)))
+def cell_columns(
+    counted: Iterable[tuple[GeneralizationMap, Margin]], *, missing: str | None
+) -> tuple[TableColumn, ...]:
+    """Return four columns of texts, a row for each cell: the first column and its label, the second and its label.
+
+    Args:
+        counted: what is counted, one after the other: by the labels of a map, one or two of its columns or none.
+        missing: what stands where there is no such column.
+    """
+    from ..tasks.stages.table import text_column
+
+    names = ("column", "label", "second_column", "second_label")
+    texts: tuple[list[str | None], ...] = ([], [], [], [])
+    for one, margin in counted:
+        own = [one.columns[place] for place in margin]
+        labels = [column.hierarchy.labels(np.arange(column.size, dtype=np.int64), column.level) for column in own]
+        for cell in product(*labels):
+            named = [text for pair in zip((column.name for column in own), cell, strict=True) for text in pair]
+            for column_texts, text in zip(texts, (*named, *[missing] * (4 - len(named))), strict=True):
+                column_texts.append(text)
+    return tuple(text_column(name, values) for name, values in zip(names, texts, strict=True))
 
 
 def margin_error(mechanism: WithMargins) -> float:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,8 @@ from .kinds.margins import Margin, cells_of_margin
 Cells = NDArray[np.int64]
 Codes = Sequence[NDArray[np.int64]] | Sequence[NDArray[np.int32]]
 Amounts = NDArray[np.float64]
+Number = TypeVar("Number", Cells, Amounts)
+"""Noisy counts, or amounts that were fitted to them."""
 
 _ROUNDS = 200
 _NEAR_ENOUGH = 1e-6
@@ -64,14 +67,14 @@ class Raked:
 
 
 def coarser_margins(
-    noisy: Sequence[Cells], *, finer: GeneralizationMap, coarser: GeneralizationMap, margins: Sequence[Margin]
-) -> list[Cells]:
-    """Noisy margins by the labels of a coarser map: the sums of the cells that become one."""
+    noisy: Sequence[Number], *, finer: GeneralizationMap, coarser: GeneralizationMap, margins: Sequence[Margin]
+) -> list[Number]:
+    """Return margins by the labels of a coarser map: the sums of the cells that become one."""
     becomes = [
         after.hierarchy.coarser(np.arange(before.size, dtype=np.int64), level=before.level, to=after.level)
         for before, after in zip(finer.columns, coarser.columns, strict=True)
     ]
-    merged = []
+    merged: list[Number] = []
     for margin, cells in zip(margins, noisy, strict=True):
         if not margin:
             merged.append(cells)
@@ -80,7 +83,7 @@ def coarser_margins(
         codes: list[Cells] = [np.zeros(0, dtype=np.int64)] * len(finer.columns)
         for place, own in zip(margin, np.unravel_index(np.arange(cells.size), shape), strict=True):
             codes[place] = becomes[place][own]
-        sums = np.zeros(math.prod(coarser.columns[place].size for place in margin), dtype=np.int64)
+        sums = np.zeros(math.prod(coarser.columns[place].size for place in margin), dtype=cells.dtype)
         np.add.at(sums, cells_of_margin(codes, coarser, margin), cells)
         merged.append(sums)
     return merged

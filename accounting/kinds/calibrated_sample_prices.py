@@ -1,4 +1,4 @@
-"""What a sampled release with noisy margins of all records beside its rows costs."""
+"""Price a sampled release that publishes noisy margins of all records beside its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a deletion release costs that draws and counts pairs of columns beside its rows and margins."""
+"""Price a deletion release that draws and counts pairs of columns beside its rows and margins."""
 
 from __future__ import annotations
 

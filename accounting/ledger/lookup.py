@@ -1,4 +1,4 @@
-"""What callers see of a ledger's data sets, series and releases: views of its state."""
+"""Show callers a ledger's data sets, series and releases, as views of its state."""
 
 from __future__ import annotations
 

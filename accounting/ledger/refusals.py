@@ -1,4 +1,4 @@
-"""What a person reads who breaks one of the ledger's rules: what is wrong, with its numbers, and what can be done.
+"""Say to whoever breaks one of the ledger's rules what is wrong, with its numbers, and what can be done.
 
 Advice on what would fit a budget takes a search, so it is made here, after the writer's transaction has ended.
 """

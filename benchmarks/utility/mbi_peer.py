@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import resource
+import runpy
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-EXACT = 720_720 / 2.0**44
-"""Its multiples have exact halves, thirds, and so on up to sixteenths."""
+SYNTHESIZER = Path(__file__).resolve().parents[2] / "tasks" / "stages" / "synthesizer.py"
 
 
 def main() -> None:
@@ -43,6 +41,8 @@ def main() -> None:
         print(json.dumps({"missing": str(missing)}))
         return
     dp.enable_features("contrib")
+    # The product's own program has the same need: the library's shares may add up to more than it has.
+    runpy.run_path(str(SYNTHESIZER))["share_a_hair_less"]()
 
     def gaussian(scale: float) -> dp.Measurement:
         space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
@@ -58,7 +58,15 @@ def main() -> None:
     for name in wanted.algorithms:
         for _ in range(wanted.draws):
             started = time.perf_counter()
-            found = released(records, names, wanted.sizes, name, rho=1 / (2 * scale**2))
+            context = dp.Context.compositor(
+                data=records,
+                privacy_unit=dp.unit_of(contributions=1),
+                privacy_loss=dp.loss_of(rho=1 / (2 * scale**2)),
+                split_evenly_over=1,
+            )
+            keys = {column: list(range(size)) for column, size in zip(names, wanted.sizes, strict=True)}
+            query = context.query().select(*names).contingency_table(keys=keys, algorithm=getattr(dp.mbi, name)())
+            found = query.release()
             for method in ("round", "sample"):
                 synthetic = pl.DataFrame(found.synthesize(method=method)).group_by(names).len("number").sort(names)
                 answer = {
@@ -70,31 +78,6 @@ def main() -> None:
                     "mebibytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - loaded) / 1024,
                 }
                 print(json.dumps(answer), flush=True)
-
-
-def released(records: Any, names: list[str], sizes: list[int], algorithm: str, *, rho: float) -> Any:
-    """Fit a model of the records at ρ.
-
-    The library's parts of ρ may add up to a last digit more than it has, which it then refuses. Then it has a ρ that is
-    smaller by a few hundred-thousandths at most, and whose usual parts are exact in doubles.
-    """
-    import opendp.prelude as dp
-
-    keys = {column: list(range(size)) for column, size in zip(names, sizes, strict=True)}
-    for given in (rho, math.floor(rho / EXACT) * EXACT):
-        context = dp.Context.compositor(
-            data=records,
-            privacy_unit=dp.unit_of(contributions=1),
-            privacy_loss=dp.loss_of(rho=given),
-            split_evenly_over=1,
-        )
-        query = context.query().select(*names).contingency_table(keys=keys, algorithm=getattr(dp.mbi, algorithm)())
-        try:
-            return query.release()
-        except dp.OpenDPException as refused:
-            if "insufficient budget" not in str(refused):
-                raise
-    raise RuntimeError(f"{algorithm} has no budget that its parts add up to")
 
 
 if __name__ == "__main__":

@@ -338,8 +338,6 @@ def _of_value_labels(column: NamedColumn) -> Iterator[str]:
     yield "level = 0            # the label itself"
 
 
-PROPOSED_STAGES = 3
-"""Maps of the rows of a proposed release."""
 FEWEST_COLUMNS = 2
 """Of a release that counts pairs; of one column the release is sampled."""
 
@@ -368,9 +366,10 @@ class _Size:
         """Yield the tables of a release of so many columns that finds its own pairs and labels, and why."""
         from ...accounting.kernel.prices.registry import mechanism_record
         from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+        from ...flows.releases.paired_parts import STAGES
 
         pairs, shares = proposed_pairs(columns), PairShares()
-        plan = plan_paired(epsilon=self.epsilon, delta=self.delta, stages=PROPOSED_STAGES, columns=columns, pairs=pairs)
+        plan = plan_paired(epsilon=self.epsilon, delta=self.delta, stages=STAGES, columns=columns, pairs=pairs)
         record = mechanism_record(plan.mechanism)
         lost = f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}"
         yield f"## Proposed for about {self.records:,} records by public facts alone: a release that counts each"

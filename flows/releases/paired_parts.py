@@ -6,11 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from itertools import chain, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import mechanism_of_record
@@ -21,14 +19,15 @@ from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion_noise import expected_deletion
+from ...mechanisms.kinds.margins import Margin
 from ...mechanisms.kinds.paired_deletion import CountedPair, PairedDeletion
 from ...mechanisms.map_selection.choice import LatticeColumn
 from ...mechanisms.pair_model.chosen_levels import RULE, LevelChoice
-from ...mechanisms.pair_model.model import PairModel, merged_table
+from ...mechanisms.pair_model.model import PairModel
 from ...mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates
 from ...mechanisms.pair_model.row_estimates import RowStage
-from ...mechanisms.record_weights import Raked, deletion_variance, rake_weights, record_weights
-from ..margin_specs import deletion_margin_facts
+from ...mechanisms.record_weights import Raked, record_weights
+from ..margin_specs import cell_columns, deletion_margin_facts, margin_error, raked_weights
 from ..spec_tables import MarginsTable
 
 if TYPE_CHECKING:
@@ -154,25 +153,19 @@ class PairedResult:
     @cached_property
     def raked(self) -> Raked:
         """Return the rows' weights, raked by the labels of the last stage to all that was counted beside them."""
-        last, model = self.maps[-1], self.plan.model(self.margins, self.pairs)
-        tables = code_tables(self.plan.counted, last)
-        places: list[tuple[int, ...]] = [(place,) for place in range(len(tables))]
-        aims = [
-            _merged(own, table, column.size)
-            for own, table, column in zip(model.margins, tables, last.columns, strict=True)
+        model, rows = self.plan.model(self.margins, self.pairs), self.plan.mechanism.rows
+        weights = [
+            record_weights(one.counts, release=rows, stage=number) for number, one in enumerate(self.stages, start=1)
         ]
-        for first, second in sorted(model.tables):
-            places.append((first, second))
-            shape = last.columns[first].size, last.columns[second].size
-            labels = tables[first], tables[second]
-            aims.append(merged_table(model.tables[first, second], labels, shape=shape).reshape(-1))
-        codes = [
-            np.concatenate(
-                [before.hierarchy.coarser(own, level=before.level, to=after.level) for before, own in stages]
-            )
-            for after, stages in zip(last.columns, self._codes_by_column, strict=True)
-        ]
-        return rake_weights(self._first_weights, self._counts, codes, layout=last, margins=places, noisy=aims)
+        pairs = sorted(model.tables)
+        return raked_weights(
+            np.concatenate(weights),
+            self.stages,
+            maps=self.maps,
+            margins=[*self._singles, *pairs],
+            noisy=[*model.margins, *(model.tables[pair].reshape(-1) for pair in pairs)],
+            counted=self.plan.counted,
+        )
 
     @cached_property
     def final(self) -> PairModel:
@@ -195,23 +188,22 @@ class PairedResult:
 
         A pair is named by its place in the order of draws, since one may be counted twice, by different labels.
         """
-        from ...tasks.stages.table import PublishedTable, figure_column, text_column
+        from ...tasks.stages.table import PublishedTable, figure_column
 
-        texts: tuple[list[str | None], ...] = ([], [], [], [])
-        fitted = []
-        for place, margin in enumerate(self.final.margins):
-            _put_cells(texts, self.plan.counted, (place,))
-            fitted.append(margin)
-        for pair in self.pairs:
-            one = self.plan.candidates[pair.number]
-            _put_cells(texts, self.plan.details[one.detail], (one.first, one.second))
-            fitted.append(self.plan.cells_by_labels(self.final.tables[one.first, one.second], one))
-        names = ("column", "label", "second_column", "second_label")
-        columns = [text_column(name, values) for name, values in zip(names, texts, strict=True)]
+        chosen = [self.plan.candidates[pair.number] for pair in self.pairs]
+        columns = cell_columns(
+            [
+                *((self.plan.counted, margin) for margin in self._singles),
+                *((self.plan.details[one.detail], (one.first, one.second)) for one in chosen),
+            ],
+            missing=None,
+        )
+        tables = (self.plan.cells_by_labels(self.final.tables[one.first, one.second], one) for one in chosen)
+        fitted = [*self.final.margins, *tables]
         counts = [*self.margins, *(pair.cells for pair in self.pairs)]
         sizes = [sum(cells.size for cells in self.margins), *(pair.cells.size for pair in self.pairs)]
         numbers = np.repeat(np.arange(len(sizes)), sizes)
-        errors = np.where(numbers == 0, _error(self.plan.mechanism), self.plan.deviation)
+        errors = np.where(numbers == 0, margin_error(self.plan.mechanism), self.plan.deviation)
         figures = (
             figure_column("pair", numbers),
             figure_column("count", np.concatenate(counts)),
@@ -241,24 +233,8 @@ class PairedResult:
         }
 
     @property
-    def _counts(self) -> NDArray[np.int64]:
-        return np.concatenate([stage.counts for stage in self.stages])
-
-    @property
-    def _first_weights(self) -> NDArray[np.float64]:
-        rows = self.plan.mechanism.rows
-        return np.concatenate(
-            [record_weights(one.counts, release=rows, stage=number) for number, one in enumerate(self.stages, start=1)]
-        )
-
-    @property
-    def _codes_by_column(self) -> list[list[tuple[Any, NDArray[np.int64]]]]:
-        """Return for each column, stage by stage, its mapped column and the groups' codes."""
-        found: list[list[tuple[Any, NDArray[np.int64]]]] = [[] for _ in self.plan.counted.columns]
-        for stage, one in zip(self.stages, self.maps, strict=True):
-            for own, column, codes in zip(found, one.columns, one.decode(stage.keys), strict=True):
-                own.append((column, codes))
-        return found
+    def _singles(self) -> list[Margin]:
+        return [(place,) for place in range(len(self.margins))]
 
 
 def _chosen_levels(plan: PairedPlan) -> dict[str, Any]:
@@ -348,23 +324,3 @@ def explained_parts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
         "draws_epsilon_alone": None if draws is None else float(draws.epsilon),
     }
     return planned_facts(plan, charged) | {"pairs": pairs} | _chosen_levels(plan)
-
-
-def _error(mechanism: PairedDeletion) -> float:
-    return math.sqrt(deletion_variance(mechanism.margin_noise))
-
-
-def _merged(amounts: NDArray[np.float64], table: NDArray[np.integer], size: int) -> NDArray[np.float64]:
-    sums = np.zeros(size)
-    np.add.at(sums, table, amounts)
-    return sums
-
-
-def _put_cells(texts: Sequence[list[str | None]], own: GeneralizationMap, places: tuple[int, ...]) -> None:
-    """Append a row for each cell of some columns: name and label of each; null where there is no second."""
-    columns = [own.columns[place] for place in places]
-    labels = [one.hierarchy.labels(np.arange(one.size, dtype=np.int64), one.level) for one in columns]
-    for cell in product(*labels):
-        named = list(chain.from_iterable(zip((one.name for one in columns), cell, strict=True)))
-        for column, text in zip(texts, (*named, *[None] * (4 - len(named))), strict=True):
-            column.append(text)

@@ -27,6 +27,7 @@ _GROUPS_AT_ONCE = 1 << 16
 ESTIMATE_UNIT = 1 << 12
 """Estimates of counts are whole numbers of 1/ESTIMATE_UNIT records, so that qualities are exact."""
 LARGEST_ESTIMATE = 1 << 56
+"""Of all cells of a pair together, in units."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -300,7 +301,9 @@ def pair_quality(counts: Cells, estimate: Cells, penalty: int) -> int:
     Raises:
         ValueError: an estimate of another shape, or out of range.
     """
-    if estimate.shape != counts.shape or estimate.min() < 0 or estimate.max() > LARGEST_ESTIMATE // counts.size:
+    # Summed in doubles, which can't overflow: all estimates together must leave room for the sum of differences.
+    whole = float(estimate.sum(dtype=np.float64))
+    if estimate.shape != counts.shape or estimate.min() < 0 or whole > LARGEST_ESTIMATE:
         raise ValueError("an estimate has no cell for each count, or one out of range")
     return int(np.abs(counts * ESTIMATE_UNIT - estimate).sum()) - penalty
 

@@ -75,9 +75,7 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
         codes = np.repeat(records.column(name).to_numpy(), numbers)
         series.append(pl.Series(name, codes).set(pl.Series(codes == 0), None))
     dp.enable_features("contrib")
-    for name in _SHARING:
-        # Each module has imported the function under its own name, so that it has to be replaced in each.
-        vars(import_module(f"opendp.extras.mbi.{name}"))["prior"] = _a_hair_less
+    share_a_hair_less()
     algorithm = {"mst": dp.mbi.MST, "aim": dp.mbi.AIM}[asked[b"method"].decode()]()
     context = dp.Context.compositor(
         data=pl.LazyFrame(series),
@@ -92,6 +90,13 @@ def drawn(records: Any) -> Any:  # noqa: ANN401 - tables of pyarrow, which isn't
     rows = found.synthesize(method="sample").fill_null(0).group_by(names).len(NUMBER).sort(names)
     columns = {name: pa.array(rows[name].to_numpy().astype(np.int64)) for name in (*names, NUMBER)}
     return pa.table(columns).replace_schema_metadata({name: version(name) for name in ("opendp", "mbi")})
+
+
+def share_a_hair_less() -> None:
+    """Make the library's shares of ρ smaller by a hair, so that they add up to no more than it has."""
+    for name in _SHARING:
+        # Each module has imported the function under its own name, so that it has to be replaced in each.
+        vars(import_module(f"opendp.extras.mbi.{name}"))["prior"] = _a_hair_less
 
 
 def _a_hair_less(share: float) -> float:

@@ -279,7 +279,7 @@ def price_alone(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
-    """What is published beside the rows, its noise known.
+    """Describe what is published beside the rows, whose noise is known.
 
     Args:
         complete: makes of a release of rows the release of all.

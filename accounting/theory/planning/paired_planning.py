@@ -26,7 +26,7 @@ _LARGEST_SHIFT = 1e3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PairShares:
-    """How a release's parts share its privacy loss, as shares of μ² of the Gaussian mechanism that has its (ε, δ).
+    """State how a release's parts share its privacy loss: shares of μ² of the Gaussian mechanism that has (ε, δ).
 
     Squares of μ add up under composition, so that a part's share says how exact it is. The rows have what is left.
 
