@@ -7,8 +7,8 @@ or all of them together, as the only cell of a margin of no column.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain, pairwise, product
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..kernel.group_counts import GroupCounts
 from ..kernel.mechanism import Randomness
-from ..kernel.recoding import KeyLayout
+from ..kernel.recoding import CodeTable, KeyLayout
 from .deletion_noise import GaussianDeletion, draw_deletions
 
 Margin = tuple[int, ...]
@@ -26,6 +26,11 @@ TOTAL: Margin = ()
 """The margin of no column, whose one cell counts all records."""
 
 Cells = NDArray[np.int64]
+
+_GROUPS_AT_ONCE = 1 << 14
+_JOINT_CELLS = 1 << 15
+_JOINT_CELLS_PER_GROUP = 4
+_JOINT_CELLS_AT_ONCE = 1 << 21
 
 
 class WithMargins(Protocol):
@@ -71,15 +76,120 @@ def noisy_margins(
     """
     if len(margins) != release.margins:
         raise ValueError(f"{release.margins} margins are paid for, not {len(margins)}")
-    codes = layout.decode(counts.keys)
-    exact = []
-    for margin, size in zip(margins, margin_sizes(layout, margins), strict=True):
-        cells = np.zeros(size, dtype=np.int64)  # every declared cell: one that stood there alone would tell of a record
-        np.add.at(cells, cells_of_margin(codes, layout, margin), counts.counts)
-        exact.append(cells)
-    whole = np.concatenate(exact)
+    # Every declared cell is there: one that stood there alone would tell of a record.
+    whole = np.concatenate(exact_margins(counts, layout=layout, margins=margins))
     noise = release.margin_noise
     return whole + draw_deletions(noise, whole.size, randomness=randomness) - noise.width
+
+
+def exact_margins(
+    counts: GroupCounts,
+    *,
+    layout: KeyLayout,
+    margins: Sequence[Margin],
+    tables: Sequence[CodeTable | None] | None = None,
+    sizes: Sequence[int] | None = None,
+) -> list[Cells]:
+    """Return every cell's count, margin after margin; each of shape (cells,).
+
+    Groups are counted by few sets of columns together, each holding many of the margins, and these counts summed up.
+    Some sets and some groups are looked at at a time, so that memory beside the result is bounded.
+
+    Args:
+        counts: all records.
+        layout: of its columns.
+        margins: which are counted.
+        tables: per column, the code to count by of each code; None where they are the same.
+        sizes: per column, how many codes to count by there are; those of the layout where it is None.
+    """
+    tables, sizes = tables or [None] * len(layout.sizes), sizes or layout.sizes
+    found: dict[Margin, Cells] = {TOTAL: counts.counts.sum(keepdims=True)}
+    # With few groups, summing up the cells of a set would take longer than counting.
+    most_cells = min(_JOINT_CELLS, _JOINT_CELLS_PER_GROUP * max(counts.counts.size, 1))
+    waiting_for = set(margins) - {TOTAL}
+    waiting = column_sets([margin for margin in margins if margin], sizes, most_cells=most_cells)
+    while waiting:
+        together: dict[Margin, Cells] = {}
+        room = _JOINT_CELLS_AT_ONCE
+        while waiting and (not together or math.prod(sizes[place] for place in waiting[-1]) <= room):
+            members = waiting.pop()
+            together[members] = np.zeros(math.prod(sizes[place] for place in members), dtype=np.int64)
+            room -= together[members].size
+        _count_jointly(together, counts, layout=layout, tables=tables, sizes=sizes)
+        for members, joint in together.items():
+            for margin in waiting_for.intersection(chain(product(members), product(members, repeat=2))):
+                found[margin] = _summed(joint, members, margin, sizes)
+            waiting_for.difference_update(found)
+    return [found[margin] for margin in margins]
+
+
+def column_sets(margins: Sequence[Margin], sizes: Sequence[int], *, most_cells: int) -> list[Margin]:
+    """Return few sets of columns, of which each margin lies within one; each set's columns ascend.
+
+    A set has at most some joint cells, unless a margin has more. Sets grow by the column that brings most margins,
+    which comes near the least number of sets: finding that is a covering design.
+    """
+    # Of each column, as the bits of a number, the columns that it is wanted together with; itself where it's alone.
+    wanted = [0] * len(sizes)
+    for margin in margins:
+        wanted[margin[0]] |= 1 << margin[-1]
+        wanted[margin[-1]] |= 1 << margin[0]
+    found = []
+    while any(wanted):
+        first = max(range(len(sizes)), key=lambda place: (wanted[place].bit_count(), sizes[place]))
+        members, cells = 1 << first, sizes[first]
+        while True:
+            brought = {
+                place: (one & (members | 1 << place)).bit_count()
+                for place, one in enumerate(wanted)
+                if not members >> place & 1
+            }
+            fitting = [place for place, more in brought.items() if more and cells * sizes[place] <= most_cells]
+            if not fitting and members == 1 << first and not wanted[first] & members:
+                fitting = [place for place in brought if wanted[first] >> place & 1]
+            if not fitting:
+                break
+            best = max(fitting, key=lambda place: (brought[place], -sizes[place]))
+            members, cells = members | 1 << best, cells * sizes[best]
+        own = tuple(place for place in range(len(sizes)) if members >> place & 1)
+        for place in own:
+            wanted[place] &= ~members
+        found.append(own)
+    return found
+
+
+def _count_jointly(
+    joint: Mapping[Margin, Cells],
+    counts: GroupCounts,
+    *,
+    layout: KeyLayout,
+    tables: Sequence[CodeTable | None],
+    sizes: Sequence[int],
+) -> None:
+    """Add groups to the joint counts of some sets of columns."""
+    columns = sorted(set().union(*joint))
+    # Some groups at a time, so that their codes stay in the processor's cache for all sets.
+    for begin in range(0, counts.counts.size, _GROUPS_AT_ONCE):
+        block = slice(begin, begin + _GROUPS_AT_ONCE)
+        codes = {}
+        for place in columns:
+            own, table = layout.codes_of(counts.keys[:, block], place), tables[place]
+            codes[place] = own if table is None else table[own].astype(np.int64, copy=False)
+        for members, cells in joint.items():
+            number = codes[members[0]].copy()
+            for place in members[1:]:
+                number *= sizes[place]
+                number += codes[place]
+            np.add.at(cells, number, counts.counts[block])
+
+
+def _summed(joint: Cells, members: Margin, margin: Margin, sizes: Sequence[int]) -> Cells:
+    """Return a margin of joint counts; shape (cells of the margin,)."""
+    shape = [sizes[place] for place in members]
+    others = tuple(axis for axis, place in enumerate(members) if place not in margin)
+    cells: Cells = joint.reshape(shape).sum(axis=others)
+    # The members ascend; a margin may name its columns in another order.
+    return np.ascontiguousarray(cells if margin == tuple(sorted(margin)) else cells.T).reshape(-1)
 
 
 def split_margins(numbers: Cells, *, layout: KeyLayout, margins: Sequence[Margin]) -> list[Cells]:

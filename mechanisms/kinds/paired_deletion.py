@@ -19,11 +19,10 @@ from ..kernel.recoding import CodeTable, KeyLayout, coarsened
 from .deletion import CalibratedDeletion, DeletionRelease
 from .deletion_noise import GaussianDeletion, draw_deletions
 from .deletion_protection import DeletionProtection, published_stages
-from .margins import noisy_margins, split_margins
+from .margins import exact_margins, noisy_margins, split_margins
 
 Cells = NDArray[np.int64]
 
-_GROUPS_AT_ONCE = 1 << 16
 ESTIMATE_UNIT = 1 << 12
 """Estimates of counts are whole numbers of 1/ESTIMATE_UNIT records, so that qualities are exact."""
 LARGEST_ESTIMATE = 1 << 56
@@ -241,23 +240,15 @@ class PairedProtection:
         return margins, tuple(pairs), chain, stages
 
     def exact_cells(self, exact: GroupCounts) -> list[Cells]:
-        """Return each candidate's exact cells; records are counted once for two columns, then labels put together."""
-        sizes = self.layout.sizes
-        pairs = sorted({(one.first, one.second) for one in self.candidates})
-        tables = {(first, second): np.zeros(sizes[first] * sizes[second], dtype=np.int64) for first, second in pairs}
-        # Some groups at a time, so that their codes stay in the processor's cache for all pairs.
-        for begin in range(0, exact.counts.size, _GROUPS_AT_ONCE):
-            block = slice(begin, begin + _GROUPS_AT_ONCE)
-            codes, counts = self.layout.decode(exact.keys[:, block]), exact.counts[block]
-            for first, second in pairs:
-                np.add.at(tables[first, second], codes[first] * sizes[second] + codes[second], counts)
-        found = []
-        for first, second, detail in self.candidates:
-            cells = tables[first, second].reshape(sizes[first], sizes[second])
-            for axis, place in enumerate((first, second)):
-                cells = merged_labels(cells, self.details[detail][place], size=self.sizes[detail][place], axis=axis)
-            found.append(np.ascontiguousarray(cells).reshape(-1))
-        return found
+        """Return each candidate's exact cells."""
+        found: dict[int, Cells] = {}
+        for detail, (tables, sizes) in enumerate(zip(self.details, self.sizes, strict=True)):
+            own = {
+                number: (one.first, one.second) for number, one in enumerate(self.candidates) if one.detail == detail
+            }
+            cells = exact_margins(exact, layout=self.layout, margins=[*own.values()], tables=tables, sizes=sizes)
+            found |= zip(own, cells, strict=True)
+        return [found[number] for number in range(len(self.candidates))]
 
     def _rows(self, chain: Chain) -> DeletionProtection:
         _require_codes(chain.tables[0], finer=self.layout.sizes, coarser=chain.layouts[0].sizes)
@@ -276,15 +267,6 @@ def _require_codes(tables: Sequence[CodeTable | None], *, finer: Sequence[int], 
         codes = np.arange(finest) if table is None else table
         if codes.shape != (finest,) or codes.min() < 0 or codes.max() >= size:
             raise ValueError("a table lacks a code, or gives one that there isn't")
-
-
-def merged_labels(cells: Cells, table: CodeTable | None, *, size: int, axis: int) -> Cells:
-    """Return a table with the labels of one axis put together, by the coarser code of each; None where they stay."""
-    if table is None:
-        return cells
-    merged = np.zeros((size, cells.shape[1 - axis]), dtype=np.int64)
-    np.add.at(merged, table, cells if axis == 0 else cells.T)
-    return merged if axis == 0 else merged.T
 
 
 def pair_quality(counts: Cells, estimate: Cells, penalty: int) -> int:

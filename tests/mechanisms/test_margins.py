@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import tracemalloc
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import combinations
 from secrets import token_bytes
 
 import numpy as np
 import pytest
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kernel.group_counts import count_keys
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
+from crowdblend.mechanisms.kernel.recoding import KeyLayout
+from crowdblend.mechanisms.kinds import margins
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion
 from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion
 from crowdblend.mechanisms.kinds.margins import (
+    TOTAL,
+    column_sets,
+    exact_margins,
     margin_sizes,
     noisy_margins,
     split_margins,
@@ -84,12 +93,12 @@ def test_a_record_moves_one_cell_of_each_margin_by_one():
 
 
 def test_margins_that_are_not_paid_for_are_not_counted():
-    for margins in (MARGINS[:4], [*MARGINS, MARGINS[0]]):
-        with pytest.raises(ValueError, match=f"5 margins are paid for, not {len(margins)}"):
+    for asked in (MARGINS[:4], [*MARGINS, MARGINS[0]]):
+        with pytest.raises(ValueError, match=f"5 margins are paid for, not {len(asked)}"):
             noisy_margins(
                 count_keys(records(9), cells=FINE.cells),
                 layout=FINE,
-                margins=margins,
+                margins=asked,
                 release=RELEASE,
                 randomness=token_bytes,
             )
@@ -190,3 +199,87 @@ def test_pairs_bring_the_odds_that_the_rows_lack():
     targets = [cells_of(3, c1=70, c2=30), cells_of(11, c1=65, c2=35), together]
     found = raked([1.0] * 4, [5] * 4, GROUPS, targets, margins=((0,), (1,), (0, 1)))
     assert (found.weights * 5).tolist() == pytest.approx([60, 10, 5, 25], rel=1e-5)
+
+
+# --- counted jointly ------------------------------------------------------------------------------------------------
+
+
+def naive_margin(
+    codes: Sequence[np.ndarray], counts: np.ndarray, margin: tuple[int, ...], sizes: Sequence[int]
+) -> dict[int, int]:
+    """The cells that have records, by a dictionary."""
+    found: Counter[int] = Counter()
+    for *cell, times in zip(*(codes[place].tolist() for place in margin), counts.tolist(), strict=True):
+        number = 0
+        for place, code in zip(margin, cell, strict=True):
+            number = number * sizes[place] + code
+        found[number] += times
+    return dict(found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_margins_that_are_counted_jointly_are_those_that_are_counted_alone(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """Of keys of several words, with columns of one code and of thousands, by the finest codes and by coarser ones."""
+    coins = np.random.default_rng(seed)
+    monkeypatch.setattr(margins, "_GROUPS_AT_ONCE", 1 << 7)
+    monkeypatch.setattr(margins, "_JOINT_CELLS", int(coins.choice([1, 60, 3_000])))
+    monkeypatch.setattr(margins, "_JOINT_CELLS_AT_ONCE", int(coins.choice([1, 5_000])))
+    sizes = tuple(int(coins.choice([1, 2, 3, 7, 40, 3_000], p=[0.1, 0.3, 0.2, 0.2, 0.15, 0.05])) for _ in range(22))
+    sizes = (*sizes, 3_000, 1 << 40, 1)
+    layout = KeyLayout(sizes=sizes)
+    assert layout.key_words > 1
+    codes = [coins.integers(0, size, 300) for size in sizes]
+    counts = coins.integers(1, 1 << 40, 300)
+    pairs = [pair for pair in combinations(range(23), 2) if coins.random() < 0.3]
+    wanted = [
+        TOTAL,
+        *((place,) for place in (*range(0, 23, 2), 24)),
+        *pairs,
+        *((pair[1], pair[0]) for pair in pairs[:3]),
+    ]
+    for tables in (None, [coins.integers(0, -(-size // 2), size) if 2 < size < 1 << 20 else None for size in sizes]):
+        merged, coarse = codes, sizes
+        if tables is not None:
+            merged = [own if table is None else table[own] for own, table in zip(codes, tables, strict=True)]
+            coarse = tuple(size if table is None else -(-size // 2) for size, table in zip(sizes, tables, strict=True))
+        found = exact_margins(
+            GroupCounts(layout.keys(codes), counts),
+            layout=layout,
+            margins=wanted,
+            tables=tables,
+            sizes=None if tables is None else coarse,
+        )
+        assert found[0].tolist() == [counts.sum()]
+        for margin, cells in zip(wanted[1:], found[1:], strict=True):
+            assert cells.dtype == np.int64
+            assert cells.size == math.prod(coarse[place] for place in margin)
+            there = np.flatnonzero(cells)
+            assert dict(zip(there.tolist(), cells[there].tolist(), strict=True)) == naive_margin(
+                merged, counts, margin, coarse
+            ), margin
+
+
+def test_sets_of_columns_hold_every_margin_and_are_small_and_few():
+    pairs = list(combinations(range(24), 2))
+    sets = column_sets([*pairs, (3,)], [8] * 24, most_cells=1 << 15)
+    assert {pair for one in sets for pair in combinations(one, 2)} >= set(pairs)
+    assert len(sets) <= 40, "ten pairs lie in a set of five columns, so that 28 sets are the least"
+    assert column_sets([(0,), (1,), (2,)], [9, 1000, 9], most_cells=100) == [(1,), (0, 2)]
+    assert column_sets([(0, 1)], [900, 1000], most_cells=100) == [(0, 1)]
+
+
+def test_many_margins_of_many_columns_need_little_memory():
+    """Codes of all groups and columns at once would take 64 MB, and joint counts of all sets as much."""
+    layout = KeyLayout(sizes=(8,) * 80)
+    codes = np.random.default_rng(3).integers(0, 8, (80, 1_000))
+    keys = np.tile(layout.keys(list(codes)), 100)
+    groups = GroupCounts(keys, np.ones(keys.shape[1], dtype=np.int64))
+    pairs = list(combinations(range(80), 2))
+    tracemalloc.start()
+    try:
+        found = exact_margins(groups, layout=layout, margins=pairs)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert all(cells.sum() == 100_000 for cells in found)
+    assert peak < 48 << 20
