@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,9 +17,10 @@ from ...mechanisms.wording import FILL_IN
 from .options import FILE, CommandGroup, ExactNumber
 
 if TYPE_CHECKING:
-    from ...tasks.readers.file_formats import NamedColumn, SourceNames
-    from ..documents.schema_file import DeclaredDomain, SchemaFile
-    from ..python.hierarchies import NamedHierarchy
+    from ...tasks.readers.file_formats import SourceNames
+    from ..documents.schema_file import SchemaFile
+    from ..proposals.begun_spec import BegunSpec
+    from ..proposals.public_records import PublicRecords
 
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
@@ -46,7 +46,15 @@ def spec() -> None:
 @click.option(
     "--hierarchies", type=FILE, help="Folder of hierarchies called by their columns: age.csv or NAME_hierarchy_age.csv."
 )
-@click.option("--records", type=click.IntRange(min=1), help="About how many there are: proposes stages for that many.")
+@click.option(
+    "--public",
+    help="Public records with such columns (CSV or Parquet): values, bounds and frequencies are taken from them.",
+)
+@click.option(
+    "--records",
+    type=click.IntRange(min=1),
+    help="About how many there are: proposes a release of that many, columns too.",
+)
 @click.option("--epsilon", type=ExactNumber(), default="1", show_default=True, help="With --records, of the release.")
 @click.option("--delta", type=ExactNumber(), default="1e-6", show_default=True, help="With --records, of the release.")
 def new(
@@ -56,27 +64,31 @@ def new(
     separator: str | None,
     columns: str | None,
     hierarchies: Path | None,
+    public: str | None,
     records: int | None,
     epsilon: Decimal,
     delta: Decimal,
 ) -> None:
     """Write a specification from the names and types of the columns; no value is read, nothing is charged.
 
-    From a schema (a frictionless Table Schema or CSVW, also with CSVW-EO) it takes the declared values and bounds too.
+    From a schema (a frictionless Table Schema or CSVW, also with CSVW-EO) it takes the declared values and bounds too;
+    with --public it makes hierarchies of the values of public records. What seems to be an identifier, a free text or
+    a weight isn't proposed; a comment beside it says so.
 
-    Every column stands there as a comment, and those that may leave are released by removing the comment signs: a
-    column that has a hierarchy in --hierarchies is then complete. What is left to write of the others is marked FILL
-    IN, and `explain` refuses the file until it is written. With --records it proposes a release that finds its own
-    pairs of columns and labels at that price; give a round number that is public. The schema by which editors complete
-    and check the keys is written beside it.
+    Without --records every column stands there as a comment, and those that may leave are released by removing the
+    comment signs. What is left to write of them is marked FILL IN, and `explain` refuses the file until it is written.
+    With --records it proposes a release that finds its own pairs of columns and labels at that price, of all columns
+    whose values are declared; give a round number that is public. The schema by which editors complete and check the
+    keys is written beside it.
     """
     from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.schema import read_names
     from ...tasks.inputs.source_formats import foreign_source
     from ...tasks.readers.source_files import is_url
     from ..documents.schema_file import is_schema_file, read_schema_file
+    from ..proposals.begun_spec import ReleaseSize, begun_spec
     from ..python.hierarchies import named_hierarchies
-    from ..release_paths import require_elsewhere, write_new
+    from ..release_paths import require_elsewhere
 
     stem = Path(source.rstrip("/")).name.split(".")[0].strip("*?[]") or "release"
     place = output or Path(f"{stem}.toml")
@@ -101,7 +113,8 @@ def new(
     found = {}
     if hierarchies is not None:
         found = named_hierarchies(hierarchies, columns=[column.name for column in names.columns], seen_from=place)
-    text = sketched_spec(
+    folder = f"{place.stem}-hierarchies"
+    begun = begun_spec(
         names,
         schema=_schema_beside(place),
         label=stem,
@@ -110,26 +123,73 @@ def new(
         released=released,
         hierarchies=found,
         declared=declared,
-        size=None if records is None else _Size(records=records, epsilon=epsilon, delta=delta),
+        public=None if public is None else _public_records(public, names, source=named, place=place),
+        size=None if records is None else ReleaseSize(records=records, epsilon=epsilon, delta=delta),
+        folder=folder,
     )
-    write_new(place, text)
+    _write_begun(begun, place, folder=place.parent / folder)
     columns_named = counted(len(names.columns), "column is", "columns are")
     click.echo(f"{columns_named} named in {place}; what is yours to write is marked {FILL_IN}.")
+    if begun.released and not released:
+        asked = counted(len(names.columns) - len(begun.released), "column stands", "columns stand")
+        click.echo(f"Proposed to be released: {counted(len(begun.released), 'column')}; {asked} there as a question.")
+    if begun.hierarchies:
+        click.echo(f"Hierarchies made from {public} are in {place.parent / folder}.")
     if hierarchies is not None:
         click.echo(
             f"With a hierarchy from {hierarchies}: {', '.join(found) or 'none'}. Their levels are a beginning, chosen "
             "without looking at the records: choose them likewise."
         )
+    click.echo(_what_was_taken(source, names, declared), nl=declared is not None or names.separator is not None)
+    click.echo(f"Then: crowdblend explain {place}")
+
+
+def _write_begun(begun: BegunSpec, place: Path, *, folder: Path) -> None:
+    """Write a specification and the hierarchies that it names, or nothing.
+
+    Raises:
+        InputRefused: something can't be written, or is there already.
+    """
+    from ..python.hierarchies import write_hierarchy
+    from ..release_paths import write_new
+
+    write_new(place, begun.text)
+    try:
+        if begun.hierarchies:
+            folder.expanduser().mkdir(exist_ok=True)
+        for file, rows in begun.hierarchies.items():
+            write_hierarchy(rows, place.parent / file)
+    except (InputRefused, OSError) as error:
+        place.expanduser().unlink()  # it names hierarchies that aren't there
+        if isinstance(error, OSError):
+            raise InputRefused(f"the folder can't be made ({error.strerror}).", where=str(folder)) from None
+        raise
+
+
+def _what_was_taken(source: str, names: SourceNames, declared: SchemaFile | None) -> str:
+    """Return what to check of what was taken from a schema or a first line; nothing of typed records."""
     if declared is not None:
         taken = [name for name, domain in declared.domains.items() if domain.line is not None]
-        click.echo(
-            f"With values or bounds of {source}: {', '.join(taken) or 'none'}. Release those alone that are public."
-        )
-    elif names.separator is not None:
-        click.echo(
-            "The names are the first line of the file: if that is a record and no header, delete what was written."
-        )
-    click.echo(f"Then: crowdblend explain {place}")
+        return f"With values or bounds of {source}: {', '.join(taken) or 'none'}. Release those alone that are public."
+    if names.separator is not None:
+        return "The names are the first line of the file: if that is a record and no header, delete what was written."
+    return ""
+
+
+def _public_records(public: str, names: SourceNames, *, source: str, place: Path) -> PublicRecords:
+    """Return what public records tell of a specification's columns, where they aren't the records of its source."""
+    from ...tasks.readers.values import RecordReading
+    from ..documents.preview.reference_population import OwnRecords
+    from ..proposals.public_records import read_public
+
+    own = OwnRecords(
+        source=source,
+        of_any_day=source,
+        base=place.expanduser().absolute().parent,
+        version=None,
+        reading=RecordReading(separator=names.separator or ","),
+    )
+    return read_public(public, names=[column.name for column in names.columns], own=own)
 
 
 def _described_records(place: Path, schema: str, named: str) -> str:
@@ -200,208 +260,3 @@ def schema(name: str | None) -> None:
         return
     for one in NAMES:
         click.echo(f"{one:{max(map(len, NAMES))}}  {json.loads(schema_text(one))['title']}")
-
-
-FLOATS = "with whole bounds 30.0 is read as 30, and 30.5 is *; with decimal ones, 0.0, both are read"
-MOST_VALUE_LABELS = 1_000
-BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-NO_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
-HEAD = """\
-## Begun by `crowdblend spec new` from the names and types of the columns alone; no value was read.
-## What is yours to write is marked FILL IN. Write it from what is public: a code list, a law, a census, an earlier
-## release. What is chosen by looking at these records is not covered by the guarantee.
-"""
-DECLARED_HEAD = """\
-## Begun by `crowdblend spec new` from a schema; no record was read. Values and bounds stand here as the schema declares
-## them, and they are published with the release: leave only those that are public, and none that were computed from
-## these records, such as the least and the greatest value that somebody has. What is yours to write is marked FILL IN.
-"""
-COLUMNS = """\
-## Only the columns named below are released. Remove the single # before the lines of those that may leave, and leave
-## the others: names, numbers and addresses of people are never needed. Each has one of
-##   values = ["…", "…"]         the values that there are; everything else is published as *
-##   interval = { lower = …, upper = …, widths = [5, 20] }         whole numbers, 5 and 20 wide
-##   dates = { from = "…", to = "…", levels = ["month", "year"] }  days such as 2026-03-31, by month and year
-##   hierarchy = "file.csv"      labels level by level; `crowdblend hierarchy build` makes the file
-## and a level, 0 being the value itself. Rows can't be filtered nor columns computed here:
-## docs/starting-from-a-file.md. All keys are in docs/specification.md.
-"""
-
-
-def sketched_spec(
-    names: SourceNames,
-    *,
-    schema: str,
-    label: str,
-    dataset: str,
-    source: str,
-    released: Collection[str] = (),
-    hierarchies: Mapping[str, NamedHierarchy] | None = None,
-    declared: SchemaFile | None = None,
-    size: _Size | None = None,
-) -> str:
-    """Return the text of a specification that is complete but for its columns.
-
-    Args:
-        names: of the source's columns.
-        schema: name of the file beside it by which editors complete and check keys.
-        label: of the release; what a label can't have is left out.
-        dataset: name of the data set in the ledger.
-        source: as it is to stand in the specification.
-        released: names of the columns that are to be released; the others stand there as comments.
-        hierarchies: those that there are already, by column.
-        declared: what a schema file says of the records, where the specification is begun from one.
-        size: what a release that finds its pairs and labels is proposed for; None for a sampled release.
-    """
-    columns = len(released or names.columns)
-    proposed = None if columns < FEWEST_COLUMNS else size
-    plain = NO_LABEL.sub("-", label).strip("-.")[:80] or "release"
-    lines = [
-        f"#:schema ./{schema}",
-        HEAD if declared is None else DECLARED_HEAD,
-        *(f"## {remark}" for remark in (() if declared is None else declared.remarks)),
-        "[release]",
-        f"name = {_text(plain)}",
-        'form = "microdata"            # one row a published person; "counts" gives one row a group',
-        'format = "parquet"            # or "csv"',
-        f"output = {_text(f'out/{plain}')}",
-        "",
-        "[data]",
-        "## its name in the ledger: crowdblend dataset add",
-        f"dataset = {_text(dataset)}",
-        f"source = {_text(source)}",
-    ]
-    if names.separator is not None:
-        lines.append(f"separator = {_text(names.separator)}")
-    lines += () if declared is None else declared.data
-    lines += ["", *(SAMPLED if proposed is None else proposed.text(columns)), "", COLUMNS]
-    for column in names.columns:
-        mark = "" if column.name in released else "# "
-        domain = None if declared is None else declared.domains.get(column.name)
-        text = _column(column, (hierarchies or {}).get(column.name), domain)
-        if proposed is not None:
-            text = proposed.levels(text)
-        lines += [f"{mark}{line}".rstrip() for line in text]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _column(column: NamedColumn, declared: NamedHierarchy | None, domain: DeclaredDomain | None) -> Iterator[str]:
-    """A column's table; INVARIANT: each line is TOML, so that taking away the mark before it is all that is needed."""
-    yield f"[columns.{_key(column.name)}]"
-    if declared is not None:
-        labels = ", ".join(f"{count:,}" for count in declared.labels_per_level)
-        yield f"hierarchy = {_text(declared.location)}"
-        last = len(declared.labels_per_level) - 1
-        yield f"level = {declared.level}            # of 0 to {last}, with {labels} labels"
-        return
-    if domain is not None:
-        yield from (f"## {remark}" for remark in domain.remarks)
-        if domain.line is not None:
-            yield from (domain.line, "level = 0            # the value itself")
-            return
-    if column.labels:
-        yield from _of_value_labels(column)
-        return
-    file = f"{NO_LABEL.sub('-', column.name).strip('-.') or 'column'}.csv"
-    match column.kind:
-        case "boolean":
-            yield 'values = ["false", "true"]'
-        case "integer":
-            yield f'interval = {{ lower = "{FILL_IN}", upper = "{FILL_IN}", widths = [] }}'
-        case "date":
-            yield f'dates = {{ from = "{FILL_IN}", to = "{FILL_IN}", levels = ["month", "quarter", "year", "decade"] }}'
-        case "number":
-            yield f'interval = {{ lower = "{FILL_IN}", upper = "{FILL_IN}", widths = [] }}            # {FLOATS}'
-        case "unmapped":
-            yield f"# {FILL_IN}: no hierarchy maps this column's type; store it as text or integers"
-        case "text" | "unknown":
-            yield f'values = ["{FILL_IN}"]            # or: hierarchy = {_text(file)}'
-        case _:
-            assert_never(column.kind)
-    yield f'level = "{FILL_IN}"' if column.kind != "boolean" else "level = 0"
-
-
-def _of_value_labels(column: NamedColumn) -> Iterator[str]:
-    """Yield a column of a statistics package's file by its value labels, with their codes for files like it."""
-    from ...tasks.request import LARGEST_CODE
-
-    labels = {label.strip(): code for code, label in reversed(column.labels[:MOST_VALUE_LABELS]) if label.strip()}
-    labels = dict(reversed(labels.items()))
-    yield "## The file's value labels: leave those that are public, and none that were made from these records."
-    if len(labels) < len(column.labels):
-        yield f"## Not all stand here: {len(column.labels):,} codes have {len(labels):,} labels. {FILL_IN} the others."
-    yield f"values = [{', '.join(map(_text, labels))}]"
-    codes = {label: int(code) for label, code in labels.items() if not isinstance(code, str) and code == int(code)}
-    if len(codes) == len(labels) and all(-LARGEST_CODE <= code <= LARGEST_CODE for code in codes.values()):
-        yield f"codes = {{ {', '.join(f'{_key(label)} = {code}' for label, code in codes.items())} }}"
-    yield "level = 0            # the label itself"
-
-
-FEWEST_COLUMNS = 2
-"""Of a release that counts pairs; of one column the release is sampled."""
-
-SAMPLED = (
-    "[sampling]",
-    "rate = 0.1                    # a habit, as k = 20: crowdblend plan --group-sizes finds what publishes most, and",
-    "#                             # spec new --records proposes another kind of release",
-    "",
-    "[suppression]",
-    "k = 20",
-    "",
-    "[privacy]",
-    "delta = 1e-6                  # at most one in the number of people; crowdblend plan tells what it costs",
-)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Size:
-    """What a release is proposed for: about how many records, and its price."""
-
-    records: int
-    epsilon: Decimal
-    delta: Decimal
-
-    def text(self, columns: int) -> Iterator[str]:
-        """Yield the tables of a release of so many columns that finds its own pairs and labels, and why."""
-        from ...accounting.kernel.prices.registry import mechanism_record
-        from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
-        from ...flows.releases.paired_parts import STAGES
-
-        pairs, shares = proposed_pairs(columns), PairShares()
-        plan = plan_paired(epsilon=self.epsilon, delta=self.delta, stages=STAGES, columns=columns, pairs=pairs)
-        record = mechanism_record(plan.mechanism)
-        lost = f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}"
-        yield f"## Proposed for about {self.records:,} records by public facts alone: a release that counts each"
-        yield f"## column, finds about {pairs} pairs of columns worth counting, and finds the labels of its rows by"
-        yield "## what it has counted (docs/mechanisms/pairs.md). Of the kinds that publish true rows it kept pairs of"
-        yield "## columns best (docs/utility.md); docs/choosing.md says when to take another. At this price, for all"
-        yield f"## columns below, a count of a column is exact to ± {record['margin_scale']} records, of a pair to"
-        yield f"## ± {record['pair_scale']}, and each group of rows loses {lost}."
-        yield "## k stays 1: a larger one loses records and saves nothing. Change what you like, but not by looking at"
-        yield "## the records: weights of columns, for example, or min_level and max_level."
-        yield "[deletion]"
-        yield ""
-        yield "[margins]"
-        yield 'pairs = "auto"'
-        yield f"share = {shares.margins}                   # counts of columns; all shares are of the privacy loss"
-        yield f"pair_share = {shares.pairs}             # counts of pairs; the rows have what is left"
-        yield f"draw_share = {shares.draws}             # finding the pairs"
-        yield ""
-        yield "[privacy]"
-        yield f"epsilon = {self.epsilon}"
-        yield f"delta = {self.delta}                  # at most one in the number of people"
-
-    def levels(self, lines: Iterator[str]) -> Iterator[str]:
-        """Yield a column's lines with levels that the release finds in place of its level."""
-        for line in lines:
-            yield 'levels = "auto"' if line.startswith("level = ") else line
-
-
-def _key(name: str) -> str:
-    return name if BARE_KEY.fullmatch(name) else _text(name)
-
-
-def _text(value: str) -> str:
-    """Return a basic string of TOML: JSON's, but that DEL must be escaped too."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.deploy.commands.spec_commands import sketched_spec
+from crowdblend.deploy.proposals.begun_spec import begun_spec
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.inputs.schema import read_names
 
@@ -17,9 +17,10 @@ PLANTED = "Zanzibar7"
 
 def sketch(path: Path) -> str:
     names = read_names(str(path), base=path.parent)
-    return sketched_spec(
+    begun = begun_spec(
         names, label="x", dataset="x", source="x", schema="s.json", released=[c.name for c in names.columns]
     )
+    return begun.text
 
 
 def planted_parquet(path: Path) -> None:

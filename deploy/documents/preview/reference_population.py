@@ -196,7 +196,37 @@ REMEDY = (
 UNCOMPARED = "The specification's own records can't be listed, so these were not compared with them."
 
 
-def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnRecords:
+    """The records that a specification is of, as it names them; they are never opened but for their metadata.
+
+    Args:
+        source: file, folder, pattern, URL or table.
+        of_any_day: the same with a wildcard for each part that is of a day.
+        base: the folder from which they are named.
+        version: of a table.
+        reading: how they are read.
+    """
+
+    source: str
+    of_any_day: str
+    base: Path
+    version: int | None
+    reading: RecordReading
+
+    @staticmethod
+    def of(request: Request) -> OwnRecords:
+        """Return a specification's own records."""
+        return OwnRecords(
+            source=request.source,
+            of_any_day=request.source_of_any_day,
+            base=request.base,
+            version=request.version,
+            reading=request.reading,
+        )
+
+
+def require_public(given: SourceLayout, own: OwnRecords | None, *, home: Path) -> str:
     """Refuse records that are, by what metadata tell, the specification's own or a source that was released.
 
     Neither the private records nor those given are read for this: names, places, sizes, headers and footers decide.
@@ -204,7 +234,7 @@ def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
 
     Args:
         given: what somebody says is public.
-        request: the specification.
+        own: the specification's; None where nobody knows them yet.
         home: the private store, which knows keyed fingerprints of what was released.
 
     Returns:
@@ -222,15 +252,17 @@ def require_public(given: SourceLayout, request: Request, *, home: Path) -> str:
     names = known_names_of_source(home, source_metadata_bytes(given))
     if names:
         raise _private(given, f"this source was released as the data set {', '.join(names)}")
-    if _of_one_table(given, request):
+    if own is None:
+        return UNCOMPARED
+    if _of_one_table(given, own):
         raise _private(given, "this is a version of the specification's own source")
     try:
-        own = list_source(request.source_of_any_day, base=request.base, version=request.version)
+        listed = list_source(own.of_any_day, base=own.base, version=own.version)
     except InputRefused:
         return UNCOMPARED
-    _require_other_files([file.path for file in given.source.files], [file.path for file in own.files], given)
+    _require_other_files([file.path for file in given.source.files], [file.path for file in listed.files], given)
     try:
-        layout = check_metadata(own, columns=(), reading=request.reading)
+        layout = check_metadata(listed, columns=(), reading=own.reading)
     except InputRefused:
         return UNCOMPARED
     # A copy under another name has the same size and header. Two files of equal outline by chance are refused too,
@@ -246,14 +278,14 @@ def _require_other_files(given: Sequence[str], own: Sequence[str], layout: Sourc
         raise _private(layout, "this is the specification's own source")
 
 
-def _of_one_table(given: SourceLayout, request: Request) -> bool:
+def _of_one_table(given: SourceLayout, own: OwnRecords) -> bool:
     """Return whether both are a version of one lake table, whose versions may have no file in common."""
     table = given.source.table
     if table is None:
         return False
-    source = request.source.removeprefix("file://").removeprefix("local://")
-    own = source if is_url(source) else os.path.realpath(request.base / source)
-    return f"{own}/".startswith(f"{table.folder}/")
+    source = own.source.removeprefix("file://").removeprefix("local://")
+    place = source if is_url(source) else os.path.realpath(own.base / source)
+    return f"{place}/".startswith(f"{table.folder}/")
 
 
 def _identity(path: str) -> tuple[int, int] | str:
@@ -304,7 +336,7 @@ def reference_of_records(
     reading = request.reading if separator is None else replace(request.reading, separator=separator)
     names, hierarchies, base = _columns(request)
     layout = check_metadata(list_source(source, base=Path.cwd()), columns=names, reading=reading)
-    remark = require_public(layout, request, home=home)
+    remark = require_public(layout, OwnRecords.of(request), home=home)
     mapped = _map(names, hierarchies, base)
     job = count_job(
         release_id="preview",
