@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..accounting.certificate.row_tables import DATA, table_of_block
 from ..accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate, verify_certificate
 from ..flows.software import kernel_digest
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
@@ -28,8 +29,9 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
 
     After `verify_certificate` the table is read: its labels must be among those of the hierarchies that the
     certificate carries, or `*`; where there are several stages, at the levels of their row's stage. Margins must be as
-    many as the price is for. Levels that follow from published counts are computed again. Points and local reports
-    have no labels. Whether this installation has the kernel that the certificate names is told and is no finding.
+    many as the price is for. Levels and blocks that follow from published counts are computed again. Points and
+    local reports have no labels. Whether this installation has the kernel that the certificate names is told and is no
+    finding.
 
     Args:
         path: the certificate; the release's files lie in the same folder.
@@ -71,16 +73,31 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
         if column["hierarchy"] is not None and column["column"] not in figures
     }
     try:
-        stages = _levels_of_stages(certificate)
+        tables = _levels_of_tables(certificate)
     except (AttributeError, LookupError, TypeError, ValueError):
         yield "its stages are not those of its mechanism and its map"
         return
     if not _are_margins_of_mechanism(certificate):
         yield "its margins are not those of its mechanism and its map"
         return
-    if "chosen_levels" in certificate["published"] and len(carried) == len(columns):
-        yield from _choice_findings(certificate, carried, stages, folder)
-    name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
+    if {"chosen_levels", "chosen_blocks"} & certificate["published"].keys() and len(carried) == len(columns):
+        yield from _choice_findings(certificate, carried, tables, folder)
+    for stem, stages in tables.items():
+        yield from _table_findings(certificate, carried, stem, stages, folder)
+
+
+def _table_findings(
+    certificate: Mapping[str, Any],
+    hierarchies: Mapping[str, Hierarchy],
+    stem: str,
+    stages: list[Mapping[str, int]],
+    folder: Path,
+) -> Iterator[str]:
+    """Say which labels of a table of rows its hierarchies don't have at the levels of their stages."""
+    name = next((name for name in (f"{stem}.parquet", f"{stem}.csv") if name in certificate["files"]), None)
+    carried = {column: hierarchy for column, hierarchy in hierarchies.items() if column in stages[0]}
+    if name is None and stem != DATA:
+        yield f"the table of the block {stem.removeprefix(f'{DATA}-')!r} is missing"
     if name is None or not carried:
         return
     import pyarrow as pa
@@ -104,26 +121,46 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
                 yield f"column {column!r} of {name} has labels that its hierarchy doesn't have at level {level}"
 
 
-def _levels_of_stages(certificate: Mapping[str, Any]) -> list[Mapping[str, int]]:
-    """Return the level of each column at each stage; there is one stage where the mechanism has none.
+def _levels_of_tables(certificate: Mapping[str, Any]) -> dict[str, list[Mapping[str, int]]]:
+    """Return the level of each column at each stage of each table of rows, by the beginning of its file's name.
+
+    There is one stage where the mechanism has none.
 
     Raises:
-        ValueError: stages that can't be the mechanism's, or not of the map's columns, or finer than the one before.
+        ValueError: stages that can't be the mechanism's, or not of the map's columns, or finer than the one before; or
+            other blocks than the mechanism's.
     """
     first = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
-    number = certificate["mechanism"].get("stages")
+    mechanism, published = certificate["mechanism"], certificate["published"]
+    number = mechanism.get("stages")
     if number is None:
-        return [first]
-    stages = [stage["levels"] for stage in certificate["published"]["stages"]]
-    # Margins beside chosen pairs may have finer labels than the first stage's rows.
-    begins = [first] if "pairs" in certificate["mechanism"] else []
-    if not begins and stages[0] != first:
+        return {DATA: [first]}
+    if mechanism.get("blocks") is None:
+        # Margins beside chosen pairs may have finer labels than the first stage's rows.
+        exact = "pairs" not in mechanism
+        return {DATA: _checked_stages(published["stages"], first, number=number, exact=exact)}
+    blocks = {
+        table_of_block(block["name"]): _checked_stages(
+            block["stages"], {name: first[name] for name in block["columns"]}, number=number, exact=False
+        )
+        for block in published["blocks"]
+    }
+    if not len(blocks) == len(published["blocks"]) == mechanism["blocks"]:
+        raise ValueError("these are other blocks")
+    return blocks
+
+
+def _checked_stages(
+    stages: list[Mapping[str, Any]], first: Mapping[str, int], *, number: int, exact: bool
+) -> list[Mapping[str, int]]:
+    levels = [stage["levels"] for stage in stages]
+    if exact and levels[0] != first:
         raise ValueError("the first stage has other levels")
-    if len(stages) != number or any(stage.keys() != first.keys() for stage in stages):
+    if len(levels) != number or any(stage.keys() != first.keys() for stage in levels):
         raise ValueError("these are other stages")
-    if any(after[name] < level for before, after in pairwise([*begins, *stages]) for name, level in before.items()):
+    if any(after[name] < level for before, after in pairwise([first, *levels]) for name, level in before.items()):
         raise ValueError("a stage is finer than the one before")
-    return stages
+    return levels
 
 
 def _are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
@@ -145,10 +182,10 @@ def _are_margins_of_mechanism(certificate: Mapping[str, Any]) -> bool:
 def _choice_findings(
     certificate: Mapping[str, Any],
     hierarchies: Mapping[str, Hierarchy],
-    stages: list[Mapping[str, int]],
+    tables: Mapping[str, list[Mapping[str, int]]],
     folder: Path,
 ) -> Iterator[str]:
-    """Compute again which levels follow from the published noisy counts, and compare them."""
+    """Compute again which blocks and levels follow from the published noisy counts, and compare them."""
     import pyarrow as pa
 
     from ..flows.releases.paired_parts import chosen_again
@@ -157,11 +194,18 @@ def _choice_findings(
     try:
         batches = _batches(folder / name, frozenset({"count"}))
         counts = [int(count) for batch in batches for count in batch.column("count").to_pylist()]
-        again = chosen_again(certificate, hierarchies, counts)
+        again = {
+            table_of_block(name) if name else DATA: stages
+            for name, stages in chosen_again(certificate, hierarchies, counts)
+        }
     except (OSError, LookupError, TypeError, ValueError, ArithmeticError, pa.ArrowException):
         yield f"its levels can't be computed again from {name}"
         return
-    if again != stages:
+    if {stem: [stage.keys() for stage in own] for stem, own in again.items()} != {
+        stem: [stage.keys() for stage in own] for stem, own in tables.items()
+    }:
+        yield f"its blocks are not those that follow from {name}"
+    elif again != tables:
         yield f"its levels are not those that follow from {name}"
 
 

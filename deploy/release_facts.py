@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..accounting.descriptions.description_registry import has_sampled_rows
+from ..mechanisms.generalization_map import first_levels
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from .release_paths import CERTIFICATE
@@ -247,8 +248,8 @@ def listed_release(state: ReleaseState, *, home: Path, ledger_id: str) -> Listed
         if certificate["release_id"] != state.release_id:
             return row
         first = {column["column"]: column["level"] for column in certificate["map"]["columns"]}
-        stages = certificate["published"].get("stages") or [{"levels": first}]
-        row["levels"] = stages[0]["levels"]
+        published = certificate["published"]
+        row["levels"] = first_levels(published) if {"blocks", "stages"} & published.keys() else first
         row["levels_drawn"] = "selection" in certificate["map"]
         row["published_groups"] = certificate["published"]["groups"]
         row["published_records"] = certificate["published"]["records"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 CERTIFICATE = "certificate.json"
 TAKEN_NAMES = frozenset({CERTIFICATE, "data.csv", "data.parquet", "margins.csv", "margins.parquet"})
+_OF_BLOCK = re.compile(r"data-[a-z0-9_-]+\.(csv|parquet)")
 
 
 def release_certificate(path: Path) -> Path:
@@ -47,7 +49,7 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
         raise InputRefused("documents are written to files of this machine.", where=str(path), remedy=remedy)
     full = path.expanduser().absolute()
     real = full.resolve()
-    if path.name in TAKEN_NAMES:
+    if path.name in TAKEN_NAMES or _OF_BLOCK.fullmatch(path.name):
         raise InputRefused("this is the name of a release's file.", where=str(path), remedy=remedy)
     for folder in {*full.parents, *real.parents}:
         if (folder / CERTIFICATE).exists():

@@ -19,7 +19,7 @@ from ..accounting.kernel.prices.registry import mechanism_record
 from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepare
 from ..flows.spec_tables import CLASSES, ClusterTable
-from ..mechanisms.generalization_map import TOLD_KEYS, told_sentences
+from ..mechanisms.generalization_map import TOLD_KEYS, first_levels, told_sentences
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.map_selection.choice import MapChoice
@@ -156,12 +156,12 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
     paper = request.paper_price
     told: dict[str, Any] = {
         name: published.details[name]
-        for name in (*TOLD_KEYS, "stages", "margins", "pairs")
+        for name in (*TOLD_KEYS, "stages", "blocks", "margins", "pairs")
         if name in published.details
     }
     levels = {column.name: column.level for column in generalization.columns}
     if "pairs" in told:  # the map of the margins is finer than that of the rows
-        levels = dict(told["stages"][0]["levels"])
+        levels = first_levels(told)
     sentences = told_sentences(
         {**published.details, "records": published.records},
         levels=levels,
@@ -401,8 +401,14 @@ def result_text(result: Mapping[str, Any]) -> str:
         ]
     else:
         lines = [f"Published {what}: {result['output']}", payer[0].upper() + payer[1:]]
+    blocks = result.get("blocks", ())
+    lines += [
+        f"Block {block['name']}: {block['records']:,} records in {block['groups']:,} groups; columns "
+        f"{', '.join(block['columns'])}."
+        for block in blocks
+    ]
     stages = result.get("stages", ())
-    if len(stages) < 2 and result["levels"] and "rehearsal" not in result:
+    if len(stages) < 2 and not blocks and result["levels"] and "rehearsal" not in result:
         lines.append(f"Levels: {levels_text(result['levels'], drawn=has_sampled_rows(kind, drawn=True))}.")
     if len(stages) > 1:
         lines += [

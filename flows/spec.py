@@ -23,7 +23,7 @@ from ..tasks.request import Request
 from .columns import check_declared_values
 from .paths import read_toml
 from .releases.release_kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
-from .spec_tables import SpecTables, fault_in_words, tables_model
+from .spec_tables import BlocksTable, BlockTable, SpecTables, fault_in_words, tables_model
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MOST_COLUMNS = 1_000
@@ -380,6 +380,8 @@ def keys_of(model: type[BaseModel], *, table: str = "") -> Iterator[SpecKey]:
         path = _joined(table, name)
         for part in below:
             yield from keys_of(part, table=_joined(path, ANY_NAME) if _is_mapping(field.annotation) else path)
+    if issubclass(model, BlocksTable):  # whose other keys are names
+        yield from keys_of(BlockTable, table=_joined(table, ANY_NAME))
 
 
 def key_advice(place: Sequence[object], *, model: type[BaseModel], is_table: bool = False) -> str:

@@ -286,6 +286,33 @@ class MarginsTable(SpecTable):
     draw_share: Exact | None = Field(default=None, gt=0, lt=1)
 
 
+class BlockTable(SpecTable):
+    """[blocks.NAME]: a table of rows of some columns."""
+
+    columns: list[str] = Field(min_length=1, max_length=1_000)
+    theme: OneLine | None = Field(default=None, min_length=1, max_length=200)
+
+
+class BlocksTable(SpecTable):
+    """[blocks]: several tables of rows; each other key is the name of one."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, BlockTable]
+
+    number: int | None = Field(default=None, ge=1, le=100)
+    pinned: list[str] = Field(default=[], max_length=1_000)
+
+    @property
+    def written(self) -> dict[str, BlockTable]:
+        """Return the blocks that are written, by their names."""
+        return self.__pydantic_extra__
+
+    @property
+    def themes(self) -> tuple[tuple[str, str], ...]:
+        """Return the name and theme of each block that says what it is about."""
+        return tuple((name, block.theme) for name, block in self.written.items() if block.theme is not None)
+
+
 class IntervalTable(SpecTable):
     """Intervals of whole numbers, or of decimal numbers where one is written with decimals."""
 
@@ -357,6 +384,7 @@ class SpecTables(SpecTable):
     privacy: PrivacyTable | None = None
     selection: SelectionTable | None = None
     margins: MarginsTable | None = None
+    blocks: BlocksTable | None = None
     columns: Annotated[dict[str, ColumnTable], AfterValidator(_named_in_one_line)] = {}
     cluster: ClusterTable | None = None
 

@@ -164,6 +164,15 @@ def columns_told(stars: Mapping[str, NDArray[np.bool_]], times: NDArray[Any]) ->
     )
 
 
+def first_levels(published: Mapping[str, Any]) -> dict[str, int]:
+    """Return each column's level at the first stage of a deletion release, of several blocks its finest one."""
+    levels: dict[str, int] = {}
+    for stages in [one["stages"] for one in published["blocks"]] if "blocks" in published else [published["stages"]]:
+        for name, level in stages[0]["levels"].items():
+            levels[name] = min(level, levels.get(name, level))
+    return levels
+
+
 def told_sentences(
     published: Mapping[str, Any],
     *,
@@ -178,6 +187,14 @@ def told_sentences(
         published: what the certificate says of what is published; of one without `TOLD_KEYS` nothing is said.
         levels: of the columns, at the first stage.
     """
+    if "blocks" in published:
+        return tuple(
+            f"Block {block['name']}: {sentence}"
+            for block in published["blocks"]
+            for sentence in told_sentences(
+                block, levels=block["stages"][0]["levels"], hierarchies=hierarchies, drawn=drawn, number=number
+            )
+        )
     if not published.keys() >= set(TOLD_KEYS) or not published["records"]:
         return ()
     noun = "record" if published["records"] == 1 else "records"

@@ -1,4 +1,4 @@
-"""Price a deletion release that draws and counts pairs of columns beside its rows and margins."""
+"""Price a deletion release that draws and counts pairs of columns beside its rows, in one table or several."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from decimal import Decimal
 
 from ...mechanisms.kinds.deletion_noise import DeletionNoise
-from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
+from ...mechanisms.kinds.paired_deletion import BlockedDeletion, PairedDeletion, PairedProtection
 from ..kernel.prices.arithmetic import decimal_up, multiply_up
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_by_fewer
 from .composition.bounded_range import BoundedRange
@@ -23,7 +23,7 @@ from .deletion_prices import (
 def price_paired_deletion(mechanism: PairedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1) -> Price:
     """Return what is charged for T paired releases of one mechanism, where a person has up to M records.
 
-    The composed losses of all stages, margins, pairs and draws ("paired-deletion-composed/1"), or their exact prices
+    The composed losses of all tables' stages, margins, pairs and draws ("paired-deletion-composed/1"), or their prices
     added up ("paired-deletion-sum/1"). A draw's losses lie within an interval of length M·ε (docs/proofs/pairs.md).
 
     Raises:
@@ -36,6 +36,8 @@ def price_paired_deletion(mechanism: PairedDeletion, *, delta: Decimal, releases
 def _draws(mechanism: PairedDeletion) -> Counter[DeletionNoise]:
     """Return how many times one record meets a fresh draw of each noise; INVARIANT: of equal noises, added up."""
     draws = draws_of_release(mechanism)
+    # All tables of rows are of all records, so that a record meets the stages of each.
+    draws[mechanism.noise] += (mechanism.tables - 1) * mechanism.stages
     draws[mechanism.pair_noise] += mechanism.pairs
     return draws
 
@@ -55,7 +57,10 @@ def _filter_parts(mechanism: PairedDeletion, records: int) -> tuple[FilterPart, 
 
 
 PAIRED_DELETION: MechanismKind[PairedDeletion] = MechanismKind(
-    records={"paired-deletion-release/1": RecordForm(mechanism=PairedDeletion, shapes=DELETION_SHAPES)},
+    records={
+        "paired-deletion-release/1": RecordForm(mechanism=PairedDeletion, shapes=DELETION_SHAPES),
+        "blocked-deletion-release/1": RecordForm(mechanism=BlockedDeletion, shapes=DELETION_SHAPES),
+    },
     protections=(PairedProtection,),
     pure=False,
     series=True,

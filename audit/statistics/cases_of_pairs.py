@@ -64,11 +64,11 @@ class _Estimates:
         """Return none."""
         return [0, 0]
 
-    def chain(self, margins: Sequence[Counts], pairs: Sequence[CountedPair]) -> Chain:
+    def chains(self, margins: Sequence[Counts], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
         """Return rows by the first column alone."""
         del margins, pairs
         last = np.zeros(2, dtype=np.int64)
-        return Chain((), (KeyLayout(sizes=(2, 1, 1)),), ((None, last, last),))
+        return (Chain((0, 1, 2), (), (KeyLayout(sizes=(2, 1, 1)),), ((None, last, last),)),)
 
 
 def pair_cases(scale: float) -> list[Case]:
@@ -117,7 +117,7 @@ def _draw(size: int) -> Draw:
         exact = GroupCounts(keys, np.array([size - side], dtype=np.int64))
         found = np.zeros(count)
         for number in range(count):
-            margins, [pair], _, [stage] = protection.published(protection.protect(exact, randomness=rng.bytes))
+            margins, [pair], _, [[stage]] = protection.published(protection.protect(exact, randomness=rng.bytes))
             shown = sum(int(one) for one in stage.counts[:1])
             found[number] = (
                 sum(loss(size + RELEASE.margin_width - int(cells[0])) for cells in margins)

@@ -96,6 +96,20 @@ class PublishedStage(TypedDict):
     largest_deletion: Annotated[int, "Largest number of records that a group can have lost at this stage."]
 
 
+class PublishedBlock(TypedDict):
+    """A table of rows of some columns."""
+
+    name: Annotated[str, "Name of the block; its table is the file `data-NAME`."]
+    theme: NotRequired[Annotated[str, "What the block is about; absent where the specification doesn't say."]]
+    columns: Annotated[list[str], "The columns of its table."]
+    groups: Annotated[int, "Number of rows of the table, repetitions not counted."]
+    records: Annotated[int, "Number of records that the table shows."]
+    stages: Annotated[list[PublishedStage], "The stages of the block, the finest first."]
+    informative_records: Annotated[int, "Number of its records with at least one label that isn't `*`."]
+    median_columns_told: Annotated[int, "At least half of its records have this many labels that aren't `*`, or more."]
+    columns_at_star: Annotated[list[str], "Columns of which every label in this table is `*`."]
+
+
 class PlannedMargins(TypedDict):
     """Noisy margins beside the rows of a release."""
 
@@ -137,6 +151,14 @@ class ChosenLevels(TypedDict):
     columns: Annotated[dict[str, LevelBounds], "Bounds and weight of each column."]
 
 
+class ChosenBlocks(TypedDict):
+    """How the blocks follow from the published counts."""
+
+    rule: Annotated[str, "Versioned name of the rule."]
+    number: Annotated[int, "Number of blocks."]
+    pinned: Annotated[list[str], "Columns that stand in every block."]
+
+
 class RehearsedColumn(TypedDict):
     """What a rehearsal found of a column, by noisy counts of some of the records."""
 
@@ -168,10 +190,16 @@ class Published(TypedDict):
     confidence: NotRequired[Annotated[str, "Confidence of the intervals."]]
     missing: NotRequired[Annotated[int | None, "What a missing value counted as in an answer."]]
     stages: NotRequired[Annotated[list[PublishedStage], "The stages of a deletion release, the finest first."]]
+    blocks: NotRequired[
+        Annotated[list[PublishedBlock], "The tables of rows where there are several, in the order of their blocks."]
+    ]
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins beside the rows."]]
     pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
     chosen_levels: NotRequired[
         Annotated[ChosenLevels, "How the levels of the rows follow from the published counts; absent where fixed."]
+    ]
+    chosen_blocks: NotRequired[
+        Annotated[ChosenBlocks, "How the blocks follow from the published counts; absent where they were written."]
     ]
     cells_per_side: NotRequired[Annotated[int, "Number of cells on each side of the grid of points."]]
     bounds: NotRequired[Annotated[str, "Bounds of the grid of points, in words."]]

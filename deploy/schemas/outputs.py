@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from .document_forms import (
+    ChosenBlocks,
     ChosenLevels,
     Day,
     Inclusion,
     Mechanism,
     PlannedMargins,
+    PublishedBlock,
     PublishedMargins,
     PublishedPair,
     PublishedStage,
@@ -70,6 +72,13 @@ class Payment(TypedDict):
     ]
 
 
+class WrittenBlock(TypedDict):
+    """A table of rows that the specification names."""
+
+    name: Annotated[str, "Name of the block; its table is the file `data-NAME`."]
+    columns: Annotated[list[str], "The columns of its table."]
+
+
 class PlannedPairs(TypedDict):
     """Pairs of columns that will be chosen and counted while a release runs."""
 
@@ -98,6 +107,9 @@ class Told(TypedDict):
         Annotated[list[RehearsedColumn], "What a rehearsal found of each column; present for rehearsals alone."]
     ]
     stages: NotRequired[Annotated[list[PublishedStage], "The stages of a deletion release, the finest first."]]
+    blocks: NotRequired[
+        Annotated[list[PublishedBlock], "The tables of rows where there are several, in the order of their blocks."]
+    ]
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins that were published beside the rows."]]
     pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
 
@@ -283,6 +295,10 @@ class Explanation(Included):
     stages: NotRequired[Annotated[list[ExplainedStage], "The stages of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PlannedMargins, "The noisy margins beside the rows."]]
     pairs: NotRequired[Annotated[PlannedPairs, "The pairs of columns that a deletion release will choose."]]
+    blocks: NotRequired[Annotated[list[WrittenBlock], "The tables of rows, where the specification names several."]]
+    chosen_blocks: NotRequired[
+        Annotated[ChosenBlocks, "How several tables of rows will follow from the published counts."]
+    ]
     chosen_levels: NotRequired[
         Annotated[ChosenLevels, "How the levels of the rows will follow from the published counts; absent where fixed."]
     ]

@@ -193,6 +193,14 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
             levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
             yield f"stage {number}", levels, "the levels of what it publishes"
     yield from _margins(explained)
+    yield from _chosen(explained)
+    if "people_for_1_percent" in explained:
+        people = explained["people_for_1_percent"]
+        yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"
+
+
+def _chosen(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Yield what a release chooses while it runs, and the blocks that are written."""
     if pairs := explained.get("pairs"):
         counts, draws = (
             "none" if cost is None else f"ε = {amount_shown(cost)}"
@@ -212,9 +220,11 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
             "to be found",
             f"of each stage, between the bounds below, from the noisy counts alone: {chosen['rule']}, at no cost",
         )
-    if "people_for_1_percent" in explained:
-        people = explained["people_for_1_percent"]
-        yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"
+    for block in explained.get("blocks", ()):
+        yield f"block {block['name']}", ", ".join(block["columns"]), "the columns of this table of rows"
+    if chosen := explained.get("chosen_blocks"):
+        pinned = f"; in each: {', '.join(chosen['pinned'])}" if chosen["pinned"] else ""
+        yield "blocks", "to be found", f"from the noisy counts alone: {chosen['rule']}, at no cost{pinned}"
 
 
 def _margins(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:

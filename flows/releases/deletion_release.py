@@ -6,16 +6,17 @@ the released columns are published beside the rows, and the rows' weights fit th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from ...accounting.certificate.row_tables import DATA, table_of_block
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
@@ -27,6 +28,7 @@ from ...accounting.theory.planning.deletion_planning import (
 )
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, ExponentialDeletion, SelectedDeletion
 from ...mechanisms.kinds.deletion_noise import (
@@ -42,10 +44,13 @@ from ...mechanisms.kinds.deletion_protection import DeletionProtection, publishe
 from ...mechanisms.kinds.margins import Margin
 from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
 from ...mechanisms.map_selection.choice import LatticeColumn, Levels, MapChoice
+from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
+from ...mechanisms.pair_model.blocks import BlockChoice
 from ...mechanisms.pair_model.chosen_levels import RULE
 from ...mechanisms.pair_model.paired_plan import PairedPlan
 from ...mechanisms.record_weights import record_weights
 from ...tasks.request import Request
+from ..block_specs import Blocks, block_facts, declared_blocks
 from ..columns import (
     MOST_CELLS,
     automatic_levels,
@@ -110,6 +115,8 @@ class DeletionRequest(Request):
         coarser: the maps of the later stages, each a coarsening of the one before; none where they are drawn.
         margins: of which columns noisy counts are published beside the rows, by the labels of `recoding`.
         free: the columns whose levels follow from what is published before the rows; none where they are fixed.
+        blocks: tables of rows, or how they are chosen; None where there is one of all columns.
+        themes: what each block is about, by its name, where it says so.
     """
 
     kind: ClassVar[str] = "deletion"
@@ -120,13 +127,15 @@ class DeletionRequest(Request):
     coarser: tuple[GeneralizationMap, ...]
     margins: tuple[Margin, ...]
     free: tuple[LatticeColumn, ...] = ()
+    blocks: Blocks | None = None
+    themes: tuple[tuple[str, str], ...] = ()
 
     @property
     def paired(self) -> PairedPlan | None:
         """Return the public side of a release that chooses pairs; None for another one."""
         if not (isinstance(self.mechanism, PairedDeletion) and isinstance(self.recoding, GeneralizationMap)):
             return None
-        return paired_plan(self.mechanism, self.recoding, self.free or self.coarser)
+        return paired_plan(self.mechanism, self.recoding, self.free or self.coarser, self.blocks)
 
     @property
     def maps(self) -> tuple[GeneralizationMap, ...]:
@@ -163,7 +172,15 @@ class DeletionRequest(Request):
         margins = {MARGINS: margin_names(self.recoding, self.margins)} if self.margins else {}
         coarser = [[column.level for column in one.columns] for one in self.coarser]
         free = {"levels": [RULE, *([str(one.max_level), str(one.weight)] for one in self.free)]} if self.free else {}
-        return {"form": self.form, "coarser": coarser, **margins, **free}
+        return {"form": self.form, "coarser": coarser, **margins, **free, **self._block_terms}
+
+    @property
+    def _block_terms(self) -> Mapping[str, object]:
+        if self.blocks is None:
+            return {}
+        if isinstance(self.blocks, BlockChoice):
+            return {"blocks": [BLOCKS_RULE, self.blocks.number, list(self.blocks.pinned)]}
+        return {"blocks": [[block.name, list(block.columns)] for block in self.blocks], "themes": dict(self.themes)}
 
     @property
     def free_terms(self) -> Mapping[str, object]:
@@ -183,6 +200,12 @@ def _request(given: GivenSpec) -> DeletionRequest:
     margins: tuple[Margin, ...] = ()
     if given.tables.margins is not None and given.tables.margins.pairs == "auto":
         return _paired_request(given)
+    if given.tables.blocks is not None:
+        raise InputRefused(
+            "blocks go by pairs of columns that are counted beside them.",
+            where=f"{given.path}: [blocks]",
+            remedy='Write [margins] pairs = "auto" besides, or remove it.',
+        )
     if given.own.stages is not None:
         raise InputRefused(
             "the number of stages follows from the number of levels.",
@@ -256,6 +279,7 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
             remedy="Give coarser levels.",
         )
     try:
+        blocks = declared_blocks(path, given.tables.blocks, counted.names)
         mechanism, charged = planned_pairs(
             margins,
             epsilon=given.epsilon,
@@ -265,6 +289,7 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
             releases=given.releases,
             rows_per_person=given.tables.data.rows_per_person,
             k=1 if given.tables.suppression is None else given.tables.suppression.k,
+            blocks=blocks,
         )
     except InputRefused as refusal:
         where = refusal.where or f"{path}: [margins]"
@@ -278,6 +303,8 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
         coarser=stages,
         margins=tuple((place,) for place in range(len(counted.columns))),
         free=free,
+        blocks=blocks,
+        themes=() if given.tables.blocks is None else given.tables.blocks.themes,
     )
 
 
@@ -441,71 +468,104 @@ def _protection(request: DeletionRequest, levels: Levels | None) -> DeletionProt
     )
 
 
+class _Rows(NamedTuple):
+    """A table of rows: the maps of its stages, their groups, and the weight of each group's records."""
+
+    maps: Sequence[GeneralizationMap]
+    stages: Sequence[GroupCounts]
+    weights: NDArray[np.float64]
+
+
 def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Numbers) -> Publication:
     """Stage after stage, in each the groups in the order of their keys; and the margins in a table of their own."""
-    from ...tasks.stages.table import Publication, PublishedTable, figure_column, label_columns, stacked_columns
+    from ...tasks.stages.table import Publication
 
-    mechanism, choice = request.mechanism, request.recoding
     plan = request.paired
-    result = None if plan is None else PairedResult(plan, numbers)
-    drawn = mechanism.stages * len(choice.columns) if isinstance(choice, MapChoice) else 0
-    if result is None:
-        levels = tuple(int(level) for level in numbers[:drawn])
-        maps = _maps_of(request, levels)
-        stages, noisy = published_stages(
-            numbers, k=mechanism.k, layouts=[one.layout for one in maps], levels=levels, margins=request.margins
-        )
-    else:
-        maps, stages, noisy = result.maps, result.stages, result.margins
-    counts = _below_one_another([stage.counts for stage in stages])
-    weights = _below_one_another(
-        [record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)]
-    )
-    details: dict[str, Any] = {
-        "stages": [
-            {
-                "levels": _levels(one),
-                "published_groups": stage.counts.size,
-                "published_records": int(stage.counts.sum()),
-                "largest_deletion": largest_deletion(mechanism.noise),
-            }
-            for stage, one in zip(stages, maps, strict=True)
-        ]
-    }
     beside: dict[str, PublishedTable] = {}
-    if result is not None:
-        # Weights follow from published figures alone, and so does everything below: it is post-processing and costs
-        # nothing.
-        weights = result.raked.weights
-        beside[MARGINS] = result.table()
+    if plan is None:
+        rows, beside, details = _rows_alone(request, numbers)
+        tables = {DATA: _row_table(rows, request)}
+        details = {"stages": _stage_facts(rows, request)} | details
+    else:
+        # What follows from published figures, such as weights, is post-processing and costs nothing.
+        result = PairedResult(plan, numbers)
+        every = [
+            _Rows(one.maps, one.stages, raked.weights) for one, raked in zip(result.rows, result.raked, strict=True)
+        ]
+        stems = [table_of_block(one.block.name) if one.block.name else DATA for one in result.rows]
+        tables = dict(zip(stems, (_row_table(one, request) for one in every), strict=True))
+        facts = [_stage_facts(one, request) for one in every]
+        if request.blocks is None:
+            details = {"stages": facts[0]}
+        else:
+            blocks = [one.block for one in result.rows]
+            details = block_facts(blocks, themes=dict(request.themes), stages=facts, tables=list(tables.values()))
         details |= result.facts(request.price)
-    elif isinstance(mechanism, CalibratedDeletion):
-        raked = raked_weights(weights, stages, maps=maps, margins=request.margins, noisy=noisy)
-        weights = raked.weights
-        beside[MARGINS] = margin_table(maps[0], request.margins, noisy)
-        details[MARGINS] = deletion_margin_facts(maps[0], request.margins, mechanism, request.price) | {
-            "records": raked.total,
-            "largest_difference": raked.largest_difference,
-        }
-    columns = stacked_columns(
-        [label_columns(stage.keys, generalization=one) for stage, one in zip(stages, maps, strict=True)]
-    )
-    if len(stages) > 1:
-        sizes = [stage.counts.size for stage in stages]
-        columns = (*columns, figure_column("stage", np.repeat(np.arange(1, len(stages) + 1), sizes)))
-    columns = (*columns, figure_column("weight", weights))
-    rows = request.form == "microdata"
-    if not rows:
-        columns = (*columns, figure_column("count", counts))
+        beside = {MARGINS: result.table()}
+    first, *others = tables
     return Publication(
-        table=PublishedTable(columns=columns, times=counts if rows else None),
-        beside=beside,
+        table=tables[first],
+        stem=first,
+        beside={stem: tables[stem] for stem in others} | beside,
         file_format=request.file_format,
-        groups=counts.size,
-        records=int(counts.sum()),
+        groups=sum(one.distinct for one in tables.values()),
+        records=sum(one.records for one in tables.values()),
         form=request.form,
         details=details,
     )
+
+
+def _rows_alone(request: DeletionRequest, numbers: Numbers) -> tuple[_Rows, dict[str, PublishedTable], dict[str, Any]]:
+    """Return the rows of a release that chooses no pairs, its margins' table, and what is said of it."""
+    mechanism, choice = request.mechanism, request.recoding
+    drawn = mechanism.stages * len(choice.columns) if isinstance(choice, MapChoice) else 0
+    levels = tuple(int(level) for level in numbers[:drawn])
+    maps = _maps_of(request, levels)
+    stages, noisy = published_stages(
+        numbers, k=mechanism.k, layouts=[one.layout for one in maps], levels=levels, margins=request.margins
+    )
+    weights = _below_one_another(
+        [record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)]
+    )
+    if not isinstance(mechanism, CalibratedDeletion):
+        return _Rows(maps, stages, weights), {}, {}
+    raked = raked_weights(weights, stages, maps=maps, margins=request.margins, noisy=noisy)
+    facts = deletion_margin_facts(maps[0], request.margins, mechanism, request.price) | {
+        "records": raked.total,
+        "largest_difference": raked.largest_difference,
+    }
+    beside = {MARGINS: margin_table(maps[0], request.margins, noisy)}
+    return _Rows(maps, stages, raked.weights), beside, {MARGINS: facts}
+
+
+def _row_table(rows: _Rows, request: DeletionRequest) -> PublishedTable:
+    """Return the labels of each group, its stage where there are several, its weight, and perhaps its count."""
+    from ...tasks.stages.table import PublishedTable, figure_column, label_columns, stacked_columns
+
+    counts = _below_one_another([stage.counts for stage in rows.stages])
+    columns = stacked_columns(
+        [label_columns(stage.keys, generalization=one) for stage, one in zip(rows.stages, rows.maps, strict=True)]
+    )
+    if len(rows.stages) > 1:
+        sizes = [stage.counts.size for stage in rows.stages]
+        columns = (*columns, figure_column("stage", np.repeat(np.arange(1, len(rows.stages) + 1), sizes)))
+    columns = (*columns, figure_column("weight", rows.weights))
+    microdata = request.form == "microdata"
+    if not microdata:
+        columns = (*columns, figure_column("count", counts))
+    return PublishedTable(columns=columns, times=counts if microdata else None)
+
+
+def _stage_facts(rows: _Rows, request: DeletionRequest) -> list[dict[str, Any]]:
+    return [
+        {
+            "levels": _levels(one),
+            "published_groups": stage.counts.size,
+            "published_records": int(stage.counts.sum()),
+            "largest_deletion": largest_deletion(request.mechanism.noise),
+        }
+        for stage, one in zip(rows.stages, rows.maps, strict=True)
+    ]
 
 
 def _below_one_another(parts: list[NDArray[Number]]) -> NDArray[Number]:
@@ -561,7 +621,7 @@ def _table_reading(mechanism: DeletionRelease, form: str) -> TableReading:
 KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
-    allows=frozenset({"suppression", "privacy", "selection", "margins", "columns"}),
+    allows=frozenset({"suppression", "privacy", "selection", "margins", "blocks", "columns"}),
     mechanisms=(DeletionRelease, SelectedDeletion, ExponentialDeletion, PairedDeletion),
     series=True,
     forms=True,
@@ -589,6 +649,7 @@ KIND = ReleaseKind(
         "pair_scale": "σ of the noise of the pairs' counts",
         "pair_width": "m of that noise, which lies in −m to m",
         "pair_epsilon": "ε of choosing a pair",
+        "blocks": "tables of rows, of some of the columns each, with as many stages each",
     },
     sheet=_table_reading,
     preview=lambda mechanism: mechanism,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,16 +20,20 @@ from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion_noise import expected_deletion
 from ...mechanisms.kinds.margins import Margin
 from ...mechanisms.kinds.paired_deletion import CountedPair, PairedDeletion
 from ...mechanisms.map_selection.choice import LatticeColumn
+from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
+from ...mechanisms.pair_model.blocks import Block, BlockChoice
 from ...mechanisms.pair_model.chosen_levels import RULE, LevelChoice
 from ...mechanisms.pair_model.model import PairModel
-from ...mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates
+from ...mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates, part_of
 from ...mechanisms.pair_model.row_estimates import RowStage
 from ...mechanisms.record_weights import Raked, record_weights
+from ..block_specs import Blocks
 from ..margin_specs import cell_columns, deletion_margin_facts, margin_error, raked_weights
 from ..spec_tables import MarginsTable
 
@@ -50,7 +57,9 @@ def pair_details(counted: GeneralizationMap, stages: Stages) -> tuple[Generaliza
 
 
 @lru_cache(maxsize=4)  # what a plan has computed of a release's figures serves each of its steps
-def paired_plan(mechanism: PairedDeletion, counted: GeneralizationMap, stages: Stages) -> PairedPlan:
+def paired_plan(
+    mechanism: PairedDeletion, counted: GeneralizationMap, stages: Stages, blocks: Blocks | None = None
+) -> PairedPlan:
     """Return the public side of a paired release whose margins are of a map."""
     threshold = math.ceil(expected_deletion(mechanism.noise)) + mechanism.k
     fixed = tuple(one for one in stages if isinstance(one, GeneralizationMap))
@@ -61,6 +70,7 @@ def paired_plan(mechanism: PairedDeletion, counted: GeneralizationMap, stages: S
         details=details,
         candidates=pair_candidates(details, most_cells=MOST_PAIR_CELLS),
         stages=LevelChoice(columns=free, stages=mechanism.stages, threshold=threshold) if free else fixed,
+        blocks=blocks,
     )
 
 
@@ -96,6 +106,7 @@ def planned_pairs(
     releases: int,
     rows_per_person: int,
     k: int,
+    blocks: Blocks | None,
 ) -> tuple[PairedDeletion, Price]:
     """Return the mechanism of a paired release by what [margins] says, and its price.
 
@@ -128,10 +139,25 @@ def planned_pairs(
             pairs=table.pair_share or usual.pairs,
             draws=table.draw_share or usual.draws,
         ),
+        blocks=blocks.number if isinstance(blocks, BlockChoice) else len(blocks) if blocks else None,
     )
     if not isinstance(plan.mechanism, PairedDeletion):
         raise TypeError("this is no plan of a paired release")
     return plan.mechanism, plan.price
+
+
+class BlockRows(NamedTuple):
+    """What a table of rows has.
+
+    Args:
+        block: its columns.
+        maps: of its stages.
+        stages: the groups of each.
+    """
+
+    block: Block
+    maps: tuple[GeneralizationMap, ...]
+    stages: list[GroupCounts]
 
 
 class PairedResult:
@@ -147,40 +173,60 @@ class PairedResult:
 
     def __init__(self, plan: PairedPlan, numbers: Numbers) -> None:
         self.plan = plan
-        self.margins, self.pairs, _, self.stages = plan.protection().published(numbers)
-        self.maps = plan.maps(self.margins, self.pairs)
+        self.margins, self.pairs, _, stages = plan.protection().published(numbers)
+        self.rows = [BlockRows(*one, own) for one, own in zip(plan.rows(self.margins, self.pairs), stages, strict=True)]
 
     @cached_property
-    def raked(self) -> Raked:
-        """Return the rows' weights, raked by the labels of the last stage to all that was counted beside them."""
-        model, rows = self.plan.model(self.margins, self.pairs), self.plan.mechanism.rows
-        weights = [
-            record_weights(one.counts, release=rows, stage=number) for number, one in enumerate(self.stages, start=1)
-        ]
-        pairs = sorted(model.tables)
-        return raked_weights(
-            np.concatenate(weights),
-            self.stages,
-            maps=self.maps,
-            margins=[*self._singles, *pairs],
-            noisy=[*model.margins, *(model.tables[pair].reshape(-1) for pair in pairs)],
-            counted=self.plan.counted,
-        )
+    def raked(self) -> list[Raked]:
+        """Return the weights of each table of rows, raked by the labels of its last stage to what is known beside it.
+
+        That is all that was counted, and of two columns that stand together in several tables what the model says, so
+        that all tables give the same figures by one column or two that they share.
+        """
+        model, release = self.plan.model(self.margins, self.pairs), self.plan.mechanism.rows
+        often = Counter(pair for one in self.rows for pair in combinations(one.block.columns, 2))
+        tables = dict(model.tables)
+        tables |= model.estimates(pair for pair, times in often.items() if times > 1 and pair not in tables)
+        found = []
+        for one in self.rows:
+            weights = [
+                record_weights(stage.counts, release=release, stage=number)
+                for number, stage in enumerate(one.stages, start=1)
+            ]
+            place = {column: number for number, column in enumerate(one.block.columns)}
+            pairs = sorted(pair for pair in tables if set(pair) <= place.keys())
+            found.append(
+                raked_weights(
+                    np.concatenate(weights),
+                    one.stages,
+                    maps=one.maps,
+                    margins=[*((number,) for number in place.values()), *((place[a], place[b]) for a, b in pairs)],
+                    noisy=[
+                        *(model.margins[column] for column in place),
+                        *(tables[pair].reshape(-1) for pair in pairs),
+                    ],
+                    counted=part_of(self.plan.counted, one.block.columns),
+                )
+            )
+        return found
 
     @cached_property
     def final(self) -> PairModel:
         """Return the model of everything that is published."""
-        rows, end = [], 0
-        for stage, one in zip(self.stages, self.maps, strict=True):
-            begin, end = end, end + stage.counts.size
-            rows.append(
-                RowStage(
-                    codes=one.decode(stage.keys),
-                    mass=stage.counts * self.raked.weights[begin:end],
-                    labels=code_tables(self.plan.counted, one),
-                    sizes=one.sizes,
+        rows = []
+        for one, raked in zip(self.rows, self.raked, strict=True):
+            counted, end, stages = part_of(self.plan.counted, one.block.columns), 0, []
+            for stage, coarser in zip(one.stages, one.maps, strict=True):
+                begin, end = end, end + stage.counts.size
+                stages.append(
+                    RowStage(
+                        codes=coarser.decode(stage.keys),
+                        mass=stage.counts * raked.weights[begin:end],
+                        labels=code_tables(counted, coarser),
+                        sizes=coarser.sizes,
+                    )
                 )
-            )
+            rows.append((one.block, stages))
         return self.plan.final_model(self.margins, self.pairs, rows)
 
     def table(self) -> PublishedTable:
@@ -227,9 +273,12 @@ class PairedResult:
         ]
         return {
             "margins": planned_facts(self.plan, charged)["margins"]
-            | {"records": self.raked.total, "largest_difference": self.raked.largest_difference},
+            | {
+                "records": max(one.total for one in self.raked),
+                "largest_difference": max(one.largest_difference for one in self.raked),
+            },
             "pairs": pairs,
-            **_chosen_levels(self.plan),
+            **_chosen(self.plan),
         }
 
     @property
@@ -237,22 +286,25 @@ class PairedResult:
         return [(place,) for place in range(len(self.margins))]
 
 
-def _chosen_levels(plan: PairedPlan) -> dict[str, Any]:
-    """Return all that the choice of levels goes by, besides what is published; nothing where they are fixed."""
-    choice = plan.stages
-    if not isinstance(choice, LevelChoice):
-        return {}
-    columns = {
-        one.name: {"min_level": one.min_level, "max_level": one.max_level, "weight": str(one.weight)}
-        for one in choice.columns
-    }
-    return {"chosen_levels": {"rule": RULE, "columns": columns}}
+def _chosen(plan: PairedPlan) -> dict[str, Any]:
+    """Return all that the choices of levels and blocks go by, besides what is published; nothing where all is fixed."""
+    choice, said = plan.stages, dict[str, Any]()
+    if isinstance(choice, LevelChoice):
+        columns = {
+            one.name: {"min_level": one.min_level, "max_level": one.max_level, "weight": str(one.weight)}
+            for one in choice.columns
+        }
+        said["chosen_levels"] = {"rule": RULE, "columns": columns}
+    if isinstance(plan.blocks, BlockChoice):
+        pinned = [plan.counted.names[place] for place in plan.blocks.pinned]
+        said["chosen_blocks"] = {"rule": BLOCKS_RULE, "number": plan.blocks.number, "pinned": pinned}
+    return said
 
 
 def chosen_again(
     certificate: Mapping[str, Any], hierarchies: Mapping[str, Hierarchy], counts: Sequence[int]
-) -> list[dict[str, int]]:
-    """Return the levels of each stage that follow from a certificate and its published noisy counts.
+) -> list[tuple[str, list[dict[str, int]]]]:
+    """Return the name of each table of rows and the levels of its stages, as they follow from published noisy counts.
 
     Args:
         certificate: its fields.
@@ -261,32 +313,22 @@ def chosen_again(
 
     Raises:
         TypeError: its mechanism counts no pairs.
-        ValueError: the counts are not those of its margins and pairs, or its levels follow by another rule.
+        ValueError: the counts are not those of its margins and pairs, or what it chose follows by another rule.
         LookupError: a field is missing.
     """
-    stated, bounds = certificate["map"]["columns"], certificate["published"]["chosen_levels"]
+    stated, published = certificate["map"]["columns"], certificate["published"]
     mechanism = mechanism_of_record(certificate["mechanism"])
     if not isinstance(mechanism, PairedDeletion):
         raise TypeError("its mechanism counts no pairs")
-    if bounds["rule"] != RULE:
-        raise ValueError("its levels follow by another rule")
     names = [column["column"] for column in stated]
-    free = tuple(
-        LatticeColumn(
-            name=name,
-            hierarchy=hierarchies[name],
-            min_level=bounds["columns"][name]["min_level"],
-            max_level=bounds["columns"][name]["max_level"],
-            weight=Decimal(bounds["columns"][name]["weight"]),
-        )
-        for name in names
-    )
     counted = GeneralizationMap(
         columns=tuple(
             MappedColumn(name=one["column"], hierarchy=hierarchies[one["column"]], level=one["level"]) for one in stated
         )
     )
-    plan = paired_plan(mechanism, counted, free)
+    blocks = _blocks_of(published, names)
+    stages = _free_columns(published["chosen_levels"], hierarchies, names) if "chosen_levels" in published else ()
+    plan = paired_plan(mechanism, counted, stages or _maps_of(published, counted), blocks)
     sizes = [*counted.sizes, *(pair["cells"] for pair in certificate["published"]["pairs"])]
     if sum(sizes) != len(counts):
         raise ValueError("there are other counts than the certificate names")
@@ -297,8 +339,52 @@ def chosen_again(
         places = [(one.first, one.second, plan.levels_of(one)) for one in plan.candidates]
         numbers.append(places.index((first, second, tuple(pair["levels"]))))
     drawn = [CountedPair(number, cells) for number, cells in zip(numbers, parts[len(names) :], strict=True)]
-    maps = plan.maps(parts[: len(names)], drawn)
-    return [{column.name: column.level for column in one.columns} for one in maps]
+    return [
+        (block.name, [{column.name: column.level for column in one.columns} for one in maps])
+        for block, maps in plan.rows(parts[: len(names)], drawn)
+    ]
+
+
+def _free_columns(
+    chosen: Mapping[str, Any], hierarchies: Mapping[str, Hierarchy], names: Sequence[str]
+) -> tuple[LatticeColumn, ...]:
+    if chosen["rule"] != RULE:
+        raise ValueError("its levels follow by another rule")
+    return tuple(
+        LatticeColumn(
+            name=name,
+            hierarchy=hierarchies[name],
+            min_level=chosen["columns"][name]["min_level"],
+            max_level=chosen["columns"][name]["max_level"],
+            weight=Decimal(chosen["columns"][name]["weight"]),
+        )
+        for name in names
+    )
+
+
+def _blocks_of(published: Mapping[str, Any], names: Sequence[str]) -> Blocks | None:
+    """Return the blocks that a certificate names, or how it says that they were chosen."""
+    if "blocks" not in published:
+        return None
+    chosen = published.get("chosen_blocks")
+    if chosen is None:
+        return tuple(
+            Block(one["name"], tuple(names.index(name) for name in one["columns"])) for one in published["blocks"]
+        )
+    if chosen["rule"] != BLOCKS_RULE:
+        raise ValueError("its blocks follow by another rule")
+    return BlockChoice(number=chosen["number"], pinned=tuple(names.index(name) for name in chosen["pinned"]))
+
+
+def _maps_of(published: Mapping[str, Any], counted: GeneralizationMap) -> tuple[GeneralizationMap, ...]:
+    """Return the maps of stages whose levels were fixed beforehand, of which each block has its own columns."""
+    tables = [one["stages"] for one in published["blocks"]] if "blocks" in published else [published["stages"]]
+    levels = [
+        dict(pair for stage in stages for pair in stage["levels"].items()) for stages in zip(*tables, strict=True)
+    ]
+    return tuple(
+        GeneralizationMap(columns=tuple(replace(one, level=own[one.name]) for one in counted.columns)) for own in levels
+    )
 
 
 def planned_facts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
@@ -323,4 +409,6 @@ def explained_parts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
         "epsilon_alone": None if counts is None else float(counts.epsilon),
         "draws_epsilon_alone": None if draws is None else float(draws.epsilon),
     }
-    return planned_facts(plan, charged) | {"pairs": pairs} | _chosen_levels(plan)
+    written = plan.blocks if isinstance(plan.blocks, tuple) else ()
+    blocks = [{"name": block.name, "columns": list(part_of(plan.counted, block.columns).names)} for block in written]
+    return planned_facts(plan, charged) | {"pairs": pairs} | ({"blocks": blocks} if blocks else {}) | _chosen(plan)

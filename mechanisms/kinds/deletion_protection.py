@@ -126,10 +126,19 @@ def published_stages(
         ValueError: the numbers are nothing that this release can publish.
         OverflowError: one has more than 64 bits.
     """
-    every = np.asarray(numbers, dtype=np.int64)
-    if every[: len(levels)].tolist() != list(levels):
+    stages, left = read_stages(np.asarray(numbers, dtype=np.int64), k=k, layouts=layouts, levels=levels)
+    if left.size != sum(margin_sizes(layouts[0], margins)):
+        raise ValueError("there are more numbers than groups and cells, or fewer")
+    return stages, split_margins(left, layout=layouts[0], margins=margins)
+
+
+def read_stages(
+    numbers: NDArray[np.int64], *, k: int, layouts: Sequence[KeyLayout], levels: Sequence[int]
+) -> tuple[list[GroupCounts], NDArray[np.int64]]:
+    """Return what each stage of a chain publishes, and the numbers that are left; as `published_stages`."""
+    if numbers[: len(levels)].tolist() != list(levels):
         raise ValueError("these are other levels than were drawn")
-    left = every[len(levels) :]
+    left = numbers[len(levels) :]
     stages = []
     for layout in layouts:
         height = layout.key_words + 1
@@ -142,9 +151,7 @@ def published_stages(
         if not layout.holds(rows[:-1]):
             raise ValueError("a key is of no group")
         stages.append(GroupCounts(rows[:-1], rows[-1]))
-    if left.size != sum(margin_sizes(layouts[0], margins)):
-        raise ValueError("there are more numbers than groups and cells, or fewer")
-    return stages, split_margins(left, layout=layouts[0], margins=margins)
+    return stages, left
 
 
 def _put_published(keys: NDArray[np.int64], records: NDArray[np.int64], *, into: NDArray[np.int64]) -> None:

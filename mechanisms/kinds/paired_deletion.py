@@ -12,17 +12,18 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernel.group_counts import GroupCounts
+from ..kernel.group_counts import GroupCounts, merge_counts, sum_counts
 from ..kernel.mechanism import Randomness
 from ..kernel.protection import Numbers
-from ..kernel.recoding import CodeTable, KeyLayout, coarsened
+from ..kernel.recoding import CodeTable, KeyLayout
 from .deletion import CalibratedDeletion, DeletionRelease
 from .deletion_noise import GaussianDeletion, draw_deletions
-from .deletion_protection import DeletionProtection, published_stages
+from .deletion_protection import DeletionProtection, read_stages
 from .margins import exact_margins, noisy_margins, split_margins
 
 Cells = NDArray[np.int64]
 
+_ROWS_AT_ONCE = 1 << 18
 ESTIMATE_UNIT = 1 << 12
 """Estimates of counts are whole numbers of 1/ESTIMATE_UNIT records, so that qualities are exact."""
 LARGEST_ESTIMATE = 1 << 56
@@ -63,14 +64,46 @@ class PairedDeletion(CalibratedDeletion):
         GaussianDeletion(scale=self.pair_scale, width=self.pair_width)
 
     @property
+    def tables(self) -> int:
+        """How many tables of rows are published, each with a chain of stages of its own."""
+        return 1
+
+    @property
     def pair_noise(self) -> GaussianDeletion:
         """The law of Z for each cell of a pair."""
         return GaussianDeletion(scale=self.pair_scale, width=self.pair_width)
 
     @property
     def rows(self) -> DeletionRelease:
-        """The release of the rows by itself."""
+        """The release of one table of rows by itself."""
         return DeletionRelease(stages=self.stages, k=self.k, noise=self.noise)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlockedDeletion(PairedDeletion):
+    """A paired release whose rows are published in blocks: several tables of some columns each, all of all records.
+
+    Each block has a chain of stages of its own, which may follow from what was published before the rows, and so may
+    the columns of each block. A record meets the noise of every stage of every block (docs/proofs/pairs.md).
+
+    Args:
+        blocks: how many tables of rows there are, at least 1.
+
+    Raises:
+        ValueError: a field outside its range.
+    """
+
+    blocks: int
+
+    def __post_init__(self) -> None:
+        PairedDeletion.__post_init__(self)
+        if self.blocks < 1:
+            raise ValueError(f"there must be at least one block, not {self.blocks}")
+
+    @property
+    def tables(self) -> int:
+        """How many tables of rows are published."""
+        return self.blocks
 
 
 class PairCandidate(NamedTuple):
@@ -100,14 +133,16 @@ class CountedPair(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The maps of the rows, the finest first.
+    """The columns of a table of rows and its maps, the finest first.
 
     Args:
-        levels: what is stored of them, one a column and stage; empty where they are fixed.
+        columns: by their numbers from 0, ascending; those that are counted and not among them aren't told.
+        levels: what is stored of the maps, one a column and stage; empty where they are fixed.
         layouts: of each stage's groups.
         tables: for each stage, the first included, per column the code there of each code before; None where they stay.
     """
 
+    columns: tuple[int, ...]
     levels: tuple[int, ...]
     layouts: tuple[KeyLayout, ...]
     tables: tuple[tuple[CodeTable | None, ...], ...]
@@ -124,9 +159,25 @@ class PublishedModel(Protocol):
         """Return for each candidate what its quality is lowered by, in units, for the noise of its cells."""
         ...
 
-    def chain(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> Chain:
-        """Return the maps of the rows."""
+    def chains(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
+        """Return the columns and maps of each table of rows."""
         ...
+
+
+class PublishedFigures(NamedTuple):
+    """What a release has published.
+
+    Args:
+        margins: each column's noisy cells.
+        pairs: in the order of their draws.
+        chains: of each table of rows.
+        stages: of each table, the groups of each stage.
+    """
+
+    margins: list[Cells]
+    pairs: tuple[CountedPair, ...]
+    chains: tuple[Chain, ...]
+    stages: list[list[GroupCounts]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -190,14 +241,12 @@ class PairedProtection:
             number = left[draw_pair(qualities, epsilon=mechanism.pair_epsilon)]
             noise = draw_deletions(mechanism.pair_noise, counts[number].size, randomness=randomness)
             pairs.append(CountedPair(number, counts[number] + noise - mechanism.pair_width))
-        chain = self.model.chain(margins, tuple(pairs))
-        rows = self._rows(chain)
-        keys, places = coarsened(exact.keys, finer=self.layout, coarser=rows.layout, tables=chain.tables[0])
-        sums = np.zeros(keys.shape[1], dtype=np.int64)
-        np.add.at(sums, places, exact.counts)
-        published = rows.protect(GroupCounts(keys, sums), randomness=randomness)
+        published = [
+            self._rows(chain).protect(self._grouped(exact, chain), randomness=randomness)
+            for chain in self._chains(margins, tuple(pairs))
+        ]
         drawn = [np.concatenate(([pair.number], pair.cells)) for pair in pairs]
-        return np.concatenate((*margins, *drawn, published)).astype(np.int64)
+        return np.concatenate((*margins, *drawn, *published)).astype(np.int64)
 
     def fits(self, numbers: Numbers) -> bool:
         """Return whether the numbers can be what this release publishes."""
@@ -207,11 +256,11 @@ class PairedProtection:
             return False
         return True
 
-    def published(self, numbers: Numbers) -> tuple[list[Cells], tuple[CountedPair, ...], Chain, list[GroupCounts]]:
-        """Return the margins, the pairs in the order of their draws, the maps of the rows, and each stage's groups.
+    def published(self, numbers: Numbers) -> PublishedFigures:
+        """Return what the numbers say.
 
-        The numbers are each margin's cells; for each pair the number of its candidate and its cells; and those of
-        `published_stages`.
+        They are each margin's cells; for each pair the number of its candidate and its cells; and for each table of
+        rows those of `published_stages`.
 
         Raises:
             ValueError: the numbers are nothing that this release can publish.
@@ -233,11 +282,13 @@ class PairedProtection:
                 raise ValueError("cells of a pair are missing")
             pairs.append(CountedPair(number, cells))
             end += 1 + cells.size
-        chain = self.model.chain(margins, tuple(pairs))
-        stages, _ = published_stages(
-            every[end:], k=self.mechanism.k, layouts=chain.layouts, levels=chain.levels, margins=()
-        )
-        return margins, tuple(pairs), chain, stages
+        chains, left, stages = self._chains(margins, tuple(pairs)), every[end:], list[list[GroupCounts]]()
+        for chain in chains:
+            own, left = read_stages(left, k=self.mechanism.k, layouts=chain.layouts, levels=chain.levels)
+            stages.append(own)
+        if left.size:
+            raise ValueError("there are more numbers than groups")
+        return PublishedFigures(margins, tuple(pairs), chains, stages)
 
     def exact_cells(self, exact: GroupCounts) -> list[Cells]:
         """Return each candidate's exact cells."""
@@ -250,8 +301,31 @@ class PairedProtection:
             found |= zip(own, cells, strict=True)
         return [found[number] for number in range(len(self.candidates))]
 
+    def _chains(self, margins: Sequence[Cells], pairs: tuple[CountedPair, ...]) -> tuple[Chain, ...]:
+        """Return the model's columns and maps of each table of rows, checked."""
+        chains = self.model.chains(margins, pairs)
+        if len(chains) != self.mechanism.tables:
+            raise ValueError(f"{self.mechanism.tables} tables of rows are paid for, not {len(chains)}")
+        for chain in chains:
+            if not chain.columns or list(chain.columns) != sorted(set(chain.columns)) or chain.columns[0] < 0:
+                raise ValueError("a table of rows has no columns, or names them twice")
+            sizes = [self.layout.sizes[place] for place in chain.columns]
+            _require_codes(chain.tables[0], finer=sizes, coarser=chain.layouts[0].sizes)
+        return chains
+
+    def _grouped(self, exact: GroupCounts, chain: Chain) -> GroupCounts:
+        """Return the groups of all records by the columns and labels of a chain's first stage."""
+        layout, parts = chain.layouts[0], list[GroupCounts]()
+        for begin in range(0, exact.counts.size, _ROWS_AT_ONCE):
+            block = slice(begin, begin + _ROWS_AT_ONCE)
+            codes = []
+            for place, table in zip(chain.columns, chain.tables[0], strict=True):
+                own = self.layout.codes_of(exact.keys[:, block], place)
+                codes.append(own if table is None else table[own].astype(np.int64, copy=False))
+            parts.append(sum_counts(layout.keys(codes), exact.counts[block]))
+        return merge_counts(parts or [GroupCounts(np.empty((layout.key_words, 0), np.int64), np.empty(0, np.int64))])
+
     def _rows(self, chain: Chain) -> DeletionProtection:
-        _require_codes(chain.tables[0], finer=self.layout.sizes, coarser=chain.layouts[0].sizes)
         return DeletionProtection(
             mechanism=self.mechanism.rows,
             layouts=chain.layouts,

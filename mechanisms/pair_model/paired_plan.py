@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +23,8 @@ from ..kinds.paired_deletion import (
     PairedProtection,
     pair_quality,
 )
-from ..map_selection.choice import Levels
 from ..record_weights import deletion_variance
+from .blocks import Block, BlockChoice, restricted
 from .chosen_levels import LevelChoice
 from .model import Codes, PairModel, merged_table
 from .row_estimates import RowStage, pair_by_rows
@@ -62,6 +63,23 @@ def pair_candidates(details: Sequence[GeneralizationMap], *, most_cells: int) ->
     return tuple(found)
 
 
+class RowMaps(NamedTuple):
+    """A table of rows as it is published.
+
+    Args:
+        block: its columns.
+        stages: maps of these columns, the finest first.
+    """
+
+    block: Block
+    stages: tuple[GeneralizationMap, ...]
+
+
+def part_of(whole: GeneralizationMap, columns: Sequence[int]) -> GeneralizationMap:
+    """Return a map of some of a map's columns."""
+    return GeneralizationMap(columns=tuple(whole.columns[place] for place in columns))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PairedPlan:
     """A paired release's public side: a `PublishedModel`.
@@ -71,14 +89,16 @@ class PairedPlan:
         details: maps by whose labels pairs may be counted; the first is that of the margins.
         candidates: pairs at a detail.
         stages: maps of the rows, the finest first; or how their levels follow from what is published before.
+        blocks: tables of rows; or how they follow from what is published before. None for one of all columns.
     """
 
     mechanism: PairedDeletion
     details: tuple[GeneralizationMap, ...]
     candidates: tuple[PairCandidate, ...]
     stages: tuple[GeneralizationMap, ...] | LevelChoice
+    blocks: tuple[Block, ...] | BlockChoice | None = None
     _models: dict[bytes, PairModel] = field(default_factory=dict, init=False, repr=False)
-    _chains: dict[bytes, tuple[Levels, ...]] = field(default_factory=dict, init=False, repr=False)
+    _rows: dict[bytes, tuple[RowMaps, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def counted(self) -> GeneralizationMap:
@@ -115,26 +135,43 @@ class PairedPlan:
             found.append(np.rint(merged.reshape(-1) * ESTIMATE_UNIT).astype(np.int64))
         return found
 
-    def chain(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> Chain:
-        """Return the maps of the rows, and their levels where they were not fixed beforehand."""
-        stages = self.maps(margins, pairs)
-        tables = tuple(finer.tables_to(coarser) for finer, coarser in pairwise((self.counted, *stages)))
-        levels = tuple(column.level for one in stages for column in one.columns)
-        drawn = levels if isinstance(self.stages, LevelChoice) else ()
-        return Chain(drawn, tuple(one.layout for one in stages), tables)
+    def chains(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
+        """Return the columns and maps of each table of rows, and the levels where they were not fixed beforehand."""
+        chains = []
+        for block, stages in self.rows(margins, pairs):
+            counted = part_of(self.counted, block.columns)
+            tables = tuple(finer.tables_to(coarser) for finer, coarser in pairwise((counted, *stages)))
+            levels = tuple(column.level for one in stages for column in one.columns)
+            drawn = levels if isinstance(self.stages, LevelChoice) else ()
+            chains.append(Chain(block.columns, drawn, tuple(one.layout for one in stages), tables))
+        return tuple(chains)
 
-    def maps(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> tuple[GeneralizationMap, ...]:
-        """Return the map of each stage."""
-        if not isinstance(self.stages, LevelChoice):
-            return self.stages
+    def rows(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> tuple[RowMaps, ...]:
+        """Return the columns and the map of each stage of each table of rows."""
         key = _digest(margins, pairs)
-        if key not in self._chains:
-            self._chains.clear()
-            self._chains[key] = self.stages.chain(self.model(margins, pairs))
-        return tuple(self.stages.lattice.map_of(levels) for levels in self._chains[key])
+        if key not in self._rows:
+            self._rows.clear()
+            self._rows[key] = tuple(RowMaps(*one) for one in self._found_rows(margins, pairs))
+        return self._rows[key]
 
-    def maps_of_public_records(self, exact: GroupCounts) -> tuple[GeneralizationMap, ...]:
-        """Return the map of each stage that public records would give if nothing had noise.
+    def _found_rows(
+        self, margins: Sequence[Cells], pairs: Sequence[CountedPair]
+    ) -> Iterator[tuple[Block, tuple[GeneralizationMap, ...]]]:
+        whole = Block("", tuple(range(len(self.counted.columns))))
+        blocks = self.blocks or (whole,)
+        if isinstance(blocks, BlockChoice):
+            blocks = blocks.blocks(self.model(margins, pairs))
+        for block in blocks:
+            if not isinstance(self.stages, LevelChoice):
+                yield block, tuple(part_of(one, block.columns) for one in self.stages)
+                continue
+            choice = replace(self.stages, columns=tuple(self.stages.columns[place] for place in block.columns))
+            model = self.model(margins, pairs)
+            found = choice.chain(model if block == whole else restricted(model, block.columns))
+            yield block, tuple(choice.lattice.map_of(levels) for levels in found)
+
+    def rows_of_public_records(self, exact: GroupCounts) -> tuple[RowMaps, ...]:
+        """Return the tables of rows that public records would give if nothing had noise.
 
         The pair of the highest quality is taken each time, and counted exactly.
 
@@ -154,7 +191,7 @@ class PairedPlan:
             qualities = [pair_quality(cells[one], estimates[one], penalties[one]) for one in left]
             number = left[int(np.argmax(qualities))]
             pairs.append(CountedPair(number, cells[number]))
-        return self.maps(margins, tuple(pairs))
+        return self.rows(margins, tuple(pairs))
 
     def model(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> PairModel:
         """Return the model of margins, and of pairs in the order of their draws."""
@@ -170,21 +207,36 @@ class PairedPlan:
         return self._models[key]
 
     def final_model(
-        self, margins: Sequence[Cells], pairs: Sequence[CountedPair], rows: Sequence[RowStage]
+        self, margins: Sequence[Cells], pairs: Sequence[CountedPair], rows: Sequence[tuple[Block, Sequence[RowStage]]]
     ) -> PairModel:
-        """Return the model of all that is published: every pair of columns, by margins, rows and counted pairs."""
+        """Return the model of all that is published: every pair of columns, by margins, rows and counted pairs.
+
+        Args:
+            margins: noisy cells.
+            pairs: in the order of their draws.
+            rows: the stages of each table of rows. A pair that several tables tell is the mean of what they tell.
+        """
         first = self.model(margins, pairs)
-        every = list(combinations(range(len(self.counted.columns)), 2))
-        tables = {
-            pair: pair_by_rows(pair, estimate, stages=rows, margins=first.margins)
-            for pair, estimate in first.estimates(every).items()
-        }
+        every = combinations(range(len(self.counted.columns)), 2)
+        tables = {}
+        for pair, estimate in first.estimates(every).items():
+            told = [
+                pair_by_rows(
+                    (block.columns.index(pair[0]), block.columns.index(pair[1])),
+                    estimate,
+                    stages=stages,
+                    margins=[first.margins[place] for place in block.columns],
+                )
+                for block, stages in rows
+                if set(pair) <= set(block.columns)
+            ]
+            tables[pair] = told[0] if len(told) == 1 else sum(told[1:], told[0]) / len(told) if told else estimate
         final = PairModel(records=first.records, margins=first.margins, tables=tables)
         # Tables with fewer, larger cells come first; the finer ones, which know more of the details, have the last
         # word. The number makes the order the same everywhere.
-        for pair in sorted(pairs, key=lambda one: (one.cells.size, one.number)):
-            place = self.candidates[pair.number]
-            final = self._with_pair(final, pair, prior=final.tables[place.first, place.second])
+        for counted in sorted(pairs, key=lambda one: (one.cells.size, one.number)):
+            place = self.candidates[counted.number]
+            final = self._with_pair(final, counted, prior=final.tables[place.first, place.second])
         return final
 
     def levels_of(self, candidate: PairCandidate) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from ...accounting.certificate.row_tables import row_tables
 from ...accounting.certificate.verify import certified_mechanism
 from ...accounting.certificate.write_certificate import sha256_of_file
 from ...accounting.descriptions.description_registry import description_of
@@ -168,18 +169,18 @@ def described_release(
     Raises:
         OSError: a file can't be read.
     """
-    guarantee, stated = certificate["guarantee"], certificate["map"]["columns"]
-    of_labels = [
-        name
-        for name, datatype in tables["data"].columns
-        if datatype == "text" and any(name == column["column"] for column in stated)
-    ]
-    book = codebook(certificate, names=of_labels)
-    described = []
+    guarantee, views = certificate["guarantee"], row_tables(certificate)
+    stated = {column["column"] for column in certificate["map"]["columns"]}
+    described, books = [], dict[ColumnCodebook, None]()
     for stem, outline in tables.items():
+        view = views.get(stem, certificate)
+        names = [name for name, datatype in outline.columns if datatype == "text" and name in stated]
+        book = codebook(view, names=names) if stem in views else ()
+        books |= dict.fromkeys(book)
         files = sorted(folder.glob(f"{stem}.*"), key=lambda path: (path.suffix not in (".csv", ".parquet"), path.name))
         columns = tuple(
-            _column(name, datatype, stem=stem, certificate=certificate, book=book) for name, datatype in outline.columns
+            _column(name, datatype, of_rows=stem in views, certificate=view, book=book)
+            for name, datatype in outline.columns
         )
         named = tuple(
             DescribedFile(name=path.name, sha256=sha256_of_file(path), n_bytes=path.stat().st_size) for path in files
@@ -198,27 +199,27 @@ def described_release(
         guarantee=guarantee["in_words"],
         limits=guarantee["limits"],
         tables=tuple(described),
-        book=book,
+        book=tuple(books),
     )
 
 
 def _column(
-    name: str, datatype: Datatype, *, stem: str, certificate: Mapping[str, Any], book: tuple[ColumnCodebook, ...]
+    name: str, datatype: Datatype, *, of_rows: bool, certificate: Mapping[str, Any], book: tuple[ColumnCodebook, ...]
 ) -> DescribedColumn:
-    own = [one for one in book if one.name == name] if stem == "data" else []
+    own = [one for one in book if one.name == name]
     if own:
         rules = [f"{_of_stages(one)}{one.rule}" for one in own]
         [stated] = [column for column in certificate["map"]["columns"] if column["column"] == name]
         labels = _labels(stated, [one.level for one in own])
         return DescribedColumn(name=name, datatype=datatype, meaning=" ".join(rules), labels=labels)
-    weight = _weight_meaning(certificate) if (stem, name) == ("data", "weight") else None
-    meaning, is_weight = weight or _figure(name, stem=stem, certificate=certificate), weight is not None
+    weight = _weight_meaning(certificate) if of_rows and name == "weight" else None
+    meaning, is_weight = weight or _figure(name, of_rows=of_rows, certificate=certificate), weight is not None
     return DescribedColumn(name=name, datatype=datatype, meaning=meaning, labels=(), is_weight=is_weight)
 
 
-def _figure(name: str, *, stem: str, certificate: Mapping[str, Any]) -> str:
+def _figure(name: str, *, of_rows: bool, certificate: Mapping[str, Any]) -> str:
     form = certificate["published"]["form"]
-    if stem != "data":
+    if not of_rows:
         return _COUNTS["margins"] if name == "count" else _MARGINS.get(name, _OTHER)
     if form == "points":
         return _POINT

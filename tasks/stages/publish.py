@@ -50,7 +50,7 @@ def write_output(
 
     def render(place: Path, result: Any) -> Rendered:  # noqa: ANN401 - what the kind's protection gives
         publication = finish(result)
-        for stem, table in {"data": publication.table, **publication.beside}.items():
+        for stem, table in {publication.stem: publication.table, **publication.beside}.items():
             write_table(table, folder=place, file_format=publication.file_format, stem=stem)
             for format_ in request.also:
                 write_statistics_table(
@@ -95,7 +95,7 @@ def _metadata_writer(
     from ..metadata.description import described_release, outline_of  # of releases with such a folder alone
     from ..metadata.write_metadata import write_metadata
 
-    tables = {"data": publication.table, **publication.beside}
+    tables = {publication.stem: publication.table, **publication.beside}
     outlines = {stem: outline_of(table.schema, table.rows) for stem, table in tables.items()}
 
     def describe(certificate: Mapping[str, Any]) -> None:

@@ -88,6 +88,23 @@ class PublishedTable:
         return self.distinct if self.times is None else int(self.times.sum())
 
     @property
+    def records(self) -> int:
+        """Return how many records the rows show: as many as there are rows, or what their counts add up to."""
+        return int(self._counts.sum())
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Return how much the labels of its rows tell."""
+        labels = {column.name: column.values for column in self.columns if pa.types.is_dictionary(column.values.type)}
+        return labels_told(labels, self._counts).facts
+
+    @property
+    def _counts(self) -> NDArray[Any]:
+        if self.times is not None:
+            return self.times
+        return next(numbers_of(column.values) for column in self.columns if column.name == "count")
+
+    @property
     def schema(self) -> pa.Schema:
         """Return names and types of the columns."""
         return pa.schema([pa.field(column.name, column.values.type) for column in self.columns])
@@ -117,6 +134,8 @@ class Publication:
     PRIVACY: all of it is public before the records are read, or a function of the published table.
 
     Args:
+        table: the rows, or the first table of them.
+        stem: the name of its file.
         beside: other tables of the release, each in a file of its name.
         groups: how many groups, cells or answers it has.
         records: how many records it shows; None where it counts none.
@@ -125,6 +144,7 @@ class Publication:
     """
 
     table: PublishedTable
+    stem: str = "data"
     beside: Mapping[str, PublishedTable] = field(default_factory=dict)
     file_format: FileFormat
     groups: int
@@ -134,19 +154,13 @@ class Publication:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return the certificate's part about what is published; of rows of labels also how much they tell."""
-        return {"form": self.form, "groups": self.groups, "records": self.records, **self.details, **self._told}
+        """Return the certificate's part about what is published; of rows of labels also how much they tell.
 
-    @property
-    def _told(self) -> dict[str, Any]:
-        """Nothing of a histogram, which publishes every cell, and whose noisy counts are of no records."""
-        if self.form not in ROWS_OF_LABELS:
-            return {}
-        columns, times = self.table.columns, self.table.times
-        labels = {column.name: column.values for column in columns if pa.types.is_dictionary(column.values.type)}
-        if times is None:
-            times = next(numbers_of(column.values) for column in columns if column.name == "count")
-        return labels_told(labels, times).facts
+        Nothing of a histogram, which publishes every cell, and whose noisy counts are of no records. Of several tables
+        of rows the details say it.
+        """
+        told = self.table.told if self.form in ROWS_OF_LABELS and self.stem == "data" else {}
+        return {"form": self.form, "groups": self.groups, "records": self.records, **self.details, **told}
 
 
 def labels_told(labels: Mapping[str, pa.Array], times: NDArray[Any]) -> ColumnsTold:

@@ -58,7 +58,7 @@ from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCo
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
 from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
-from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
+from crowdblend.mechanisms.kinds.paired_deletion import BlockedDeletion, PairedDeletion
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable
@@ -146,6 +146,19 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
             pair_scale=Decimal(16),
             pair_width=90,
             pair_epsilon=Decimal("0.05"),
+        ),
+        BlockedDeletion(
+            stages=2,
+            k=3,
+            noise=GaussianDeletion(scale=Decimal("9.5"), width=48),
+            margins=4,
+            margin_scale=Decimal("20.5"),
+            margin_width=110,
+            pairs=3,
+            pair_scale=Decimal(16),
+            pair_width=90,
+            pair_epsilon=Decimal("0.05"),
+            blocks=2,
         ),
     ),
     "synthetic_table": (

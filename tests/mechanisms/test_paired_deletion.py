@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 from functools import cache
 from secrets import token_bytes
@@ -28,6 +28,7 @@ from crowdblend.mechanisms.kinds.deletion_noise import (
 )
 from crowdblend.mechanisms.kinds.paired_deletion import (
     ESTIMATE_UNIT,
+    BlockedDeletion,
     Chain,
     CountedPair,
     PairCandidate,
@@ -51,7 +52,7 @@ RELEASE = PairedDeletion(
 )
 LAYOUT = KeyLayout(sizes=(2, 2, 2))
 CANDIDATES = (PairCandidate(0, 1, 0), PairCandidate(0, 2, 0), PairCandidate(1, 2, 0))
-ROWS = Chain((), (KeyLayout(sizes=(1, 1, 2)),), ((np.zeros(2, np.int64), np.zeros(2, np.int64), None),))
+ROWS = Chain((0, 1, 2), (), (KeyLayout(sizes=(1, 1, 2)),), ((np.zeros(2, np.int64), np.zeros(2, np.int64), None),))
 
 
 class Model:
@@ -64,8 +65,8 @@ class Model:
     def penalties(self) -> list[int]:
         return [0, ESTIMATE_UNIT // 2, ESTIMATE_UNIT]
 
-    def chain(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> Chain:
-        return ROWS
+    def chains(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
+        return (ROWS,)
 
 
 def protection(**changed: Any) -> PairedProtection:
@@ -82,7 +83,7 @@ def groups(records: Sequence[tuple[int, int, int]]) -> GroupCounts:
 def test_what_is_published_is_read_back_and_nothing_else():
     own = protection()
     numbers = own.protect(groups([(0, 1, 0)] * 7 + [(1, 1, 1)] * 4), randomness=token_bytes)
-    margins, [pair], chain, [stage] = own.published(numbers)
+    margins, [pair], [chain], [[stage]] = own.published(numbers)
     assert [cells.size for cells in margins] == [2, 2, 2]
     for cells, exact in zip(margins, ([7, 4], [0, 11], [7, 4]), strict=True):
         assert np.abs(cells - exact).max() <= RELEASE.margin_width
@@ -116,9 +117,9 @@ def test_a_pair_is_drawn_once_and_by_the_labels_of_its_detail():
         def penalties(self) -> list[int]:
             return [0, 0]
 
-        def chain(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> Chain:
+        def chains(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
             assert sorted(pair.number for pair in pairs) == [0, 1]
-            return Chain((1, 0), (KeyLayout(sizes=(2, 2)),), ((halves, None),))
+            return (Chain((0, 1), (1, 0), (KeyLayout(sizes=(2, 2)),), ((halves, None),)),)
 
     own = PairedProtection(
         mechanism=replace(RELEASE, margins=2, pairs=2),
@@ -130,7 +131,7 @@ def test_a_pair_is_drawn_once_and_by_the_labels_of_its_detail():
     )
     keys = layout.keys([np.array([0, 1, 3]), np.array([1, 1, 0])])
     numbers = own.protect(GroupCounts(keys, np.array([50, 60, 70])), randomness=token_bytes)
-    _, pairs, chain, [stage] = own.published(numbers)
+    _, pairs, [chain], [[stage]] = own.published(numbers)
     cells = {pair.number: pair.cells for pair in pairs}
     assert np.abs(cells[0] - [0, 50, 0, 60, 0, 0, 70, 0]).max() <= 1
     assert np.abs(cells[1] - [0, 110, 70, 0]).max() <= 1
@@ -140,8 +141,8 @@ def test_a_pair_is_drawn_once_and_by_the_labels_of_its_detail():
 
 def test_maps_of_rows_that_do_not_fit_the_groups_are_refused():
     class Astray(Model):
-        def chain(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> Chain:
-            return Chain((), ROWS.layouts, ((np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([0, 2])),))
+        def chains(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
+            return (ROWS._replace(tables=((np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([0, 2])),)),)
 
     with pytest.raises(ValueError, match="a table lacks a code"):
         protection(model=Astray()).protect(groups([(0, 1, 0)]), randomness=token_bytes)
@@ -237,8 +238,10 @@ def noise(law: DeletionNoise) -> list[tuple[int, float]]:
 
 
 @cache
-def law_of(records: Records, fault: str) -> Law:
+def law_of(records: Records, fault: str, blocks: int = 1) -> Law:
     """The law of what is published: a margin's cell, which pair was drawn, a cell of it, and the rows of a group.
+
+    With two blocks a second table has rows of a group too, whose columns follow from the published cell.
 
     They are those that the record added below is in; each other cell has noise of its own and one law in both worlds.
     The estimates follow from the published cell alone, unless a fault lets the true number of records in.
@@ -264,7 +267,12 @@ def law_of(records: Records, fault: str) -> Law:
             for z_cell, of_cell in noise(SMALL.pair_noise):
                 for z_rows, of_rows in noise(SMALL.noise):
                     out = margin, number, tables[number][0] + z_cell, max(0, by_first[0] - z_rows)
-                    result[out] += chance * picked * of_cell * of_rows
+                    if blocks == 1:
+                        result[out] += chance * picked * of_cell * of_rows
+                        continue
+                    for z_second, of_second in noise(SMALL.noise):
+                        second = max(0, tables[margin % 2][0] - z_second)
+                        result[*out, second] += chance * picked * of_cell * of_rows * of_second
     return result
 
 
@@ -282,8 +290,8 @@ DESIGNS: list[tuple[Records, Records]] = [
 ]
 
 
-def worst(epsilon: float, *, fault: str = "") -> float:
-    return max(delta_between(law_of(one, fault), law_of(two, fault), epsilon) for one, two in DESIGNS)
+def worst(epsilon: float, *, fault: str = "", blocks: int = 1) -> float:
+    return max(delta_between(law_of(one, fault, blocks), law_of(two, fault, blocks), epsilon) for one, two in DESIGNS)
 
 
 EPSILONS = (0.1, 0.4, 0.8, 1.2, 1.8, 2.5, 3.0, 3.5)
@@ -315,6 +323,46 @@ def test_the_oracle_catches_a_draw_that_is_not_charged():
     assert any(one > most for one, most in zip(found, bounds(without), strict=True))
 
 
+def test_no_neighbours_are_told_apart_better_by_two_blocks_than_their_losses_say():
+    """Each table of rows is of all records, so that the stages of one alone are too few."""
+    two = BlockedDeletion(**{field.name: getattr(SMALL, field.name) for field in fields(SMALL)}, blocks=2)
+    found = [worst(epsilon, blocks=2) for epsilon in EPSILONS]
+    own = bounds(Counter(paired_deletion_losses(two)))
+    assert all(one <= most for one, most in zip(found, own, strict=True))
+    assert max(one / most for one, most in zip(found, own, strict=True)) > 0.7
+    assert any(one > most for one, most in zip(found, bounds(PARTS), strict=True))
+
+
+def test_tables_of_rows_are_as_many_as_are_paid_for_and_each_has_its_own_columns():
+    two = BlockedDeletion(**{field.name: getattr(RELEASE, field.name) for field in fields(RELEASE)}, blocks=2)
+    first = Chain((2,), (), (KeyLayout(sizes=(2,)),), ((None,),))
+    second = Chain((0, 1), (), (KeyLayout(sizes=(2, 2)),), ((None, None),))
+
+    class Blocks(Model):
+        def __init__(self, *chains: Chain) -> None:
+            self._chains = chains
+
+        def chains(self, margins: Sequence[Any], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
+            return self._chains
+
+    own = protection(mechanism=two, model=Blocks(first, second))
+    numbers = own.protect(groups([(0, 1, 0)] * 70 + [(1, 1, 1)] * 40), randomness=token_bytes)
+    _, _, _, [[by_last], [by_others]] = own.published(numbers)
+    assert by_last.keys.tolist() == [[0, 1]]
+    assert by_others.keys.tolist() == [[1, 3]]
+    for stage in (by_last, by_others):
+        assert np.all(np.abs(stage.counts - [70, 40] + 1) <= 1)
+    assert not own.fits(numbers[:-1])
+    assert not own.fits(np.append(numbers, 0))
+    lies = [(first,), (first, second, second), (first, second._replace(columns=(1, 0)))]
+    lies += [(first, first._replace(columns=())), (first, first._replace(columns=(-1,)))]
+    for chains in lies:
+        with pytest.raises(ValueError, match=r"tables of rows|a table"):
+            protection(mechanism=two, model=Blocks(*chains)).protect(groups([(0, 1, 0)]), randomness=token_bytes)
+    with pytest.raises(ValueError, match="one block"):
+        replace(two, blocks=0)
+
+
 def test_each_part_is_charged():
     def epsilon(mechanism: Any, **more: Any) -> Decimal:
         return price(mechanism, delta=Decimal("1e-6"), **more).epsilon
@@ -330,5 +378,7 @@ def test_each_part_is_charged():
     )
     for part in ("stages", "margins", "pairs", "pair_epsilon"):
         assert epsilon(replace(own, **{part: 2 * getattr(own, part)})) > epsilon(own), part
+    blocked = BlockedDeletion(**{field.name: getattr(own, field.name) for field in fields(own)}, blocks=3)
+    assert epsilon(blocked) == epsilon(replace(own, stages=3 * own.stages)), "as so many stages of one table"
     assert epsilon(own, rows_per_person=2) > 1.9 * float(epsilon(own))
     assert epsilon(own, releases=3) > epsilon(own, releases=2) > epsilon(own)

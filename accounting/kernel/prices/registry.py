@@ -156,7 +156,11 @@ MECHANISM_KINDS: dict[str, RegisteredKind] = {
     "calibrated_sample": _own(
         "calibrated_sample_prices", "calibrated_sample_description", ("calibrated-sample-release/1",)
     ),
-    "paired_deletion": _own("paired_deletion_prices", "deletion_description", ("paired-deletion-release/1",)),
+    "paired_deletion": _own(
+        "paired_deletion_prices",
+        "deletion_description",
+        ("paired-deletion-release/1", "blocked-deletion-release/1"),
+    ),
     "synthetic_table": _own("synthetic_table_prices", "synthetic_table_description", ("synthetic-table/1",)),
 }
 """The one list of kinds: a mechanism's `kind` → where it is found; a module is loaded when it is first asked for."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any
 
 from ....mechanisms.kernel.amounts import amount_exact
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.kinds.deletion_noise import DeletionNoise, GaussianDeletion
-from ....mechanisms.kinds.paired_deletion import PairedDeletion
+from ....mechanisms.kinds.paired_deletion import BlockedDeletion, PairedDeletion
 from ....mechanisms.record_weights import deletion_variance
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kinds.composition.bounded_range import BoundedRange
@@ -67,6 +68,7 @@ def plan_paired(
     rows_per_person: int = 1,
     k: int = 1,
     shares: PairShares | None = None,
+    blocks: int | None = None,
 ) -> DeletionPlan:
     """Return the noise of a paired release that is charged at most ε at δ over all releases.
 
@@ -83,6 +85,7 @@ def plan_paired(
         rows_per_person: M ≥ 1.
         k: the smallest number of records that is published of a group.
         shares: of the parts; None for the proposed ones.
+        blocks: tables of rows, each with so many stages; None for one of all columns.
 
     Raises:
         InputRefused: a value out of range, or no noise within bounds has this price.
@@ -108,7 +111,13 @@ def plan_paired(
         drawn = _FOUR_DIGITS_DOWN.create_decimal(2.0 * math.sqrt(float(parts.draws) * budget / pairs) / records)
         beside = Beside(
             complete=lambda rows: paired(
-                rows, columns=columns, margins=margins, pairs=pairs, counted=counted, drawn=drawn
+                replace(rows, stages=stages),
+                columns=columns,
+                margins=margins,
+                pairs=pairs,
+                counted=counted,
+                drawn=drawn,
+                blocks=blocks,
             ),
             precision=releases
             * (
@@ -127,7 +136,7 @@ def plan_paired(
     return plan_beside(
         epsilon=epsilon,
         delta=delta,
-        stages=stages,
+        stages=stages * (blocks or 1),
         releases=releases,
         rows_per_person=records,
         k=k,
@@ -146,7 +155,8 @@ def plan_paired_again(
     of_margins = mechanism.margins / float(mechanism.margin_scale) ** 2
     of_pairs = mechanism.pairs / float(mechanism.pair_scale) ** 2
     of_draws = mechanism.pairs * float(mechanism.pair_epsilon) ** 2 / 4.0
-    whole = of_margins + of_pairs + of_draws + mechanism.stages / float(deletion_variance(mechanism.noise))
+    whole = of_margins + of_pairs + of_draws
+    whole += mechanism.tables * mechanism.stages / float(deletion_variance(mechanism.noise))
     margins, pairs, draws = (Decimal(part / whole).quantize(_SHARE) for part in (of_margins, of_pairs, of_draws))
     return plan_paired(
         epsilon=epsilon,
@@ -157,6 +167,7 @@ def plan_paired_again(
         rows_per_person=rows_per_person,
         k=mechanism.k,
         shares=PairShares(margins=margins, pairs=pairs, draws=draws),
+        blocks=mechanism.tables if mechanism.tables > 1 else None,
     )
 
 
@@ -168,29 +179,32 @@ def paired(
     pairs: int,
     counted: GaussianDeletion,
     drawn: Decimal,
+    blocks: int | None = None,
 ) -> PairedDeletion:
     """Return a release of rows with margins and pairs beside them.
 
     Args:
-        rows: the release without them.
+        rows: the release of one table of rows without them.
         columns: each has a margin.
         margins: the noise of their cells.
         pairs: how many are drawn.
         counted: the noise of their cells.
         drawn: ε of each draw.
+        blocks: tables of rows; None for one of all columns.
     """
-    return PairedDeletion(
-        stages=rows.stages,
-        k=rows.k,
-        noise=rows.noise,
-        margins=columns,
-        margin_scale=margins.scale,
-        margin_width=margins.width,
-        pairs=pairs,
-        pair_scale=counted.scale,
-        pair_width=counted.width,
-        pair_epsilon=drawn,
-    )
+    fields: dict[str, Any] = {
+        "stages": rows.stages,
+        "k": rows.k,
+        "noise": rows.noise,
+        "margins": columns,
+        "margin_scale": margins.scale,
+        "margin_width": margins.width,
+        "pairs": pairs,
+        "pair_scale": counted.scale,
+        "pair_width": counted.width,
+        "pair_epsilon": drawn,
+    }
+    return PairedDeletion(**fields) if blocks is None else BlockedDeletion(**fields, blocks=blocks)
 
 
 def price_pairs(

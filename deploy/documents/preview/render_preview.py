@@ -500,6 +500,12 @@ def _of_deletion(request: Request, reference: ReferencePopulation, wanted: Mappi
             where="--level",
             remedy="Change the levels of its columns in the specification.",
         )
+    if request.blocks is not None:
+        raise InputRefused(
+            "a preview of several blocks isn't made yet.",
+            where="[blocks]",
+            remedy="Remove them from a copy of the specification, with the columns of one block alone.",
+        )
     maps = request.maps if not request.free else _found_maps(request, reference)
     if request.free:
         reference = dataclasses.replace(reference, remarks=(*reference.remarks, FOUND))
@@ -523,7 +529,8 @@ def _found_maps(request: DeletionRequest, reference: ReferencePopulation) -> tup
     counts = np.rint(groups.counts * reference.scale).astype(np.int64)
     keys = plan.counted.keys(list(groups.codes))
     order = np.lexsort(keys[::-1])
-    return plan.maps_of_public_records(GroupCounts(keys[:, order], counts[order]))
+    [(_, maps)] = plan.rows_of_public_records(GroupCounts(keys[:, order], counts[order]))
+    return maps
 
 
 def _levels(
