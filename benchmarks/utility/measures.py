@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from crowdblend.deploy.documents.sheet.bounds import HALF, QUANTILE
+from crowdblend.accounting.theory.count_bounds import HALF, QUANTILE
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from numpy.typing import NDArray
 from scipy.stats import rankdata

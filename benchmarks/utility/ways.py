@@ -30,10 +30,7 @@ from functools import lru_cache
 
 import numpy as np
 from crowdblend.accounting.descriptions.description_registry import description_of
-from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
-from crowdblend.accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
-from crowdblend.accounting.theory.planning.inversion import Target, least_k, least_k_of_paper
-from crowdblend.deploy.documents.sheet.bounds import (
+from crowdblend.accounting.theory.count_bounds import (
     HALF,
     QUANTILE,
     BinomialBounds,
@@ -42,6 +39,9 @@ from crowdblend.deploy.documents.sheet.bounds import (
     TotalBounds,
     deletion_bounds,
 )
+from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
+from crowdblend.accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
+from crowdblend.accounting.theory.planning.inversion import Target, least_k, least_k_of_paper
 from crowdblend.flows.margin_specs import raked_weights
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys

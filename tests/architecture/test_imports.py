@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-INSTALLED = ("mechanisms", "accounting", "tasks", "flows", "deploy")
+INSTALLED = ("mechanisms", "accounting", "tasks", "flows", "analysis", "deploy")
 BESIDE = ("audit", "benchmarks")
 
 

@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGE_NAMES = ("accounting", "mechanisms", "tasks", "flows", "deploy")
+PACKAGE_NAMES = ("accounting", "mechanisms", "tasks", "flows", "analysis", "deploy")
 NEEDED = (*PACKAGE_NAMES, "pyproject.toml", "README.md", "LICENSE")
 WORKFLOW = ROOT / ".github" / "workflows" / "wheels.yml"
 COMPILED = {f"crowdblend/tasks/readers/{name}.abi3.so" for name in ("csv_decoder", "page_decoder")}

@@ -13,7 +13,7 @@ from crowdblend.deploy.cli import crowdblend
 PROJECT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
 FILE = re.compile(r"`([\w/]+\.py)`")
-NAMED_ROOTS = ("mechanisms", "accounting", "tasks", "flows", "deploy", "tests", "audit", "benchmarks")
+NAMED_ROOTS = ("mechanisms", "accounting", "tasks", "flows", "analysis", "deploy", "tests", "audit", "benchmarks")
 FENCE = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 PAGES = sorted(
     [*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md"), *PROJECT.glob("examples/**/*.md")],

@@ -19,16 +19,7 @@ import pyarrow.parquet as pq
 
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.descriptions.kind_description import DeletedRecords
-from ....accounting.theory.survival import record_survival
-from ....flows.releases.release_kind import NoDocument, Shape, kind_of_mechanism
-from ....mechanisms.generalization_map import told_sentences
-from ....mechanisms.hierarchies.build import described_hierarchy
-from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
-from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from ....mechanisms.wording import grouped
-from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
-from ..document_registry import NOT_DONE, VerifiedRelease, file_stem
-from .bounds import (
+from ....accounting.theory.count_bounds import (
     BinomialBounds,
     Chance,
     CountBounds,
@@ -39,6 +30,15 @@ from .bounds import (
     geometric_deviation,
     published_intervals,
 )
+from ....accounting.theory.survival import record_survival
+from ....flows.releases.release_kind import NoDocument, Shape, kind_of_mechanism
+from ....mechanisms.generalization_map import told_sentences
+from ....mechanisms.hierarchies.build import described_hierarchy
+from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
+from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
+from ....mechanisms.wording import grouped
+from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
+from ..document_registry import NOT_DONE, VerifiedRelease, file_stem
 
 LABELS = "-labels.csv"
 COUNTS = (1, 2, 5, 10, 100, 1_000, 10_000)

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 
 from ....accounting.charts import triangle_chart
+from ....accounting.theory.count_bounds import CountBounds, Language, NormalBounds
 from ..document_registry import Document, VerifiedRelease, verified_release, write_document
 from ..rendering import macro_text, page, plain_text
 from ..report_pictures import MOST_PAIR_COLUMNS
-from .bounds import CountBounds, Language, NormalBounds
 from .facts import LABELS, SheetFacts, bibtex, citation, declared_sizes, sheet_facts
 
 

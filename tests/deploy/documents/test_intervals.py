@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.descriptions.kind_description import DeletedRecords
-from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
-from crowdblend.deploy.documents.sheet.bounds import (
+from crowdblend.accounting.theory.count_bounds import (
     BinomialBounds,
     CountBounds,
     NormalBounds,
     deletion_bounds,
     published_intervals,
 )
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
 from crowdblend.mechanisms.kinds.deletion import DeletionRelease
 from crowdblend.mechanisms.kinds.deletion_noise import DeletionNoise, deletion_weights, expected_deletion
 from crowdblend.mechanisms.record_weights import deletion_variance

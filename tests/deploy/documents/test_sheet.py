@@ -21,9 +21,9 @@ import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.accounting.theory.count_bounds import NormalBounds
 from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.rendering import cell, digits_up, plain_text
-from crowdblend.deploy.documents.sheet.bounds import NormalBounds
 from crowdblend.deploy.documents.sheet.facts import SheetFacts, sheet_facts
 from crowdblend.deploy.documents.sheet.render_sheet import snippets
 from crowdblend.mechanisms.hierarchies.codebook import stage_labels

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ....accounting.descriptions.kind_description import DeletedRecords
+from ..descriptions.kind_description import DeletedRecords
 
 QUANTILE = 1.959964
 QUANTILE_OF_HALF = 2.241403

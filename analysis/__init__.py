@@ -1,0 +1,13 @@
+"""The researcher's kit: what a published release says of its records, with intervals that hold.
+
+It needs a release's folder and nothing else.
+
+>>> from crowdblend.analysis import load
+>>> release = load("out/my-survey-2026")            # doctest: +SKIP
+>>> release.count({"sex": "Female", "age": range(20, 40)})  # doctest: +SKIP
+"""
+
+from .figures import Figure
+from .loaded_release import LoadedRelease, load
+
+__all__ = ["Figure", "LoadedRelease", "load"]

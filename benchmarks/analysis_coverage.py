@@ -1,0 +1,327 @@
+"""How often the intervals of `crowdblend.analysis` hold what is true, and how wide they are, over many real draws.
+
+    python -m benchmarks.analysis_coverage --draws 40 --write
+
+Files are generated; each draw is a release by the product's own functions, with fresh noise, choices and rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+
+import numpy as np
+from crowdblend.accounting.theory.count_bounds import HALF, QUANTILE
+from crowdblend.accounting.theory.planning.paired_planning import plan_paired, proposed_pairs
+from crowdblend.analysis.combined_counts import PairCells
+from crowdblend.analysis.conditions import Where, labels_of, selection_of
+from crowdblend.analysis.figures import Figure
+from crowdblend.analysis.loaded_release import LoadedRelease
+from crowdblend.analysis.published_tables import (
+    PublishedTables,
+    RowGroups,
+    RowReading,
+    RowTable,
+    pair_cells,
+)
+from crowdblend.flows.releases.paired_parts import PairedResult, pair_details, paired_plan
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from crowdblend.mechanisms.kernel.group_counts import count_keys
+from crowdblend.mechanisms.kinds.deletion_noise import expected_deletion
+from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
+from crowdblend.mechanisms.map_selection.choice import LatticeColumn
+from crowdblend.mechanisms.pair_model.paired_plan import pair_candidates
+from crowdblend.mechanisms.record_weights import deletion_variance
+from numpy.typing import NDArray
+
+__all__ = ["People", "drawn", "generated"]
+
+DELTA = Decimal("1e-6")
+STAGES = 3
+REGIONS = ("north", "east", "south", "west", "islands")
+SCHOOLING = ("none", "school", "some", "college", "higher")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class People:
+    """A generated file: its columns with their hierarchies, and the values of its records."""
+
+    hierarchies: dict[str, Hierarchy]
+    values: dict[str, NDArray[np.int64] | NDArray[np.str_]]
+
+    @property
+    def codes(self) -> list[NDArray[np.int64]]:
+        """Return the finest code of each record in each column."""
+        found = []
+        for name, hierarchy in self.hierarchies.items():
+            own = self.values[name]
+            if isinstance(hierarchy, IntervalHierarchy):
+                found.append(hierarchy.codes_of_integers(own.astype(np.int64), 0))
+            else:
+                kinds, places = np.unique(own, return_inverse=True)
+                texts = [str(kind).encode() for kind in kinds]
+                found.append(hierarchy.codes_of_texts(texts, 0)[places])
+        return found
+
+
+def generated(number: int, *, seed: int = 1) -> People:
+    """Return people at work: age, sex, region, schooling, hours and weekly income in steps of 50."""
+    coins = np.random.default_rng([seed, number])
+    age = np.clip(coins.gamma(6.0, 4.0, number) + 16, 16, 79).astype(int)
+    sex = coins.integers(0, 2, number)
+    region = coins.choice(5, number, p=[0.35, 0.3, 0.2, 0.12, 0.03])
+    schooling = np.clip(coins.normal(2.0 + 0.3 * (region == 0) - 0.01 * (age - 40), 1.1, number).round(), 0, 4).astype(
+        int
+    )
+    hours = np.clip(coins.normal(38 - 5 * (sex == 1), 8, number).round(), 5, 69).astype(int)
+    logs = 5.6 + 0.18 * schooling + 0.02 * (age - 16) - 0.00025 * (age - 16) ** 2 - 0.15 * sex + 0.012 * (hours - 38)
+    income = np.clip(np.exp(logs + coins.normal(0, 0.45, number)), 0, 1999).astype(int) // 50
+    return People(
+        hierarchies={
+            "age": IntervalHierarchy(lower=16, upper=80, widths=(4, 16)),
+            "sex": ValueHierarchy.from_values(["f", "m"]),
+            "region": ValueHierarchy.from_rows([[one, "main" if one != "islands" else "far", "*"] for one in REGIONS]),
+            "schooling": ValueHierarchy.from_rows(
+                [[one, "low" if place < 2 else "high", "*"] for place, one in enumerate(SCHOOLING)]
+            ),
+            "hours": IntervalHierarchy(lower=5, upper=70, widths=(5, 15)),
+            "income": IntervalHierarchy(lower=0, upper=40, widths=(4, 8)),
+        },
+        values={
+            "age": age,
+            "sex": np.array(["f", "m"])[sex],
+            "region": np.array(REGIONS)[region],
+            "schooling": np.array(SCHOOLING)[schooling],
+            "hours": hours,
+            "income": income,
+        },
+    )
+
+
+@lru_cache
+def _mechanism(epsilon: Decimal, columns: int, pairs: int) -> PairedDeletion:
+    plan = plan_paired(epsilon=epsilon, delta=DELTA, stages=STAGES, columns=columns, pairs=pairs)
+    if not isinstance(plan.mechanism, PairedDeletion):
+        raise TypeError("this is no plan of a paired release")
+    return plan.mechanism
+
+
+def drawn(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
+    """Return what one release of these people publishes, its pairs and labels chosen by itself."""
+    free = tuple(
+        LatticeColumn(name=name, hierarchy=one, min_level=0, max_level=one.levels - 1, weight=Decimal(1))
+        for name, one in people.hierarchies.items()
+    )
+    values = GeneralizationMap(
+        columns=tuple(MappedColumn(name=one.name, hierarchy=one.hierarchy, level=0) for one in free)
+    )
+    details = pair_details(values, free)
+    pairs = min(proposed_pairs(len(free)), len(pair_candidates(details, most_cells=10**6)))
+    plan = paired_plan(_mechanism(epsilon, len(free), pairs), values, free)
+    exact = count_keys(values.keys(people.codes), cells=values.cells)
+    result = PairedResult(plan, plan.protection().protect(exact, randomness=coins.bytes))
+    return published_of(result)
+
+
+def published_of(result: PairedResult) -> PublishedTables:
+    """Return a release's tables as they would be read from its folder."""
+    plan = result.plan
+    columns, noise = plan.counted.columns, plan.mechanism.noise
+    stages, begin = [], 0
+    for stage, one in zip(result.stages, result.maps, strict=True):
+        weights = result.raked.weights[begin : begin + stage.counts.size]
+        begin += stage.counts.size
+        stages.append(
+            RowGroups(
+                levels=tuple(column.level for column in one.columns),
+                codes=tuple(np.asarray(codes, dtype=np.int64) for codes in one.decode(stage.keys)),
+                counts=stage.counts.astype(np.float64),
+                mass=stage.counts * weights,
+            )
+        )
+    pairs = []
+    for pair in result.pairs:
+        one = plan.candidates[pair.number]
+        own, levels = (columns[one.first], columns[one.second]), plan.levels_of(one)
+        shape = [column.hierarchy.size(level) for column, level in zip(own, levels, strict=True)]
+        cells = pair.cells.astype(np.float64).reshape(shape)
+        pairs.append(pair_cells(own, (one.first, one.second), levels, cells, plan.deviation))
+    return PublishedTables(
+        columns=columns,
+        rows=(RowTable(columns=tuple(range(len(columns))), stages=tuple(stages)),),
+        reading=RowReading(
+            form="microdata",
+            k=plan.mechanism.k,
+            expected=float(expected_deletion(noise)),
+            variance=float(deletion_variance(noise)),
+        ),
+        margins=tuple(cells.astype(np.float64) for cells in result.margins),
+        margin_deviation=float(deletion_variance(plan.mechanism.margin_noise)) ** 0.5,
+        pairs=tuple(pairs),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A question, its answer by a release, and by the records.
+
+    Args:
+        kind: of the question.
+        figure: the release's answer.
+        true: the records' answer.
+        usual: how wide the interval is that the researcher's sheet gives; None where it gives none.
+    """
+
+    kind: str
+    figure: Figure
+    true: float
+    usual: float | None = None
+
+    @property
+    def held(self) -> bool:
+        """Return whether the interval has the true answer."""
+        figure = self.figure
+        return figure.lower is not None and figure.upper is not None and figure.lower <= self.true <= figure.upper
+
+
+class Questions:
+    """Questions about generated people, the same of each draw but for the pairs that it counted."""
+
+    def __init__(self, people: People) -> None:
+        self.people = people
+        self.codes = people.codes
+        self.names = list(people.hierarchies)
+        self.numbers = {
+            name: people.values[name].astype(np.float64)
+            for name, hierarchy in people.hierarchies.items()
+            if isinstance(hierarchy, IntervalHierarchy)
+        }
+
+    def asked(self, release: LoadedRelease, coins: np.random.Generator) -> Iterator[Asked]:
+        """Yield questions with their answers."""
+        yield from self._of_columns(release, coins)
+        for pair in release.published.pairs:
+            yield from self._of_pair(release, pair, coins)
+            yield from self._numbers_of_pair(release, pair)
+        yield from self._of_three(release, coins)
+        for name, numbers in self.numbers.items():
+            yield Asked(kind="mean", figure=release.mean(name), true=float(numbers.mean()))
+            for q in (0.1, 0.25, 0.5, 0.9):
+                true = float(np.quantile(numbers, q, method="inverted_cdf"))
+                yield Asked(kind="quantile", figure=release.quantile(name, q), true=true)
+
+    def _of_columns(self, release: LoadedRelease, coins: np.random.Generator) -> Iterator[Asked]:
+        for name in self.names:
+            labels = release.labels(name)
+            for label in labels:
+                yield self._count(release, "count, a label", {name: label}, 1)
+            some = [label for label in labels if coins.random() < 0.5]
+            if len(some) > 1:
+                yield self._count(release, "count, labels of a column", {name: some}, len(some))
+
+    def _of_pair(self, release: LoadedRelease, pair: PairCells, coins: np.random.Generator) -> Iterator[Asked]:
+        names = [self.names[place] for place in pair.columns]
+        labels = [
+            labels_of(release.columns[place], level) for place, level in zip(pair.columns, pair.levels, strict=True)
+        ]
+        for _ in range(6):
+            where = {name: [own[coins.integers(len(own))]] for name, own in zip(names, labels, strict=True)}
+            yield self._count(release, "count, a cell of a pair", where, 1, pair.deviation)
+            where = {
+                name: [label for label in own if coins.random() < 0.5] or own[1:]
+                for name, own in zip(names, labels, strict=True)
+            }
+            cells = len(where[names[0]]) * len(where[names[1]])
+            yield self._count(release, "count, labels of a pair", where, cells, pair.deviation)
+            part, whole = ({name: where[name]} for name in names)
+            of = self._records(whole)
+            if of.any():
+                true = float((self._records(part) & of).sum() / of.sum())
+                yield Asked(kind="share within labels", figure=release.share(part, of=whole), true=true)
+
+    def _of_three(self, release: LoadedRelease, coins: np.random.Generator) -> Iterator[Asked]:
+        last = release.published.rows[0].stages[-1]
+        for _ in range(20):
+            where = {}
+            for place in coins.choice(len(self.names), 3, replace=False).tolist():
+                labels = labels_of(release.columns[place], last.levels[place])
+                if len(labels) > 1:
+                    where[self.names[place]] = labels[1 + coins.integers(len(labels) - 1)]
+            if len(where) == 3:
+                yield self._count(release, "count by three columns, from rows", where, None)
+
+    def _numbers_of_pair(self, release: LoadedRelease, pair: PairCells) -> Iterator[Asked]:
+        for mine, its in ((0, 1), (1, 0)):
+            name, other = self.names[pair.columns[mine]], self.names[pair.columns[its]]
+            if name not in self.numbers:
+                continue
+            for label in labels_of(release.columns[pair.columns[its]], pair.levels[its])[1:]:
+                where: Where = {other: label}
+                own = self.numbers[name][self._records(where)]
+                if own.size:
+                    figure = release.mean(name, where=where)
+                    yield Asked(kind="mean by another column", figure=figure, true=float(own.mean()))
+                    true = float(np.quantile(own, 0.5, method="inverted_cdf"))
+                    figure = release.quantile(name, where=where)
+                    yield Asked(kind="median by another column", figure=figure, true=true)
+
+    def _count(
+        self, release: LoadedRelease, kind: str, where: Where, cells: int | None, deviation: float | None = None
+    ) -> Asked:
+        figure = release.count(where)
+        error = deviation or release.published.margin_deviation
+        usual = None if cells is None else 2.0 * (QUANTILE * error * cells**0.5 + HALF)
+        return Asked(kind=kind, figure=figure, true=float(self._records(where).sum()), usual=usual)
+
+    def _records(self, where: Where) -> NDArray[np.bool_]:
+        """Return which records fulfil a condition."""
+        columns = [MappedColumn(name=n, hierarchy=h, level=0) for n, h in self.people.hierarchies.items()]
+        found = np.ones(self.codes[0].size, dtype=np.bool_)
+        for place, mask in selection_of(where, columns).items():
+            found &= mask[self.codes[place]]
+        return found
+
+
+def measured(number: int, *, draws: int, epsilon: Decimal, seed: int = 7) -> dict[str, list[Asked]]:
+    """Return all questions of some draws, by their kinds."""
+    people = generated(number)
+    questions, found = Questions(people), defaultdict(list)
+    coins = np.random.default_rng([seed, number])
+    for _ in range(draws):
+        release = LoadedRelease(drawn(people, epsilon=epsilon, coins=coins))
+        for asked in questions.asked(release, coins):
+            found[asked.kind].append(asked)
+    return found
+
+
+def lines_of(number: int, found: dict[str, list[Asked]]) -> Iterator[str]:
+    """Yield a line of the table for each kind of question."""
+    for kind, all_asked in found.items():
+        held = np.mean([asked.held for asked in all_asked])
+        widths = np.array([asked.figure.upper - asked.figure.lower for asked in all_asked])
+        ratios = [width / asked.usual for width, asked in zip(widths, all_asked, strict=True) if asked.usual]
+        told = f"{np.median(ratios):.2f}" if ratios else "none given"
+        yield f"| {number:,} | {kind} | {len(all_asked):,} | {held:.1%} | {np.median(widths):.4g} | {told} |"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the table, or write it into docs/analysis.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=40)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[2_000, 10_000, 50_000])
+    parser.add_argument("--epsilon", type=Decimal, default=Decimal(1))
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args(arguments)
+    lines = ["| records | asked | intervals | hold | median width | of the sheet's |", "|---|---|---|---|---|---|"]
+    for number in given.sizes:
+        lines += lines_of(number, measured(number, draws=given.draws, epsilon=given.epsilon))
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""The researcher's kit on real releases of each kind: it verifies, counts near the records, and says what it can't."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from crowdblend.analysis import Figure, load
+from crowdblend.mechanisms.kernel.errors import InputRefused
+
+HEAD = """
+[release]
+name = "researched"
+form = "{form}"
+format = "{file_format}"
+output = "out"
+[data]
+dataset = "people"
+source = "people.csv"
+[privacy]
+{privacy}
+"""
+COLUMNS = """
+[columns.sex]
+values = ["f", "m"]
+{sex}
+[columns.age]
+interval = {{ lower = 0, upper = 90, widths = [10, 30] }}
+{age}
+[columns.town]
+values = ["x", "y", "z"]
+{town}
+"""
+PAIRED = '[deletion]\n[margins]\npairs = "auto"\n'
+CHAIN = {"sex": "levels = [0, 0]", "age": "levels = [1, 2]", "town": "levels = [0, 1]"}
+LEVELS = {"sex": "level = 0", "age": "level = 2", "town": "level = 0"}
+AUTO = dict.fromkeys(LEVELS, 'levels = "auto"')
+SAMPLE = "[sampling]\nrate = 0.3\n"
+EXACT = "epsilon = 1\ndelta = 1e-6"
+
+
+def released(desk, tables: str, levels: dict[str, str], privacy: str = EXACT, **changes: str) -> Path:
+    path = desk.folder / "researched.toml"
+    given = {"form": "microdata", "file_format": "parquet", "privacy": privacy} | changes
+    path.write_text(HEAD.format(**given) + tables + COLUMNS.format(**levels))
+    return Path(desk.succeed("run", path, "--json").json["output"])
+
+
+@pytest.fixture
+def people(desk) -> dict[str, np.ndarray]:
+    """6,000 records: the town follows from the age, but for a tenth."""
+    coins = np.random.default_rng(4)
+    ages = coins.integers(0, 90, 6_000)
+    towns = np.where(coins.random(6_000) < 0.1, coins.integers(0, 3, 6_000), ages // 30)
+    columns = {"sex": coins.choice(["f", "m"], 6_000), "age": ages, "town": np.array(["x", "y", "z"])[towns]}
+    lines = [",".join(map(str, record)) for record in zip(*columns.values(), strict=True)]
+    (desk.folder / "people.csv").write_text("\n".join(["sex,age,town", *lines]) + "\n")
+    desk.add_dataset(epsilon=20)
+    return columns
+
+
+def require_near(figure: Figure, true: float, *, times: float = 3.0) -> None:
+    """The truth is within three half-widths of the estimate: intervals of 95% miss so far once in 10⁸."""
+    assert figure.lower is not None
+    assert figure.upper is not None
+    assert figure.lower <= figure.estimate <= figure.upper
+    half = max(figure.upper - figure.estimate, figure.estimate - figure.lower, 1e-9)
+    assert abs(figure.estimate - true) <= times * half, (figure, true)
+
+
+def test_a_release_with_chosen_pairs_answers_by_margins_and_pairs_and_rows(desk, people) -> None:
+    folder = released(desk, PAIRED, AUTO)
+    release = load(folder)
+    female, young, north = people["sex"] == "f", people["age"] < 30, people["town"] == "x"
+    assert release.labels("town") == ["*", "x", "y", "z"]
+    require_near(release.count(), 6_000)
+    require_near(release.count({"sex": "f"}), female.sum())
+    by_pair = release.count({"town": "x", "age": range(30)})
+    require_near(by_pair, (young & north).sum())
+    assert by_pair.source == "pairs"
+    assert release.count({"town": "x"}).source == "margins"
+    require_near(release.share({"town": "x"}, of={"age": range(30)}), (young & north).sum() / young.sum())
+    require_near(release.mean("age"), people["age"].mean())
+    require_near(release.quantile("age"), float(np.median(people["age"])), times=20)
+    by_town = release.mean("age", by="town")
+    assert by_town["town"].tolist() == ["x", "y", "z"]
+    for row in by_town.to_dict("records"):
+        assert row["lower"] <= people["age"][people["town"] == row["town"]].mean() + 3
+    table = release.table("age", "town")
+    assert {*table.columns} == {"age", "town", "estimate", "lower", "upper", "source", "note"}
+    assert (table["lower"] >= 0).all()
+    by_all = release.count({"sex": "f", "town": "x", "age": range(30)})
+    assert by_all.source == "rows"
+    assert by_all.lower <= (female & young & north).sum() <= by_all.upper
+    assert isinstance(load(folder, frames="polars").table("sex"), pl.DataFrame)
+    with pytest.raises(InputRefused, match="finer"):
+        release.count({"age": "between"})
+    with pytest.raises(InputRefused, match="no column 'income'"):
+        release.count({"income": 3})
+    with pytest.raises(InputRefused, match="no numbers"):
+        release.mean("town")
+
+
+def test_what_does_not_verify_is_refused(desk, people) -> None:
+    folder = released(desk, PAIRED, AUTO)
+    own, other = desk.folder / "own.pem", desk.folder / "other.pem"
+    desk.succeed("key", "export", own)
+    desk.succeed("key", "rotate")
+    desk.succeed("key", "export", other)
+    assert load(folder, public_key=own).count().source == "margins"
+    with pytest.raises(InputRefused, match="none of those that were given"):
+        load(folder, public_key=other)
+    table = folder / "margins.parquet"
+    table.write_bytes(table.read_bytes() + b" ")
+    with pytest.raises(InputRefused, match="does not verify"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("tables", "levels", "file_format"),
+    [
+        ("[deletion]\n[margins]\n", CHAIN, "csv"),
+        ('[deletion]\n[margins]\npairs = [["age", "town"]]\n', CHAIN, "parquet"),
+        (SAMPLE + "[margins]\n", LEVELS, "csv"),
+    ],
+)
+def test_margins_of_all_kinds_answer_counts_by_a_column(desk, people, tables, levels, file_format) -> None:
+    release = load(released(desk, tables, levels, file_format=file_format))
+    require_near(release.count({"sex": "f"}), (people["sex"] == "f").sum())
+    require_near(release.count({"age": range(60, 90)}), (people["age"] >= 60).sum())
+    both = release.count({"age": range(60, 90), "town": "z"})
+    true = ((people["age"] >= 60) & (people["town"] == "z")).sum()
+    assert both.lower <= true <= both.upper
+    assert both.source == ("pairs" if "pairs" in tables else "rows")
+    mean = release.mean("age")
+    assert mean.lower <= people["age"].mean() <= mean.upper
+
+
+@pytest.mark.parametrize(
+    ("tables", "levels", "privacy", "form"),
+    [
+        ("[deletion]\n", CHAIN, EXACT, "counts"),
+        (SAMPLE + "[suppression]\nk = 20\n", LEVELS, "delta = 1e-3", "microdata"),
+        (SAMPLE + "[margins]\ncolumns = false\n", LEVELS, EXACT, "microdata"),
+        (SAMPLE + '[histogram]\nkind = "noisy"\nk = 20\nepsilon = 1\n', LEVELS, "delta = 1e-3", None),
+        (SAMPLE + '[histogram]\nkind = "suppressed"\nk = 20\n', LEVELS, "delta = 1e-3", None),
+    ],
+)
+def test_releases_without_margins_have_the_sheets_bounds(desk, people, tables, levels, privacy, form) -> None:
+    given = {"form": form} if form else {}
+    path = desk.folder / "researched.toml"
+    head = HEAD if form else HEAD.replace('form = "{form}"\n', "")
+    path.write_text(head.format(file_format="csv", privacy=privacy, **given) + tables + COLUMNS.format(**levels))
+    release = load(Path(desk.succeed("run", path, "--json").json["output"]))
+    for where, true in (({"sex": "f"}, (people["sex"] == "f").sum()), ({"age": range(30)}, (people["age"] < 30).sum())):
+        figure = release.count(where)
+        # Bounds that hold in 95%, with what an unlucky draw may be off by.
+        slack = 0.1 * true
+        assert figure.lower - slack <= true <= figure.upper + slack
+        assert math.isfinite(figure.estimate)
+    mean = release.mean("age", by="sex")
+    assert mean["lower"].isna().all()
+    assert (mean["source"] == "rows").all()
+
+
+def test_tables_without_labels_of_records_are_refused(desk, people) -> None:
+    path = desk.folder / "answer.toml"
+    path.write_text(
+        '[release]\nname = "answered"\nformat = "csv"\noutput = "out"\n'
+        '[data]\ndataset = "people"\nsource = "people.csv"\n'
+        '[answer]\nkind = "count"\nepsilon = 0.5\nby = ["sex"]\n[columns.sex]\nvalues = ["f", "m"]\nlevel = 0\n'
+    )
+    folder = Path(desk.succeed("run", path, "--json").json["output"])
+    with pytest.raises(InputRefused, match="answers"):
+        load(folder)
+
+
+def test_the_kit_loads_neither_ledger_nor_cluster() -> None:
+    program = "import json, sys, crowdblend.analysis; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in json.loads(done.stdout)}
+    heavy = {"prefect", "dask", "distributed", "sqlalchemy", "matplotlib", "pandas", "pyarrow", "scipy", "pydantic"}
+    assert "numpy" in loaded
+    assert loaded.isdisjoint(heavy)
+    own = {name for name in json.loads(done.stdout) if name.startswith("crowdblend.")}
+    assert not [name for name in own if ".ledger" in name or ".flows" in name or ".deploy" in name]
