@@ -152,7 +152,10 @@ class PublishedModel(Protocol):
     """What is made of published figures alone. PRIVACY: it is given nothing else, so that whatever it does is free."""
 
     def estimates(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> list[Cells]:
-        """Return for each candidate its cells' estimated counts in units, at least 0."""
+        """Return for each candidate its cells' estimated counts in units, at least 0.
+
+        An array that was given before and is given again still has the same counts.
+        """
         ...
 
     def penalties(self) -> list[int]:
@@ -234,11 +237,16 @@ class PairedProtection:
         counts = self.exact_cells(exact)
         penalties = self.model.penalties()
         pairs: list[CountedPair] = []
+        before: list[Cells] = []
+        qualities: dict[int, int] = {}
         for _ in range(mechanism.pairs):
             left = sorted(set(range(len(self.candidates))) - {pair.number for pair in pairs})
             estimates = self.model.estimates(margins, tuple(pairs))
-            qualities = [pair_quality(counts[one], estimates[one], penalties[one]) for one in left]
-            number = left[draw_pair(qualities, epsilon=mechanism.pair_epsilon)]
+            for one in left:
+                if not before or estimates[one] is not before[one]:
+                    qualities[one] = pair_quality(counts[one], estimates[one], penalties[one])
+            number = left[draw_pair([qualities[one] for one in left], epsilon=mechanism.pair_epsilon)]
+            before = estimates
             noise = draw_deletions(mechanism.pair_noise, counts[number].size, randomness=randomness)
             pairs.append(CountedPair(number, counts[number] + noise - mechanism.pair_width))
         published = [

@@ -61,28 +61,63 @@ class PairModel:
         Others follow along the path between the columns in the forest of counted pairs that differ most from
         independence, each step by the conditional shares of its pair; without a path the columns are independent.
         """
-        wanted = list(pairs)
-        neighbours = self.neighbours
         found: dict[Pair, Amounts] = {}
-        for start in sorted({first for first, _ in wanted}):
-            reached = {start: np.diag(self.margins[start])}
-            last = [start]
-            while last:
-                here = last.pop()
-                for column in neighbours[here]:
-                    if column not in reached:
-                        table = self.table(here, column)
-                        reached[column] = product(reached[here], quotient(table, row_sums(table)[:, None]))
-                        last.append(column)
-            for first, second in wanted:
-                if first == start:
-                    if (first, second) in self.tables:
-                        found[first, second] = self.tables[first, second]
-                    elif second in reached:
-                        found[first, second] = reached[second]
-                    else:
-                        found[first, second] = self._independent((first, second))
+        for start, own in _by_first(pairs).items():
+            reached = self._reached(start, {second for _, second in own if (start, second) not in self.tables})
+            for pair in own:
+                if pair in self.tables:
+                    found[pair] = self.tables[pair]
+                elif pair[1] in reached:
+                    found[pair] = reached[pair[1]]
+                else:
+                    found[pair] = self._independent(pair)
         return found
+
+    def sources(self, pairs: Iterable[Pair]) -> dict[Pair, tuple[Amounts, ...]]:
+        """Return for each pair the tables that its estimate follows from, beside the margins.
+
+        They are the pair's own table, or those along its path; none where the columns are independent. Where models
+        with the same margins have the same arrays here, they have the same estimate.
+        """
+        found: dict[Pair, tuple[Amounts, ...]] = {}
+        for start, own in _by_first(pairs).items():
+            along: dict[int, tuple[Amounts, ...]] = {start: ()}
+            for column, here in self._paths(start).items():
+                along[column] = (*along[here], self.tables[min(here, column), max(here, column)])
+            for pair in own:
+                found[pair] = (self.tables[pair],) if pair in self.tables else along.get(pair[1], ())
+        return found
+
+    def _paths(self, start: int) -> dict[int, int]:
+        """Return the column before each column that the forest connects with one; each stands after the one before."""
+        before: dict[int, int] = {}
+        last = [start]
+        while last:
+            here = last.pop()
+            for column in self.neighbours[here]:
+                if column != start and column not in before:
+                    before[column] = here
+                    last.append(column)
+        return before
+
+    def _reached(self, start: int, targets: Iterable[int]) -> dict[int, Amounts]:
+        """Return the estimated counts of a column with those of some columns that the forest connects it with."""
+        before = self._paths(start)
+        needed: set[int] = set()
+        for target in targets:
+            column = target
+            while column in before and column not in needed:
+                needed.add(column)
+                column = before[column]
+        reached: dict[int, Amounts] = {}
+        for column, here in before.items():
+            if column in needed:
+                table = self.table(here, column)
+                shares = quotient(table, row_sums(table)[:, None])
+                reached[column] = (
+                    self.margins[start][:, None] * shares if here == start else product(reached[here], shares)
+                )
+        return reached
 
     def with_counts(
         self, pair: Pair, noisy: Amounts, *, labels: tuple[Codes, Codes], deviation: float, prior: Amounts | None = None
@@ -130,6 +165,13 @@ class PairModel:
                 neighbours[first].append(second)
                 neighbours[second].append(first)
         return neighbours
+
+
+def _by_first(pairs: Iterable[Pair]) -> dict[int, list[Pair]]:
+    found: dict[int, list[Pair]] = {}
+    for pair in pairs:
+        found.setdefault(pair[0], []).append(pair)
+    return found
 
 
 def merged_table(table: Amounts, labels: tuple[Codes, Codes], *, shape: tuple[int, ...]) -> Amounts:

@@ -26,7 +26,7 @@ from ..kinds.paired_deletion import (
 from ..record_weights import deletion_variance
 from .blocks import Block, BlockChoice, restricted
 from .chosen_levels import LevelChoice
-from .model import Codes, PairModel, merged_table
+from .model import Codes, Pair, PairModel, merged_table
 from .row_estimates import RowStage, pair_by_rows
 from .shrinkage import Amounts
 
@@ -80,6 +80,19 @@ def part_of(whole: GeneralizationMap, columns: Sequence[int]) -> GeneralizationM
     return GeneralizationMap(columns=tuple(whole.columns[place] for place in columns))
 
 
+class _Estimates(NamedTuple):
+    """A pair's estimated cells in units, by the number of the candidate, and what they follow from."""
+
+    margins: tuple[Amounts, ...]
+    tables: tuple[Amounts, ...]
+    cells: dict[int, Cells]
+
+    def follows_from(self, margins: tuple[Amounts, ...], tables: tuple[Amounts, ...]) -> bool:
+        """Return whether they follow from the same arrays; other arrays with the same figures count as others."""
+        same = self.margins is margins and len(self.tables) == len(tables)
+        return same and all(own is other for own, other in zip(self.tables, tables, strict=True))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PairedPlan:
     """A paired release's public side: a `PublishedModel`.
@@ -99,6 +112,8 @@ class PairedPlan:
     blocks: tuple[Block, ...] | BlockChoice | None = None
     _models: dict[bytes, PairModel] = field(default_factory=dict, init=False, repr=False)
     _rows: dict[bytes, tuple[RowMaps, ...]] = field(default_factory=dict, init=False, repr=False)
+    _estimates: dict[Pair, _Estimates] = field(default_factory=dict, init=False, repr=False)
+    _label_tables: dict[int, tuple[Codes, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def counted(self) -> GeneralizationMap:
@@ -127,16 +142,27 @@ class PairedPlan:
         return [round(unit * math.prod(self._shape(one))) for one in self.candidates]
 
     def estimates(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> list[Cells]:
-        """Return each candidate's estimated cells, in units."""
-        tables = self.model(margins, pairs).estimates({(one.first, one.second) for one in self.candidates})
-        found = []
-        for one in self.candidates:
-            merged = merged_table(tables[one.first, one.second], self._labels(one), shape=self._shape(one))
-            found.append(np.rint(merged.reshape(-1) * ESTIMATE_UNIT).astype(np.int64))
-        return found
+        """Return each candidate's estimated cells, in units; the same arrays as of the draw before where they stay."""
+        model = self.model(margins, pairs)
+        by_pair: dict[Pair, list[int]] = {}
+        for number, one in enumerate(self.candidates):
+            by_pair.setdefault((one.first, one.second), []).append(number)
+        # Estimates are made again only where a table has changed that they follow from.
+        changed = {
+            pair: tables
+            for pair, tables in model.sources(by_pair).items()
+            if pair not in self._estimates or not self._estimates[pair].follows_from(model.margins, tables)
+        }
+        for pair, table in model.estimates(changed).items():
+            self._estimates[pair] = _Estimates(model.margins, changed[pair], {})
+            for number in by_pair[pair]:
+                cells = self.cells_by_labels(table, self.candidates[number])
+                self._estimates[pair].cells[number] = np.rint(cells * ESTIMATE_UNIT).astype(np.int64)
+        return [self._estimates[one.first, one.second].cells[number] for number, one in enumerate(self.candidates)]
 
     def chains(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
         """Return the columns and maps of each table of rows, and the levels where they were not fixed beforehand."""
+        self._estimates.clear()  # the draws are over
         chains = []
         for block, stages in self.rows(margins, pairs):
             counted = part_of(self.counted, block.columns)
@@ -195,12 +221,13 @@ class PairedPlan:
 
     def model(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> PairModel:
         """Return the model of margins, and of pairs in the order of their draws."""
-        if not pairs:
-            return PairModel.of_margins(margins)
         key = _digest(margins, pairs)
         if key not in self._models:
-            # Each draw asks for one pair more than the draw before, so that one model is added to.
-            made = self._with_pair(self.model(margins, pairs[:-1]), pairs[-1], prior=None)
+            if pairs:
+                # Each draw asks for one pair more than the draw before, so that one model is added to.
+                made = self._with_pair(self.model(margins, pairs[:-1]), pairs[-1], prior=None)
+            else:
+                made = PairModel.of_margins(margins)
             # One model is remembered, the last: tables of many pairs take much memory, and only the next draw needs it.
             self._models.clear()
             self._models[key] = made
@@ -257,7 +284,9 @@ class PairedPlan:
         )
 
     def _labels(self, candidate: PairCandidate) -> tuple[Codes, Codes]:
-        tables = code_tables(self.counted, self.details[candidate.detail])
+        if candidate.detail not in self._label_tables:
+            self._label_tables[candidate.detail] = code_tables(self.counted, self.details[candidate.detail])
+        tables = self._label_tables[candidate.detail]
         return tables[candidate.first], tables[candidate.second]
 
     def _shape(self, candidate: PairCandidate) -> tuple[int, int]:

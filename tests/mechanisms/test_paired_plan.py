@@ -1,0 +1,108 @@
+"""The public side of a paired release: estimates that are kept from draw to draw are those made from scratch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
+from crowdblend.mechanisms.kinds.deletion_noise import GeometricDeletion
+from crowdblend.mechanisms.kinds.paired_deletion import CountedPair, PairedDeletion
+from crowdblend.mechanisms.pair_model.model import PairModel
+from crowdblend.mechanisms.pair_model.paired_plan import PairedPlan, pair_candidates
+from crowdblend.mechanisms.pair_model.shrinkage import product, quotient, row_sums
+
+RELEASE = PairedDeletion(
+    stages=1,
+    k=1,
+    noise=GeometricDeletion(epsilon=Decimal(1), width=1),
+    margins=7,
+    margin_scale=Decimal(1),
+    margin_width=1,
+    pairs=12,
+    pair_scale=Decimal(1),
+    pair_width=1,
+    pair_epsilon=Decimal("0.7"),
+)
+COLUMNS = tuple(
+    MappedColumn(
+        name=f"c{place}",
+        hierarchy=ValueHierarchy.from_rows([[f"v{value}", f"g{value // 2}", "*"] for value in range(size)]),
+        level=0,
+    )
+    for place, size in enumerate((2, 3, 5, 4, 3, 2, 6))
+)
+FINE = GeneralizationMap(columns=COLUMNS)
+COARSE = GeneralizationMap(columns=tuple(replace(column, level=1) for column in COLUMNS))
+DETAILS = (FINE, COARSE)
+
+
+def plan() -> PairedPlan:
+    candidates = pair_candidates(DETAILS, most_cells=1_000)
+    return PairedPlan(mechanism=RELEASE, details=DETAILS, candidates=candidates, stages=(FINE,))
+
+
+def noisy(coins: np.random.Generator, cells: int) -> np.ndarray:
+    return coins.integers(-20, 400, cells)
+
+
+def by_all_paths(model: PairModel, pair: tuple[int, int]) -> np.ndarray:
+    """Walk every path of the forest from scratch."""
+    if pair in model.tables:
+        return model.tables[pair]
+    reached, last = {pair[0]: np.diag(model.margins[pair[0]])}, [pair[0]]
+    while last:
+        here = last.pop()
+        for column in set(model.neighbours[here]) - set(reached):
+            table = model.table(here, column)
+            reached[column] = product(reached[here], quotient(table, row_sums(table)[:, None]))
+            last.append(column)
+    independent = model.margins[pair[0]][:, None] * model.margins[pair[1]][None, :] / model.records
+    return reached.get(pair[1], independent)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_estimates_that_are_kept_are_those_made_from_scratch(seed: int) -> None:
+    """Draw after draw, of one release and of another by the same plan, with pairs that are counted by two details."""
+    coins = np.random.default_rng(seed)
+    kept = plan()
+    for draws in (2, RELEASE.pairs):
+        margins = [noisy(coins, size) for size in FINE.sizes]
+        pairs: list[CountedPair] = []
+        before: list[Any] = []
+        stayed = 0
+        for number in coins.permutation(len(kept.candidates))[:draws].tolist():
+            found, scratch = kept.estimates(margins, pairs), plan().estimates(margins, pairs)
+            model = kept.model(margins, pairs)
+            for one, cells, other in zip(kept.candidates, found, scratch, strict=True):
+                assert np.array_equal(cells, other)
+                walked = kept.cells_by_labels(by_all_paths(model, (one.first, one.second)), one)
+                assert np.array_equal(cells, np.rint(walked * 4096).astype(np.int64))
+            stayed += sum(own is former for own, former in zip(found, before, strict=False))
+            before = found
+            pairs.append(CountedPair(number, noisy(coins, kept.protection().cells_of(number))))
+        assert stayed > draws, "those that nothing has changed are the same arrays"
+
+
+def test_an_estimate_follows_from_the_tables_that_are_named() -> None:
+    """Another count of a pair changes the estimates that it is a source of, and none else."""
+    coins = np.random.default_rng(6)
+    own = plan()
+    margins = [noisy(coins, size) for size in FINE.sizes]
+    pairs = [CountedPair(number, noisy(coins, own.protection().cells_of(number))) for number in (0, 6, 11, 15, 18)]
+    model = own.model(margins, pairs)
+    every = list(combinations(range(7), 2))
+    sources, before = model.sources(every), model.estimates(every)
+    assert set(map(len, sources.values())) >= {0, 1, 2}
+    for edge, table in model.tables.items():
+        other = PairModel(records=model.records, margins=model.margins, tables={**model.tables, edge: table * 1.25 + 1})
+        if other.neighbours == model.neighbours:
+            after = other.estimates(every)
+            for pair in every:
+                moved = not np.array_equal(before[pair], after[pair])
+                assert moved <= any(source is table for source in sources[pair]), pair
