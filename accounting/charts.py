@@ -20,6 +20,7 @@ BARS_WIDTH, LABELS, NUMBERS, FIGURE = 720, 236, 64, 7.0
 BAR, GAP, TEXT_LINE, HEAD = 12, 9, 15, 30
 CELL, SIDE, CELLS_TOP, LEAST_WIDTH = 42, 210, 30, 480
 CHARACTERS, MOST_LINES = 32, 3
+MAP_SIDE, MAP_CELL, MAP_NAME, FAINT = 880, 26, 6.2, 0.08
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,6 +259,70 @@ def triangle_chart(
             parts.append(_shape("rect", "no-cell", **corner, width=CELL - 2, height=CELL - 2))
     size = max(SIDE + (len(names) - 1) * CELL + 8, LEAST_WIDTH), CELLS_TOP + len(names) * CELL + 6
     return _picture(parts, size=size, key=key, title=title, description="; ".join(said), bounded=True)
+
+
+def column_map(
+    names: Sequence[str],
+    values: Mapping[tuple[str, str], float],
+    *,
+    marked: Mapping[tuple[str, str], str],
+    groups: Mapping[str, Sequence[str]],
+    key: str,
+    title: str,
+) -> Markup:
+    """Return a triangle of many columns: each pair's cell the darker, the larger its value; and which groups hold them.
+
+    A column's name stands at the end of its row, where its own cells begin below it. What is too faint to be seen isn't
+    drawn.
+
+    Args:
+        names: at least two, in the order of the rows.
+        values: a pair of names, in either order → its value, at least 0.
+        marked: pairs that have a dot → what is told of each.
+        groups: names of groups, numbered in this order → those of the columns in it.
+        key: a word of its own on the page, for ids.
+        title: what the picture is.
+    """
+    cell = round(min(MAP_CELL, MAP_SIDE / len(names)), 1)
+    text = {"style": f"font-size:{min(12.5, cell * 0.85):.1f}px"}  # a style sheet's would have precedence over a size
+    places, left = {name: number for number, name in enumerate(names)}, (len(groups) + 1) * cell if groups else 8.0
+    most, parts, said = max(values.values(), default=0.0) or 1.0, list[Markup](), []
+    for number, (group, members) in enumerate(groups.items()):
+        across = round(number * cell + cell / 2, 1)
+        parts.append(_shape("text", "tick", str(number + 1), x=across, y=22, text_anchor="middle", **text))
+        for member in members:
+            told = Markup("<title>{}</title>").format(f"{member} is in {group}")
+            down = round(CELLS_TOP + places[member] * cell + cell / 2, 1)
+            parts.append(_shape("circle", "member", told, cx=across, cy=down, r=round(cell * 0.32, 1)))
+    for number, name in enumerate(names):
+        down, end = CELLS_TOP + number * cell, left + number * cell
+        parts.append(_shape("line", "grid", x1=left, x2=end, y1=down, y2=down))
+        parts.append(_shape("line", "grid", x1=end, x2=end, y1=down, y2=CELLS_TOP + len(names) * cell))
+        shown = textwrap.shorten(name, 28, placeholder="…") or name[:28]
+        parts.append(_shape("text", "label", shown, x=end + 4, y=round(down + cell * 0.75, 1), **text))
+    for pair, value in sorted(values.items(), key=lambda one: one[1]):
+        note = marked.get(pair)
+        if note is None and value < FAINT * most:
+            continue
+        column, row = sorted(pair, key=places.__getitem__)
+        corner = {"x": round(left + places[column] * cell, 1), "y": round(CELLS_TOP + places[row] * cell, 1)}
+        one = f"{column} and {row}: {value:.3f}, {note or 'not counted'}"
+        shapes = [
+            Markup("<title>{}</title>").format(one),
+            _shape("rect", "shade", fill_opacity=round(value / most, 2), **corner, width=cell, height=cell),
+        ]
+        if note is not None:
+            said.append(one)
+            middle = {"cx": round(corner["x"] + cell / 2, 1), "cy": round(corner["y"] + cell / 2, 1)}
+            shapes.append(_shape("circle", "counted", **middle, r=round(max(1.6, cell * 0.16), 1)))
+        parts.append(Markup("<g>{}</g>").format(Markup("").join(shapes)))
+    longest = max(len(name) for name in names[-1:]) if names else 0
+    size = left + len(names) * cell + max(60, min(longest, 28) * MAP_NAME), CELLS_TOP + len(names) * cell + 8
+    listed = [f"{number}: {group}" for number, group in enumerate(groups, start=1)]
+    return _picture(
+        parts, size=(round(size[0]), round(size[1])), key=key, title=title,
+        description="; ".join([*listed, *reversed(said)]), bounded=True,
+    )  # fmt: skip
 
 
 def _corners(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

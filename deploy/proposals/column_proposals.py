@@ -194,6 +194,10 @@ def _like_codes(texts: Mapping[str, int]) -> bool:
     return len({len(text) for text in texts}) == 1 and all(_DIGITS.search(text) for text in texts)
 
 
+def _is_number(text: str) -> bool:
+    return _natural(text)[0] == 0
+
+
 def _natural(text: str) -> tuple[int, float, str]:
     """Return by what values are sorted: numbers by their size before texts."""
     try:
@@ -226,7 +230,8 @@ def _numbers(kind: ColumnKind, public: PublicColumn) -> ProposedColumn:
     """Return intervals around nearly all public numbers, whole or decimal as these are."""
     numbers = public.numbers
     low, high = (_quantile(numbers, share) for share in (0.005, 0.995))
-    decimal = kind == "number" or any(number != int(number) for number in numbers)
+    # 5000.0 is no whole number of an interval of whole numbers, but one of decimal numbers.
+    decimal = kind == "number" or (kind != "integer" and any("." in text for text in public.texts if _is_number(text)))
     # The width follows from where most numbers lie: a few large ones would stretch it until all others share one.
     width = _nice((_quantile(numbers, 0.9) - _quantile(numbers, 0.1) or high - low) / INTERVALS)
     if not decimal:

@@ -39,6 +39,7 @@ from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.wording import grouped
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ..document_registry import NOT_DONE, VerifiedRelease, file_stem
+from ..report_pictures import MOST_PAIR_COLUMNS
 
 LABELS = "-labels.csv"
 COUNTS = (1, 2, 5, 10, 100, 1_000, 10_000)
@@ -167,6 +168,9 @@ class SheetFacts:
         cross_bounds: of what it counts; None where there are none.
         margins: the name of the file of noisy counts that is read instead of the table; None where there is none.
         pairs: that were chosen and counted, in the order of their draws; none where no pair was chosen.
+        distances: of every two columns how far they are from independence, by the counted pairs; empty where no pair
+            was chosen.
+        blocks: tables of rows by name, with their columns; empty where there is one table.
         total: the noisy number of all records, where nothing else is published beside the rows.
         chances: of small groups.
         attempts: what the guarantee leaves to somebody who looks for a person.
@@ -193,6 +197,8 @@ class SheetFacts:
     cross_bounds: CountBounds | None
     margins: str | None
     pairs: tuple[SheetPair, ...]
+    distances: Mapping[tuple[str, str], float]
+    blocks: Mapping[str, tuple[str, ...]]
     total: NoisyTotal | None
     chances: tuple[Chance, ...]
     attempts: tuple[Attempt, ...]
@@ -243,6 +249,11 @@ class SheetFacts:
             return None
         bounds = BinomialBounds.of(self.rate, k=self.k, noise=None, combinations=1)
         return int(bounds.at_most(np.float64(0), np.float64(0)))
+
+    @property
+    def mapped(self) -> bool:
+        """Whether pairs are shown as a map of all: of many columns, or of several tables of rows."""
+        return bool(self.blocks) or len(self.columns) > MOST_PAIR_COLUMNS
 
     @property
     def shown_pair(self) -> SheetPair | None:
@@ -307,6 +318,8 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
         cross_bounds=None,
         margins=margins if by_column else None,
         pairs=() if margins is None else tuple(_pairs(folder / margins, certificate)),
+        distances=_distances(folder, certificate),
+        blocks={one["name"]: tuple(one["columns"]) for one in certificate["published"].get("blocks", [])},
         total=None if margins is None or by_column else _noisy_total(folder / margins, certificate),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
@@ -341,13 +354,26 @@ def _margin_bounds(facts: SheetFacts) -> CountBounds:
     return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
 
 
+_TEXTS = pa.csv.ConvertOptions(
+    column_types=dict.fromkeys(("column", "label", "second_column", "second_label"), pa.string())
+)
+
+
+def _distances(folder: Path, certificate: Mapping[str, Any]) -> Mapping[tuple[str, str], float]:
+    """Return how far all pairs of columns are from independence; empty where none was chosen and counted."""
+    if not certificate["published"].get("pairs"):
+        return {}
+    from .pair_distances import pair_distances  # of releases that choose pairs alone
+
+    return pair_distances(_read(folder / _margins_file(certificate), _TEXTS), certificate)
+
+
 def _pairs(path: Path, certificate: Mapping[str, Any]) -> Iterator[SheetPair]:
     """The pairs that a release chose, with what their published fitted counts tell."""
     stated = certificate["published"].get("pairs", [])
     if not stated:
         return
-    texts = pa.csv.ConvertOptions(column_types=dict.fromkeys(("label", "second_label"), pa.string()))
-    table = _read(path, texts)
+    table = _read(path, _TEXTS)
     for number, pair in enumerate(stated, start=1):
         own = table.filter(pc.equal(table["pair"], number))
         sides = [own[name].combine_chunks().dictionary_encode() for name in ("label", "second_label")]

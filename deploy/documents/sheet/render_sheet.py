@@ -5,17 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from markupsafe import Markup
 
-from ....accounting.charts import triangle_chart
+from ....accounting.charts import column_map, triangle_chart
 from ....accounting.theory.count_bounds import CountBounds, Language, NormalBounds
 from ..document_registry import Document, VerifiedRelease, verified_release, write_document
 from ..rendering import macro_text, page, plain_text
-from ..report_pictures import MOST_PAIR_COLUMNS
 from .facts import LABELS, SheetFacts, bibtex, citation, declared_sizes, sheet_facts
 
 
@@ -63,24 +63,43 @@ def pair_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
 
 
 def pair_picture(facts: SheetFacts) -> Markup:
-    """Return the counted pairs in a triangle of all columns, the darker the further from independence.
+    """Return the pairs in a triangle of all columns, the darker the further from independence.
 
-    Of a pair that was counted twice it shows the count by the finer labels; empty for very many columns.
+    Of few columns it has the figures of the counted pairs; of many, or of several tables of rows, it is a map of all
+    pairs, with a dot on those that were counted. A pair that was counted twice is shown by the finer labels.
     """
     names = [column.name for column in facts.columns]
-    if not facts.pairs or len(names) > MOST_PAIR_COLUMNS:
+    if not facts.pairs:
         return Markup("")
     finest = {pair.columns: pair for pair in sorted(facts.pairs, key=lambda pair: pair.cells)}
+    notes = {
+        columns: f"pair {pair.number}, {pair.cells} counts with the standard error {pair.deviation:.4g}"
+        for columns, pair in finest.items()
+    }
+    counted = {columns: pair.distance for columns, pair in finest.items()}
+    if facts.mapped:
+        return column_map(
+            _in_blocks(names, facts.blocks),
+            {**facts.distances, **counted},
+            marked=notes,
+            groups=facts.blocks,
+            key="pairs",
+            title="How far each pair of columns is from independent columns; a dot on those that were counted",
+        )
     return triangle_chart(
         names,
-        {columns: pair.distance for columns, pair in finest.items()},
+        counted,
         key="pairs",
         title="The pairs that were counted, and how far each is from independent columns",
-        notes={
-            columns: f"pair {pair.number}, {pair.cells} counts with the standard error {pair.deviation:.4g}"
-            for columns, pair in finest.items()
-        },
+        notes=notes,
     )
+
+
+def _in_blocks(names: Sequence[str], blocks: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return names so that those of a block are together: those in several blocks first, then block by block."""
+    held = {name: [number for number, members in enumerate(blocks.values()) if name in members] for name in names}
+    several = {name: len(held[name]) if len(held[name]) > 1 else 0 for name in names}
+    return sorted(names, key=lambda name: (-several[name], held[name], names.index(name)))
 
 
 def _snippet(tool: str, does: str, facts: SheetFacts, asked: object) -> Snippet:
