@@ -156,7 +156,7 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
     paper = request.paper_price
     told: dict[str, Any] = {
         name: published.details[name]
-        for name in (*TOLD_KEYS, "stages", "blocks", "margins", "pairs")
+        for name in (*TOLD_KEYS, "stages", "blocks", "margins", "pairs", "survey_weights")
         if name in published.details
     }
     levels = {column.name: column.level for column in generalization.columns}

@@ -22,13 +22,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 Blocks = tuple[Block, ...] | BlockChoice
 
 
-def declared_blocks(path: Path, table: BlocksTable | None, names: Sequence[str]) -> Blocks | None:
+def declared_blocks(
+    path: Path, table: BlocksTable | None, names: Sequence[str], *, always: int | None = None
+) -> Blocks | None:
     """Return the blocks that are written, or how they are chosen; None without [blocks].
 
     Args:
         path: of the specification.
         table: [blocks].
         names: of the released columns.
+        always: the number of a column that is pinned whatever is written; None where there is none.
 
     Raises:
         InputRefused: a column isn't released, stands twice or in no block; or there are too many blocks.
@@ -37,6 +40,8 @@ def declared_blocks(path: Path, table: BlocksTable | None, names: Sequence[str])
         return None
     where = f"{path}: [blocks]"
     pinned = _places(table.pinned, names, where=f"{where}.pinned")
+    if always is not None:
+        pinned = tuple(sorted({*pinned, always}))
     written = table.written
     if not written:
         free = len(names) - len(pinned)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..accounting.kernel.prices.registry import kind_of
 from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ..mechanisms.hierarchies.build import DateHierarchy, labels_beyond
-from ..mechanisms.hierarchies.decimals import DecimalIntervals
+from ..mechanisms.hierarchies.decimals import DecimalIntervals, WeightClasses
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.kernel.amounts import counted
 from ..mechanisms.kernel.errors import InputRefused
@@ -30,7 +30,7 @@ from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.inputs.source_formats import database_at
 from ..tasks.readers.values import RecordReading
 from ..tasks.request import AlsoFormat
-from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable, SpecTables
+from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable, SpecTables, WeightColumn
 
 if TYPE_CHECKING:
     from ..mechanisms.kernel.contributions import ContributionLimit
@@ -396,7 +396,7 @@ def _declared(
     """
     declared, faults = [], []
     for name, column in columns.items():
-        where = f"{path}: [columns.{name}]"
+        where = f"{path}: [{'data.weight_classes' if isinstance(column, WeightColumn) else f'columns.{name}'}]"
         try:
             hierarchy = _hierarchy(where, name, column, base, refused=refused)
             _require_codes(hierarchy, column.codes or {}, where=f"{where}.codes")
@@ -432,6 +432,8 @@ def _hierarchy(where: str, name: str, column: ColumnTable, base: Path, *, refuse
     try:
         if column.bounds is not None:
             raise InputRefused("bounds belong to a column of [points] alone.", where=f"{where}.bounds")
+        if isinstance(column, WeightColumn):
+            return WeightClasses.of(column.weight_bounds)
         match (column.hierarchy, column.values, column.interval, column.dates):
             case (str() as location, None, None, None):
                 read = read_hierarchy(location if "://" in location else str(base / location))

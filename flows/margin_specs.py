@@ -17,7 +17,7 @@ from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
 from ..mechanisms.kinds.deletion import CalibratedDeletion
 from ..mechanisms.kinds.margins import TOTAL, Margin, WithMargins, margin_sizes
-from ..mechanisms.record_weights import Number, Raked, coarser_margins, deletion_variance, rake_weights
+from ..mechanisms.record_weights import Number, Raked, coarser_margins, deletion_variance, rake_weights, weight_place
 from .columns import MOST_CELLS
 from .spec_tables import MarginsTable
 
@@ -32,6 +32,8 @@ Cells = NDArray[np.int64]
 
 def declared_margins(path: Path, table: MarginsTable | None, finest: GeneralizationMap) -> tuple[Margin, ...]:
     """Return each column's margin, in their order, and those of the pairs; or the total; none without [margins].
+
+    Where there are survey weights, each column is also counted together with their classes.
 
     INVARIANT: which margins there are, and which cells, is public before the records are read.
 
@@ -69,6 +71,15 @@ def declared_margins(path: Path, table: MarginsTable | None, finest: Generalizat
         if (first, second) in margins:
             raise InputRefused("this pair is there already.", where=place, remedy="Remove it.")
         margins.append((first, second))
+    if (weights := weight_place(finest)) is not None:
+        if finest.columns[weights].size == 1:
+            raise InputRefused(
+                "totals follow from counts by the classes of weights, and the first stage merges them all.",
+                where=f"{path}: [data.weight_classes].levels",
+                remedy="Give the first stage a finer level.",
+            )
+        together = [(min(place, weights), max(place, weights)) for place in range(len(names)) if place != weights]
+        margins += [pair for pair in together if pair not in margins]
     cells = sum(margin_sizes(finest, margins))
     if cells > MOST_CELLS:
         raise InputRefused(

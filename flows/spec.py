@@ -63,6 +63,7 @@ def read_spec(
     _check_data(path, tables)
     _check_sampling(path, tables, unequal_rates=kind.unequal_rates(own))
     _check_unit(path, tables, name=name, limits=kind.limits)
+    _check_weight(path, tables, name=name)
     if releases > 1 and not kind.series:
         raise InputRefused(
             "a series is of microdata or of deletion releases.",
@@ -218,6 +219,18 @@ def _check_unit(path: Path, tables: SpecTables, *, name: str, limits: bool) -> N
             where=where,
             remedy="Remove it where everyone has one record; or draw a fresh sample with [sampling].rate.",
         )
+
+
+def _check_weight(path: Path, tables: SpecTables, *, name: str) -> None:
+    """Check that survey weights are of a release that knows them."""
+    for key in ("weight", "weight_classes"):
+        if getattr(tables.data, key) is not None and name != "deletion":
+            raise InputRefused(
+                "survey weights are released with a [deletion] and its [margins] alone: every other kind would count "
+                "each record as one.",
+                where=f"{path}: [data].{key}",
+                remedy="Remove it, or add [deletion] and [margins].",
+            )
 
 
 def _unwritten(path: Path, tables: Mapping[str, Any], *around: str) -> Iterator[InputRefused]:

@@ -216,6 +216,16 @@ class _Release(SpecTable):
     output: str | None = None
 
 
+class WeightClassesTable(SpecTable):
+    """[data.weight_classes]: the classes by which survey weights are released."""
+
+    bounds: list[Exact] = Field(min_length=3, max_length=101)
+    levels: (
+        Annotated[AUTO | Annotated[list[int], Field(min_length=1, max_length=100), Tag("list")], AUTO_OR_LIST] | None
+    ) = None
+    weight: Exact | None = Field(default=None, ge=0, le=10**6)
+
+
 class _Data(SpecTable):
     dataset: str = Field(min_length=1, max_length=200)
     source: str = Field(min_length=1)
@@ -232,6 +242,8 @@ class _Data(SpecTable):
     rows_per_person: int = Field(default=1, ge=1)
     person: str | None = Field(default=None, min_length=1)
     household: str | None = Field(default=None, min_length=1)
+    weight: str | None = Field(default=None, min_length=1)
+    weight_classes: WeightClassesTable | None = None
 
 
 class DesignTable(SpecTable):
@@ -357,6 +369,12 @@ class ColumnTable(SpecTable):
     min_level: int | None = Field(default=None, ge=0)
     max_level: int | None = Field(default=None, ge=0)
     weight: Exact | None = Field(default=None, ge=0, le=10**6)
+
+
+class WeightColumn(ColumnTable):
+    """The column of survey weights as a released column, which no specification writes as such."""
+
+    weight_bounds: list[Exact]
 
 
 _LINE_BREAK_OR_NUL = re.compile("[\r\n\0]")

@@ -1,4 +1,7 @@
-"""For how many records each published record stands, raked to noisy margins where there are any: post-processing."""
+"""For how many records each published record stands, raked to noisy margins where there are any; survey weights.
+
+A survey weight says for how many people of the population a record stands. All here is post-processing.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .generalization_map import GeneralizationMap
-from .kernel.recoding import KeyLayout
+from .hierarchies.decimals import WeightClasses
+from .kernel.recoding import BUCKET_CODE, KeyLayout
 from .kinds.deletion import DeletionRelease
 from .kinds.deletion_noise import WEIGHT_TOTAL, DeletionNoise, deletion_weights, expected_deletion
 from .kinds.margins import Margin, cells_of_margin
@@ -142,3 +146,161 @@ def rake_weights(
         if difference <= _NEAR_ENOUGH:
             break
     return Raked(weights=mass / records, total=total, largest_difference=difference)
+
+
+QUANTILE = 1.959964
+"""Of the normal law: each end of an interval fails in at most one of 40 releases."""
+
+
+def weight_place(columns: GeneralizationMap) -> int | None:
+    """Return the place of the column of survey weights, the only one in classes of weights; None without one."""
+    kinds = [isinstance(column.hierarchy, WeightClasses) for column in columns.columns]
+    return kinds.index(True) if any(kinds) else None
+
+
+class ClassWeights(NamedTuple):
+    """Which weights the labels of a level hold. The label `*` holds the mean of the others in all three.
+
+    Args:
+        lower: the least weight that each label counts as; shape (labels,).
+        middle: what its records are taken for.
+        upper: the largest weight that it counts as.
+    """
+
+    lower: Amounts
+    middle: Amounts
+    upper: Amounts
+
+    @property
+    def mean(self) -> float:
+        """The mean weight of all records, by the published counts."""
+        return float(self.middle[BUCKET_CODE])
+
+
+def class_weights(hierarchy: WeightClasses, level: int, counts: Cells) -> ClassWeights:
+    """Return which weights the labels of a level hold.
+
+    Args:
+        hierarchy: of the column of weights.
+        level: by whose labels it was counted.
+        counts: noisy ones, of each label; shape (labels,).
+    """
+    first = np.arange(0, hierarchy.classes, 1 << level)
+    last = np.minimum(first + (1 << level), hierarchy.classes) - 1
+    ends = hierarchy.ends()
+    lower, upper = ends[0][first], ends[1][last]
+    # By ratio: no weight of a class differs from it by a larger factor than the ends do. Survey weights are products,
+    # and rarer the larger they are; the arithmetic middle would be too large for most of them.
+    middle = np.sqrt(lower * upper)
+    there = np.maximum(counts[1:], 0).astype(np.float64)
+    mean = middle @ there / there.sum() if there.any() else np.sqrt(lower[0] * upper[-1])
+    return ClassWeights(*(np.concatenate(([mean], own)) for own in (lower, middle, upper)))
+
+
+def row_weights(
+    hierarchy: WeightClasses,
+    weights: ClassWeights,
+    counts: Cells,
+    *,
+    level: int,
+    stages: Sequence[tuple[int, Cells, Amounts]],
+) -> list[Amounts]:
+    """Return the weight of each group of rows, stage by stage: that of its class, or the mean of what is merged.
+
+    The mean is of the records that the stages before have left of each class, by the published counts and rows.
+
+    Args:
+        hierarchy: of the column of weights.
+        weights: of the level by which it was counted.
+        counts: noisy ones, of each of that level's labels.
+        level: this level.
+        stages: of each stage its level, each group's label, and for how many records each group stands.
+    """
+    left, found = np.maximum(counts, 0).astype(np.float64), []
+    for to, labels, records in stages:
+        size = hierarchy.size(to)
+        becomes = hierarchy.coarser(np.arange(counts.size, dtype=np.int64), level=level, to=to)
+        there = np.bincount(becomes, weights=left, minlength=size)
+        totals = np.bincount(becomes, weights=left * weights.middle, minlength=size)
+        plain = np.bincount(becomes, weights=weights.middle, minlength=size) / np.bincount(becomes, minlength=size)
+        plain[BUCKET_CODE] = weights.mean
+        values = np.where(there > 0, totals / np.maximum(there, 1e-9), plain) if to > level else weights.middle
+        found.append(values[labels])
+        shown = np.bincount(labels, weights=records, minlength=size)
+        left *= 1.0 - np.minimum(shown / np.maximum(there, 1e-9), 1.0)[becomes]
+    return found
+
+
+class WeightedTotals(NamedTuple):
+    """Totals of survey weights, one for each label of a column; each of shape (labels,) but the standard error.
+
+    Args:
+        totals: estimates, in which a record counts as the middle of its class.
+        standard_error: of each, by the noise alone.
+        low: lower ends of intervals of 95 % for the totals of the weights themselves, clipped at the bounds.
+        high: upper ends.
+    """
+
+    totals: Amounts
+    standard_error: float
+    low: Amounts
+    high: Amounts
+
+
+def weighted_totals(
+    by_class: Amounts | Cells, weights: ClassWeights, *, deviation: float, alone: Cells, alone_deviation: float
+) -> WeightedTotals:
+    """Return the totals of a column's labels by its counts together with the classes and by its counts alone.
+
+    A total is Σ v·x over the classes, v being what a record of the class counts as and x its noisy count. What the
+    counts of a label by class add up to is known a second time, from the column alone; of the difference the multiple
+    is taken off that leaves the least noise. The ends are totals of the least and of the largest weights of the
+    classes, each with its noise's quantile, so that an interval holds whatever the weights are within their classes.
+
+    Args:
+        by_class: noisy counts, shape (labels, labels of the classes).
+        weights: of the classes' labels.
+        deviation: of their noise.
+        alone: noisy counts of the column alone, shape (labels,).
+        alone_deviation: of theirs.
+    """
+    difference = by_class.sum(axis=1) - alone
+
+    def total(values: Amounts) -> tuple[Amounts, float]:
+        # Var = s²·Σ(v − a)² + a²·t², s and t being the deviations, is least at this a.
+        share = float(values.sum()) / (values.size + (alone_deviation / deviation) ** 2)
+        error = deviation * float(np.sqrt(max(float(values @ values) - share * float(values.sum()), 0.0)))
+        return by_class @ values - share * difference, error
+
+    (low, below), (totals, error), (high, above) = (total(values) for values in weights)
+    # A total of weights is never negative.
+    return WeightedTotals(
+        totals, error, np.maximum(low - QUANTILE * below, 0.0), np.maximum(high + QUANTILE * above, 0.0)
+    )
+
+
+Totals = tuple[Amounts, Amounts, Amounts, Amounts]
+"""Estimates, their standard errors, and the ends of their intervals."""
+
+
+def class_totals(weights: ClassWeights, counts: Cells, *, deviation: float) -> Totals:
+    """Return the total of each class; shape (labels,).
+
+    Args:
+        weights: of the classes' labels.
+        counts: their noisy counts.
+        deviation: of the noise.
+    """
+    width = QUANTILE * deviation
+    low, high = np.maximum(counts - width, 0.0) * weights.lower, np.maximum(counts + width, 0.0) * weights.upper
+    return weights.middle * counts, weights.middle * deviation, low, high
+
+
+def whole_total(weights: ClassWeights, counts: Cells, *, deviation: float) -> Totals:
+    """Return the total of all records by the counts of the classes, as `class_totals`; shape (1,)."""
+
+    def total(values: Amounts) -> tuple[Amounts, Amounts]:
+        return np.array([values @ counts]), np.array([deviation * np.sqrt(values @ values)])
+
+    (low, below), (middle, error), (high, above) = (total(values) for values in weights)
+    return middle, error, np.maximum(low - QUANTILE * below, 0.0), np.maximum(high + QUANTILE * above, 0.0)

@@ -139,7 +139,8 @@ def run_private_report(
     # Everything that can be refused is looked at before the look is recorded, since a recorded look can't be taken
     # back.
     calibrated = "margins" in certificate["published"]
-    table = read_released_table(release, figures=("stage", "weight") if deleted else ("weight",) if calibrated else ())
+    numbers = ("stage", "weight", "survey_weight") if deleted else ("weight",) if calibrated else ()
+    table = read_released_table(release, figures=numbers)
     if calibrated and not deleted:  # its records are compared, as they were sampled
         table = table.drop_columns(["weight"])
     # Recorded before a record is read, and whatever becomes of the report: who has begun to look may have seen

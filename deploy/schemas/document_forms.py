@@ -127,6 +127,24 @@ class PublishedMargins(PlannedMargins):
     largest_difference: Annotated[float, "Largest difference between a margin's count and that of the weighted rows."]
 
 
+class PlannedWeights(TypedDict):
+    """Survey weights that are released by classes."""
+
+    column: Annotated[str, "Name of the column of survey weights."]
+    bounds: Annotated[list[float], "Bounds of the classes; weights outside count as the nearest bound."]
+
+
+class PublishedWeights(PlannedWeights):
+    """Survey weights that were released by classes, and their total over all records."""
+
+    mean: Annotated[float, "Mean weight by the published counts, which a record without a weight counts as."]
+    total: Annotated[float, "Total of the weights of all records."]
+    standard_error: Annotated[float, "Standard error of the total, by the noise alone."]
+    interval_low: Annotated[float, "Lower end of an interval of 95 % for the total of the clipped weights."]
+    interval_high: Annotated[float, "Upper end of that interval."]
+    in_words: Annotated[str, "How the weights were released, in words."]
+
+
 class PublishedPair(TypedDict):
     """A pair of columns that was chosen and counted."""
 
@@ -195,6 +213,7 @@ class Published(TypedDict):
     ]
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins beside the rows."]]
     pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
+    survey_weights: NotRequired[Annotated[PublishedWeights, "The survey weights, where records have some."]]
     chosen_levels: NotRequired[
         Annotated[ChosenLevels, "How the levels of the rows follow from the published counts; absent where fixed."]
     ]

@@ -11,10 +11,12 @@ from .document_forms import (
     Inclusion,
     Mechanism,
     PlannedMargins,
+    PlannedWeights,
     PublishedBlock,
     PublishedMargins,
     PublishedPair,
     PublishedStage,
+    PublishedWeights,
     RehearsedColumn,
     Sha256,
 )
@@ -111,6 +113,7 @@ class Told(TypedDict):
         Annotated[list[PublishedBlock], "The tables of rows where there are several, in the order of their blocks."]
     ]
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins that were published beside the rows."]]
+    survey_weights: NotRequired[Annotated[PublishedWeights, "The survey weights, where records have some."]]
     pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
 
 
@@ -294,6 +297,7 @@ class Explanation(Included):
     largest_deletion: NotRequired[Annotated[int, "Largest number of records that a group loses at a stage."]]
     stages: NotRequired[Annotated[list[ExplainedStage], "The stages of a deletion release, the finest first."]]
     margins: NotRequired[Annotated[PlannedMargins, "The noisy margins beside the rows."]]
+    survey_weights: NotRequired[Annotated[PlannedWeights, "The survey weights, where records have some."]]
     pairs: NotRequired[Annotated[PlannedPairs, "The pairs of columns that a deletion release will choose."]]
     blocks: NotRequired[Annotated[list[WrittenBlock], "The tables of rows, where the specification names several."]]
     chosen_blocks: NotRequired[

@@ -247,6 +247,14 @@ def _margins(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
         f"± {margins['standard_error']:.1f}",
         "standard error of each of their counts, in records",
     )
+    if (weights := explained.get("survey_weights")) is not None:
+        least, *_, most = weights["bounds"]
+        yield (
+            "survey weights",
+            weights["column"],
+            f"by {counted(len(weights['bounds']) - 1, 'class', 'classes')} from {least:g} to {most:g}; every column is "
+            "counted with them, and totals of weights are in a file of their own",
+        )
 
 
 def _levels(explained: Mapping[str, Any]) -> Table:

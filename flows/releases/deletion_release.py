@@ -48,7 +48,7 @@ from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
 from ...mechanisms.pair_model.blocks import BlockChoice
 from ...mechanisms.pair_model.chosen_levels import RULE
 from ...mechanisms.pair_model.paired_plan import PairedPlan
-from ...mechanisms.record_weights import record_weights
+from ...mechanisms.record_weights import record_weights, weight_place
 from ...tasks.request import Request
 from ..block_specs import Blocks, block_facts, declared_blocks
 from ..columns import (
@@ -59,8 +59,17 @@ from ..columns import (
     exponential_draws,
     margin_map,
 )
-from ..margin_specs import MARGINS, declared_margins, deletion_margin_facts, margin_names, margin_table, raked_weights
+from ..margin_specs import (
+    MARGINS,
+    declared_margins,
+    deletion_margin_facts,
+    margin_error,
+    margin_names,
+    margin_table,
+    raked_weights,
+)
 from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
+from ..survey_weights import SURVEY_WEIGHT, TOTALS, SurveyWeights, planned_weights, released_columns
 from .paired_parts import (
     STAGES,
     PairedResult,
@@ -90,7 +99,7 @@ PARAMETERS: Mapping[Shape, tuple[str, ...]] = {
     "geometric": ("epsilon", "width"),
     "gaussian": ("scale", "width"),
 }
-FIGURES = ("stage", "weight", "count")
+FIGURES = ("stage", "weight", SURVEY_WEIGHT, "count")
 
 
 class DeletionTable(SpecTable):
@@ -194,7 +203,7 @@ class DeletionRequest(Request):
 
 
 def _request(given: GivenSpec) -> DeletionRequest:
-    shared, selection = given.shared, given.tables.selection
+    shared, selection, columns = given.shared, given.tables.selection, released_columns(given)
     recoding: GeneralizationMap | MapChoice
     coarser: tuple[GeneralizationMap, ...] = ()
     margins: tuple[Margin, ...] = ()
@@ -213,14 +222,14 @@ def _request(given: GivenSpec) -> DeletionRequest:
             remedy='Remove it; it goes with levels = "auto".',
         )
     if selection is None:
-        recoding, *later = declared_chain(given.path, given.columns, base=given.base, refused=FIGURES)
+        recoding, *later = declared_chain(given.path, columns, base=given.base, refused=FIGURES)
         coarser, margins = tuple(later), declared_margins(given.path, given.tables.margins, recoding)
         stages = 1 + len(coarser)
     else:
         _check_selection(given, selection)
         recoding = declared_choice(
             given.path,
-            given.columns,
+            columns,
             selection,
             base=given.base,
             refused=FIGURES,
@@ -242,7 +251,7 @@ def _request(given: GivenSpec) -> DeletionRequest:
 
 def _paired_request(given: GivenSpec) -> DeletionRequest:
     """Return a release that chooses pairs of columns, and perhaps its levels, by what it has published before."""
-    path, margins = given.path, given.tables.margins or MarginsTable()
+    path, margins, columns = given.path, given.tables.margins or MarginsTable(), released_columns(given)
     if not margins.columns:
         raise InputRefused(
             'pairs = "auto" goes by the counts of the columns.',
@@ -256,16 +265,16 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
                 where=f"{path}: {where}",
                 remedy="Remove it.",
             )
-    free = automatic_levels(path, given.columns, base=given.base, refused=FIGURES) or ()
+    free = automatic_levels(path, columns, base=given.base, refused=FIGURES) or ()
     stages: tuple[GeneralizationMap, ...] = ()
     if free:
         counted = GeneralizationMap(
             columns=tuple(MappedColumn(name=one.name, hierarchy=one.hierarchy, level=one.min_level) for one in free)
         )
     else:
-        stages = declared_chain(path, given.columns, base=given.base, refused=FIGURES, pairs=True)
+        stages = declared_chain(path, columns, base=given.base, refused=FIGURES, pairs=True)
         first = [(one.name, one.hierarchy, one.level) for one in stages[0].columns]
-        counted = margin_map(path, given.columns, first)
+        counted = margin_map(path, columns, first)
         if given.own.stages is not None:
             raise InputRefused(
                 "the number of stages follows from the number of levels.",
@@ -279,7 +288,7 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
             remedy="Give coarser levels.",
         )
     try:
-        blocks = declared_blocks(path, given.tables.blocks, counted.names)
+        blocks = declared_blocks(path, given.tables.blocks, counted.names, always=weight_place(counted))
         mechanism, charged = planned_pairs(
             margins,
             epsilon=given.epsilon,
@@ -469,11 +478,12 @@ def _protection(request: DeletionRequest, levels: Levels | None) -> DeletionProt
 
 
 class _Rows(NamedTuple):
-    """A table of rows: the maps of its stages, their groups, and the weight of each group's records."""
+    """A table of rows: the maps of its stages, their groups, the weight of each group's records, survey weights."""
 
     maps: Sequence[GeneralizationMap]
     stages: Sequence[GroupCounts]
     weights: NDArray[np.float64]
+    survey: SurveyWeights | None = None
 
 
 def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Numbers) -> Publication:
@@ -489,8 +499,10 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
     else:
         # What follows from published figures, such as weights, is post-processing and costs nothing.
         result = PairedResult(plan, numbers)
+        survey = result.survey
         every = [
-            _Rows(one.maps, one.stages, raked.weights) for one, raked in zip(result.rows, result.raked, strict=True)
+            _Rows(one.maps, one.stages, raked.weights, survey)
+            for one, raked in zip(result.rows, result.raked, strict=True)
         ]
         stems = [table_of_block(one.block.name) if one.block.name else DATA for one in result.rows]
         tables = dict(zip(stems, (_row_table(one, request) for one in every), strict=True))
@@ -502,6 +514,9 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
             details = block_facts(blocks, themes=dict(request.themes), stages=facts, tables=list(tables.values()))
         details |= result.facts(request.price)
         beside = {MARGINS: result.table()}
+        if survey is not None:
+            details |= survey.facts()
+            beside[TOTALS] = result.totals(survey)
     first, *others = tables
     return Publication(
         table=tables[first],
@@ -534,8 +549,12 @@ def _rows_alone(request: DeletionRequest, numbers: Numbers) -> tuple[_Rows, dict
         "records": raked.total,
         "largest_difference": raked.largest_difference,
     }
-    beside = {MARGINS: margin_table(maps[0], request.margins, noisy)}
-    return _Rows(maps, stages, raked.weights), beside, {MARGINS: facts}
+    beside, details = {MARGINS: margin_table(maps[0], request.margins, noisy)}, {MARGINS: facts}
+    error = margin_error(mechanism)
+    if (survey := SurveyWeights.of(maps[0], noisy, deviation=error)) is not None:
+        beside[TOTALS] = survey.totals_table(noisy, survey.tables(request.margins, noisy), deviation=error)
+        details |= survey.facts()
+    return _Rows(maps, stages, raked.weights, survey), beside, details
 
 
 def _row_table(rows: _Rows, request: DeletionRequest) -> PublishedTable:
@@ -550,6 +569,8 @@ def _row_table(rows: _Rows, request: DeletionRequest) -> PublishedTable:
         sizes = [stage.counts.size for stage in rows.stages]
         columns = (*columns, figure_column("stage", np.repeat(np.arange(1, len(rows.stages) + 1), sizes)))
     columns = (*columns, figure_column("weight", rows.weights))
+    if rows.survey is not None:
+        columns = (*columns, rows.survey.row_column(rows.stages, rows.maps, rows.weights))
     microdata = request.form == "microdata"
     if not microdata:
         columns = (*columns, figure_column("count", counts))
@@ -595,6 +616,7 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
         if isinstance(choice, MapChoice) or request.free
         else [{"levels": _levels(one)} for one in request.maps],
         **margins,
+        **({} if isinstance(choice, MapChoice) else planned_weights(choice)),
     }
 
 

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import mechanism_of_record
@@ -30,18 +31,26 @@ from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
 from ...mechanisms.pair_model.blocks import Block, BlockChoice
 from ...mechanisms.pair_model.chosen_levels import RULE, LevelChoice
 from ...mechanisms.pair_model.model import PairModel
-from ...mechanisms.pair_model.paired_plan import PairedPlan, code_tables, pair_candidates, part_of
+from ...mechanisms.pair_model.paired_plan import (
+    PairedPlan,
+    code_tables,
+    pair_candidates,
+    part_of,
+    weight_candidates,
+)
 from ...mechanisms.pair_model.row_estimates import RowStage
 from ...mechanisms.record_weights import Raked, record_weights
 from ..block_specs import Blocks
 from ..margin_specs import cell_columns, deletion_margin_facts, margin_error, raked_weights
 from ..spec_tables import MarginsTable
+from ..survey_weights import SurveyWeights
 
 if TYPE_CHECKING:
     from ...tasks.stages.table import PublishedTable
 
 MOST_PAIR_CELLS = 50_000
 """Of a pair that is counted; a pair with more is counted by coarser labels or not at all."""
+Cells = NDArray[np.int64]
 STAGES = 3
 """Maps of the rows where levels follow from published figures and nothing else is said."""
 
@@ -113,8 +122,10 @@ def planned_pairs(
     Raises:
         InputRefused: as `plan_paired`; or more pairs are asked for than can be counted.
     """
-    columns, candidates = len(details[0].columns), len(pair_candidates(details, most_cells=MOST_PAIR_CELLS))
-    number, usual = table.number or min(proposed_pairs(columns), max(1, candidates)), PairShares()
+    columns, every = len(details[0].columns), pair_candidates(details, most_cells=MOST_PAIR_CELLS)
+    weighted, usual = len(weight_candidates(details[0], every)), PairShares()
+    candidates = len(every) - weighted
+    number = table.number or min(proposed_pairs(columns - (weighted > 0)), max(1, candidates))
     if columns < 2 or not candidates:
         raise InputRefused(
             "pairs are of two columns that have several labels each, and fewer are released.",
@@ -130,7 +141,7 @@ def planned_pairs(
         delta=delta,
         stages=stages,
         columns=columns,
-        pairs=number,
+        pairs=number + weighted,
         releases=releases,
         rows_per_person=rows_per_person,
         k=k,
@@ -257,6 +268,27 @@ class PairedResult:
             figure_column("fitted", np.concatenate(fitted).round(3)),
         )
         return PublishedTable(columns=(*columns, *figures), times=None)
+
+    @cached_property
+    def survey(self) -> SurveyWeights | None:
+        """Return what follows of survey weights; None where there are none."""
+        return SurveyWeights.of(self.plan.counted, self.margins, deviation=margin_error(self.plan.mechanism))
+
+    def totals(self, survey: SurveyWeights) -> PublishedTable:
+        """Return the totals of survey weights by each column that was counted together with their classes."""
+        fitted = dict(survey.by_class(pair, cells) for pair, cells in self.final.tables.items() if survey.place in pair)
+        candidates, tables = self.plan.candidates, dict[int, Cells]()
+        for pair in self.pairs:
+            first, second, detail = candidates[pair.number]
+            if detail == 0 and survey.place in (first, second):
+                place, cells = survey.by_class((first, second), pair.cells)
+                tables[place] = cells
+        return survey.totals_table(
+            self.margins,
+            tables,
+            deviation=self.plan.deviation,
+            fitted={**fitted, survey.place: self.final.margins[survey.place]},
+        )
 
     def facts(self, charged: Price) -> dict[str, Any]:
         """Return what the certificate says of margins and pairs."""

@@ -230,7 +230,8 @@ class GivenSpec:
             raise InputRefused(
                 "no output is named.", where=f"{self.path}: [release].output", remedy="Name one here or with --output."
             )
-        require_statistics_names([*self.tables.columns], formats=release.also, where=f"{self.path}: [release].also")
+        names = [*self.tables.columns, *([] if data.weight is None else [data.weight])]
+        require_statistics_names(names, formats=release.also, where=f"{self.path}: [release].also")
         return _Shared(
             label=release.name,
             file_format=release.format,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .decimals import DecimalIntervals, NumberSteps
+from .decimals import DecimalIntervals, NumberSteps, WeightClasses
 from .declare import BUCKET_LABEL, Hierarchy, HierarchyError, IntervalHierarchy, ValueHierarchy
 
 MOST_ROWS = 1_000_000
@@ -335,6 +335,8 @@ def described_hierarchy(description: Mapping[str, Any]) -> Hierarchy:
             return DecimalIntervals.described(description)
         case "number-steps/1":
             return NumberSteps(cuts=tuple(float.fromhex(cut) for cut in description["cuts"]))
+        case "weight-classes/1":
+            return WeightClasses.described(description)
         case _:
             raise ValueError("this kind of hierarchy is unknown")
 

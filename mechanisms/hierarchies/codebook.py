@@ -13,7 +13,7 @@ import numpy as np
 
 from ..wording import grouped
 from .build import DateHierarchy, described_hierarchy
-from .decimals import DecimalIntervals
+from .decimals import DecimalIntervals, WeightClasses
 from .declare import BUCKET_LABEL, Hierarchy, IntervalHierarchy, ValueHierarchy
 
 MOST_LABELS = 40
@@ -128,6 +128,11 @@ def _rule(hierarchy: Hierarchy, level: int) -> str:  # noqa: PLR0911 - a sentenc
             )
         case DecimalIntervals():
             return _decimal_rule(hierarchy, level)
+        case WeightClasses(bounds=bounds):
+            return (
+                f"Classes of survey weights: [a, b) has those from a to below b. Weights below {bounds[0]} count as "
+                f"{bounds[0]} and weights above {bounds[-1]} as {bounds[-1]}; what is no number is *."
+            )
         case _:
             return "Numbers between declared cuts: [a, b) has those from a to below b; what is no number is *."
 

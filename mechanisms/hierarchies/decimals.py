@@ -1,4 +1,4 @@
-"""Hierarchies of numbers with decimals: intervals of equal widths in closed form, and steps between declared cuts.
+"""Hierarchies of numbers with decimals: intervals of equal widths, steps between declared cuts, classes of weights.
 
 Numbers are compared as doubles, whatever they are stored as: a text counts as the double nearest to it."""
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
-from math import isfinite
+from math import isfinite, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ _MOST_UNITS = 10**15
 _MOST_PLACES = 15
 _WRITTEN = re.compile(r"-?[0-9]{1,16}\.[0-9]{1,15}")
 _LABEL = re.compile(r"\[(-?[0-9.]{1,18}), -?[0-9.]{1,18}\)|(<|>=) (-?[0-9.]{1,18})")
+_BOUND = re.compile(r"[0-9]{1,16}(\.[0-9]{1,30})?")
+MOST_CLASSES = 100
+"""Of survey weights."""
 
 
 class _OfNumbers(ABC):
@@ -246,3 +249,137 @@ class NumberSteps(_OfNumbers):
         if code == len(self.cuts) + 1:
             return f">= {self.cuts[-1]!r}"
         return f"[{self.cuts[code - 2]!r}, {self.cuts[code - 1]!r})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightClasses(_OfNumbers):
+    """Survey weights in declared classes, of which neighbours are merged two by two from level to level, up to `*`.
+
+    Class j, from 0, holds the weights from bounds[j] to below bounds[j + 1]; its code at level 0 is j + 1. A weight
+    below all bounds counts as the least of them and one above all as the largest, so that the first class has no least
+    weight and the last no largest. What is no number has the bucket's code. INVARIANT: bounds have at most 15 digits,
+    of which no two decimals have one nearest double.
+
+    Args:
+        bounds: above 0 and ascending, 3 to 101 of them; build it with `of`, which writes them canonically.
+
+    Raises:
+        ValueError: bounds that are not so.
+    """
+
+    bounds: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not 2 <= len(self.bounds) - 1 <= MOST_CLASSES:
+            raise ValueError(f"there are 2 to {MOST_CLASSES} classes of weights, with a bound more")
+        numbers = [Decimal(bound) for bound in self.bounds]
+        if not all(number.is_finite() and 0 < number < _MOST_UNITS for number in numbers):
+            raise ValueError("bounds of weights must be above 0 and below 10^15")
+        if any(len(number.as_tuple().digits) > _MOST_PLACES or number.adjusted() < -_MOST_PLACES for number in numbers):
+            raise ValueError(f"bounds of weights have at most {_MOST_PLACES} digits")
+        if any(lower >= upper for lower, upper in pairwise(numbers)):
+            raise ValueError("bounds of weights must ascend, none twice")
+
+    @staticmethod
+    def of(bounds: Sequence[Decimal]) -> WeightClasses:
+        """Declare classes by their bounds.
+
+        Raises:
+            ValueError: bounds out of range, or that don't ascend.
+        """
+        if not all(bound.is_finite() and bound.adjusted() <= _MOST_PLACES for bound in bounds):
+            raise ValueError("bounds of weights must be above 0 and below 10^15")
+        return WeightClasses(bounds=tuple(f"{bound.normalize():f}" for bound in bounds))
+
+    @property
+    def classes(self) -> int:
+        """Return the number of classes."""
+        return len(self.bounds) - 1
+
+    @property
+    def levels(self) -> int:
+        """Return the number of levels: the classes, then half as many at each level, `*`."""
+        return (self.classes - 1).bit_length() + 1
+
+    def size(self, level: int) -> int:
+        """Return the number of codes at a level, the bucket included."""
+        return 1 if self._merged(level) else 1 + -(-self.classes >> level)
+
+    def codes_of_numbers(self, values: NDArray[np.float64], level: int) -> NDArray[np.int64]:
+        """Return the code of each weight at a level; infinities are in the first or the last class; shape (n,)."""
+        if self._merged(level):
+            return np.zeros(values.shape, dtype=np.int64)
+        inner = np.array([float(bound) for bound in self.bounds[1:-1]])
+        codes = (np.searchsorted(inner, values, side="right").astype(np.int64) >> level) + 1
+        codes[np.isnan(values)] = BUCKET_CODE
+        return codes
+
+    def coarser(self, codes: NDArray[np.int64], *, level: int, to: int) -> NDArray[np.int64]:
+        """Return the codes at level `to`, which may not lie below the level; shape as given."""
+        if to < level:
+            raise ValueError(f"level {to} is finer than level {level}")
+        if self._merged(to) or self._merged(level):
+            return np.zeros(codes.shape, dtype=np.int64)
+        merged: NDArray[np.int64] = np.where(codes == BUCKET_CODE, BUCKET_CODE, ((codes - 1) >> (to - level)) + 1)
+        return merged
+
+    def label_sizes(self, level: int) -> dict[int, int]:
+        """Return how many labels of a level cover how many classes: {classes: labels}."""
+        width = min(1 << level, self.classes)
+        whole, rest = divmod(self.classes, width)
+        return {width: whole} | ({rest: 1} if rest else {})
+
+    def values_covered(self, codes: NDArray[np.int64], level: int) -> NDArray[np.int64]:
+        """Return how many classes each code of a level may stand for, the bucket all of them; shape (n,)."""
+        width = min(1 << level, self.classes)
+        covered = np.minimum(width, self.classes - (codes - 1) * width)
+        covered[codes == BUCKET_CODE] = self.classes
+        return covered
+
+    def labels(self, codes: NDArray[np.int64], level: int) -> list[str]:
+        """Return the published label of each code of a level, for example `[20, 50)`, `< 20` or `>= 200`."""
+        return [self._label(code, level) for code in codes.tolist()]
+
+    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the least and the largest weight that each class counts as, of the classes in their order."""
+        numbers = np.array([float(bound) for bound in self.bounds])
+        return numbers[:-1], numbers[1:]
+
+    def middles(self) -> NDArray[np.float64]:
+        """Return the middle of each class by ratio, √(lower · upper): no weight differs from it by a larger factor."""
+        return np.array([sqrt(lower * upper) for lower, upper in zip(*self.ends(), strict=True)])
+
+    def description(self) -> dict[str, object]:
+        """Return the bounds as texts."""
+        return {"kind": "weight-classes/1", "bounds": list(self.bounds)}
+
+    @staticmethod
+    def described(description: Mapping[str, object]) -> WeightClasses:
+        """Return the classes that were described.
+
+        Raises:
+            KeyError, TypeError, ValueError: it describes none.
+        """
+        bounds = description["bounds"]
+        if not isinstance(bounds, list) or not all(isinstance(one, str) and _BOUND.fullmatch(one) for one in bounds):
+            raise ValueError("classes of weights have decimal numbers as bounds")
+        return WeightClasses.of([Decimal(str(bound)) for bound in bounds])
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the bounds in canonical form, 64 hexadecimal digits."""
+        return description_digest(self.description())
+
+    def _merged(self, level: int) -> bool:
+        if not 0 <= level < self.levels:
+            raise IndexError(f"level {level} of {self.levels}")
+        return level == self.levels - 1
+
+    def _label(self, code: int, level: int) -> str:
+        if not 0 <= code < self.size(level):
+            raise IndexError(f"code {code} at level {level}")
+        if code == BUCKET_CODE:
+            return BUCKET_LABEL
+        begin, end = (code - 1) << level, min(code << level, self.classes)
+        if begin == 0:
+            return f"< {self.bounds[end]}"
+        return f">= {self.bounds[begin]}" if end == self.classes else f"[{self.bounds[begin]}, {self.bounds[end]})"

@@ -23,7 +23,7 @@ from ..kinds.paired_deletion import (
     PairedProtection,
     pair_quality,
 )
-from ..record_weights import deletion_variance
+from ..record_weights import deletion_variance, weight_place
 from .blocks import Block, BlockChoice, restricted
 from .chosen_levels import LevelChoice
 from .model import Codes, Pair, PairModel, merged_table
@@ -34,6 +34,8 @@ Cells = NDArray[np.int64]
 
 PENALTY = 0.5
 """Of the noise's standard deviation, for each cell of a pair: about what its noise adds to its distance."""
+PRECEDENCE = 1 << 40
+"""Records by which the quality of a pair that is always wanted is raised: more than any file has."""
 
 
 def code_tables(finer: GeneralizationMap, coarser: GeneralizationMap) -> tuple[Codes, ...]:
@@ -93,6 +95,16 @@ class _Estimates(NamedTuple):
         return same and all(own is other for own, other in zip(self.tables, tables, strict=True))
 
 
+def weight_candidates(counted: GeneralizationMap, candidates: Sequence[PairCandidate]) -> tuple[int, ...]:
+    """Return the numbers of the candidates that count a column with the classes of survey weights, by finest labels."""
+    place = weight_place(counted)
+    return tuple(
+        number
+        for number, one in enumerate(candidates)
+        if place is not None and one.detail == 0 and place in (one.first, one.second)
+    )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PairedPlan:
     """A paired release's public side: a `PublishedModel`.
@@ -137,9 +149,14 @@ class PairedPlan:
         )
 
     def penalties(self) -> list[int]:
-        """Return each candidate's penalty, in units."""
+        """Return each candidate's penalty, in units; those that count survey weights have one far below 0."""
         unit = PENALTY * self.deviation * ESTIMATE_UNIT
-        return [round(unit * math.prod(self._shape(one))) for one in self.candidates]
+        penalties = [round(unit * math.prod(self._shape(one))) for one in self.candidates]
+        # A penalty is public, so that precedence needs nothing of the mechanism and its price: whatever the records
+        # are, these pairs are drawn first, but for a probability far below every δ.
+        for number in weight_candidates(self.counted, self.candidates):
+            penalties[number] -= PRECEDENCE * ESTIMATE_UNIT
+        return penalties
 
     def estimates(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> list[Cells]:
         """Return each candidate's estimated cells, in units; the same arrays as of the draw before where they stay."""

@@ -16,7 +16,7 @@ from ...mechanisms.measures.counted_records import CountedRecords
 from ..readers.column_codes import numbers_of
 
 COUNT = "count"
-NUMBERS = {COUNT: pa.int64(), "stage": pa.int64(), "weight": pa.float64()}
+NUMBERS = {COUNT: pa.int64(), "stage": pa.int64(), "weight": pa.float64(), "survey_weight": pa.float64()}
 """The type of each column that may have numbers instead of labels."""
 
 

@@ -43,10 +43,19 @@ _MARGINS = {
     "second_column": "The second column of a pair; empty where one column is counted alone.",
     "second_label": "The label of the second column; empty where there is none.",
     "pair": "The pair's place in the order in which pairs were chosen; 0 where one column is counted alone.",
-    "standard_error": "Standard error of the count by its noise.",
-    "fitted": "The count that the model of margins, pairs and rows gives: never negative, nearer on average; no error "
-    "of it is stated.",
+    "standard_error": "Standard error of the count or total by its noise.",
+    "total": "Total of the survey weights, a record counting as the middle of its class; it has noise and may be "
+    "negative.",
+    "interval_low": "Lower end of an interval of 95 % for the total of the weights themselves, clipped at the bounds: "
+    "by the noise, and by all that the weights may be within their classes.",
+    "interval_high": "Upper end of that interval.",
+    "fitted": "The count or total that the model of margins, pairs and rows gives: never negative, nearer on average; "
+    "no error of it is stated.",
 }
+_SURVEY_WEIGHT = (
+    "For how many people of the population each record that the row stands for stands, by the middle of its class of "
+    "survey weights: for sums of the population multiply it by the column weight."
+)
 _SAMPLED_WEIGHT = (
     "For sums of rows: 1 divided by the sampling rate, raked to the margins, which count all records. Combinations of "
     "which too few records were sampled are missing."
@@ -213,6 +222,8 @@ def _column(
         labels = _labels(stated, [one.level for one in own])
         return DescribedColumn(name=name, datatype=datatype, meaning=" ".join(rules), labels=labels)
     weight = _weight_meaning(certificate) if of_rows and name == "weight" else None
+    if of_rows and name == "survey_weight" and "survey_weights" in certificate["published"]:
+        weight = _SURVEY_WEIGHT
     meaning, is_weight = weight or _figure(name, of_rows=of_rows, certificate=certificate), weight is not None
     return DescribedColumn(name=name, datatype=datatype, meaning=meaning, labels=(), is_weight=is_weight)
 

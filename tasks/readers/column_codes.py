@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ...mechanisms.generalization_map import MappedColumn
-from ...mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
+from ...mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps, WeightClasses
 from ...mechanisms.hierarchies.declare import INT64_MAX, INT64_MIN, canonical_integer, number_of_text
 from ...mechanisms.kernel.contributions import PERSON_WORDS, ContributionKeys
 from ...mechanisms.kernel.recoding import BUCKET_CODE, Placement
@@ -138,7 +138,8 @@ class ColumnCoder:
         null_values = [text.encode() for text in reading.null_values]
         self.null_values = frozenset(null_values)
         self._reading = reading
-        self._decimal = isinstance(column.hierarchy, DecimalIntervals)  # a float32 is the shortest decimal that it is
+        # A float32 is the shortest decimal that it is.
+        self._decimal = isinstance(column.hierarchy, DecimalIntervals | WeightClasses)
         numbers = (canonical_integer(text) for text in null_values)
         inside = [number for number in numbers if number is not None and INT64_MIN <= number <= INT64_MAX]
         self._null_integers = np.array(inside, dtype=np.int64)
@@ -232,7 +233,7 @@ class ColumnCoder:
     def _codes_of_floats(self, values: pa.Array) -> NDArray[np.int64]:
         """Return codes of floating-point numbers; where a hierarchy is of whole ones, others have the bucket's code."""
         numbers = numbers_of(filled(values.cast(pa.float64()), float("nan")))
-        if isinstance(self.column.hierarchy, NumberSteps | DecimalIntervals):
+        if isinstance(self.column.hierarchy, NumberSteps | DecimalIntervals | WeightClasses):
             steps = self.column.hierarchy.codes_of_numbers(numbers, self.column.level)
             steps[np.isin(numbers, self._null_numbers)] = BUCKET_CODE
             return steps

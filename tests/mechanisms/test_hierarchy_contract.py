@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from crowdblend.mechanisms.hierarchies.build import DAY_LEVELS, DateHierarchy, described_hierarchy, labels_beyond
-from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps, WeightClasses
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -62,7 +62,13 @@ def steps(draw: Draw) -> tuple[NumberSteps, list[str]]:
     return NumberSteps(cuts=tuple(cuts)), [*(repr(cut) for cut in cuts), "0", "-1e9", "1e9", "1e-9"]
 
 
-KINDS = {"values": tree, "intervals": intervals, "decimals": decimals, "days": days, "steps": steps}
+def weights(draw: Draw) -> tuple[WeightClasses, list[str]]:
+    bounds = draw(st.lists(st.integers(1, 10**6), min_size=3, max_size=12, unique=True).map(sorted))
+    made = WeightClasses.of([Decimal(bound) / 100 for bound in bounds])
+    return made, [*made.bounds, "0", "-5", "0.001", "1e9", "1e999"]
+
+
+KINDS = {"values": tree, "intervals": intervals, "decimals": decimals, "days": days, "steps": steps, "weights": weights}
 STRANGE: list[bytes | None] = [None, b"", b"\xff", b"*", b"\0", b" 7", b"nan", b"inf", "١".encode(), b"1e"]
 
 
@@ -124,5 +130,7 @@ def test_different_hierarchies_have_different_digests() -> None:
         DateHierarchy.of(first="2000-01-01", last="2000-12-31", merged=["month"]),
         NumberSteps(cuts=(0.5, 2.0)),
         NumberSteps(cuts=(0.5, 2.5)),
+        WeightClasses.of([Decimal(1), Decimal(2), Decimal(5)]),
+        WeightClasses.of([Decimal(1), Decimal(2), Decimal("5.5")]),
     ]
     assert all(one.digest() != other.digest() for one, other in combinations(made, 2))

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy
-from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps, WeightClasses
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.tasks.readers.column_codes import ColumnCoder, UndeclaredValues
@@ -26,6 +26,10 @@ VALUES = ValueHierarchy.from_values(
 STEPS = NumberSteps(cuts=(-0.5, 0.25, 1.0, 3.0))
 MONEY = DecimalIntervals.of(lower=Decimal("0.0"), upper=Decimal("2.5"), widths=[Decimal("0.5")])
 BORN = DateHierarchy.of(first="1900-01-01", last="2010-12-31", merged=["month", "quarter", "year", "decade"])
+
+CLASSES = WeightClasses.of([Decimal("0.1"), Decimal("1.1"), Decimal(6), Decimal(9)])
+WEIGHTS = ["0.0", "1.0999", "1.1", "5.9", "6.0", "9.5", None]
+OF_WEIGHTS = ["< 1.1", "< 1.1", "[1.1, 6)", "[1.1, 6)", ">= 6", ">= 6", "*"]
 
 NUMBERS = [-7.25, -0.5, 0.0, 0.25, 0.75, 1.0, 2.5, 1e300, None]
 OF_NUMBERS = ["< -0.5", *["[-0.5, 0.25)"] * 2, *["[0.25, 1.0)"] * 2, *["[1.0, 3.0)"] * 2, ">= 3.0", "*"]
@@ -54,6 +58,11 @@ STORED: dict[str, tuple[Hierarchy, pa.Array, list[str]]] = {
     "long dates": (VALUES, pa.array([date(2026, 1, 2), None], type=pa.date64()), ["2026-01-02", "*"]),
     "decimals": (VALUES, pa.array([Decimal(5), None, Decimal(-3)], type=pa.decimal128(30, 0)), ["5", "*", "-3"]),
     "nulls": (VALUES, pa.nulls(2), ["*", "*"]),
+    "weights as texts": (CLASSES, pa.array(WEIGHTS), OF_WEIGHTS),
+    "weights as floats": (CLASSES, pa.array([*map(float, WEIGHTS[:6]), None]), OF_WEIGHTS),
+    "weights as short floats": (CLASSES, pa.array([*map(float, WEIGHTS[:6]), None], type=pa.float32()), OF_WEIGHTS),
+    "weights as decimals": (CLASSES, pa.array([Decimal(one) for one in WEIGHTS[:6]]), OF_WEIGHTS[:6]),
+    "whole weights": (CLASSES, pa.array([0, 3, 6, 12, None]), ["< 1.1", "[1.1, 6)", ">= 6", ">= 6", "*"]),
     "steps of floats": (STEPS, pa.array(NUMBERS), OF_NUMBERS),
     "steps of short floats": (STEPS, pa.array(NUMBERS[:7], type=pa.float32()), OF_NUMBERS[:7]),
     "steps of texts": (STEPS, pa.array([None if one is None else repr(one) for one in NUMBERS]), OF_NUMBERS),

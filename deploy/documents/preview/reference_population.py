@@ -556,7 +556,7 @@ def _weighted(
     Returns:
         These levels, the groups' codes of each column, and the counts, rounded.
     """
-    table = read_released_table(folder, figures=("stage", "weight"))
+    table = read_released_table(folder, figures=("stage", "weight", "survey_weight"))
     stages = [tuple(int(stage["levels"][name]) for name in names) for stage in certificate["published"]["stages"]]
     last, keys, counts = _map(names, hierarchies, stages[-1]), [], []
     for number, levels in enumerate(stages, start=1):

@@ -22,7 +22,7 @@ from crowdblend.accounting.kernel.keys.signing import canonical_bytes
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.build import DateHierarchy, described_hierarchy, labels_beyond
-from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
+from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps, WeightClasses
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
@@ -38,6 +38,7 @@ EACH: dict[str, Hierarchy] = {
     "days alone": DateHierarchy.of(first="2000-02-29", last="2000-02-29", merged=[]),
     "steps": NumberSteps(cuts=(0.1, 0.25, 7.0)),
     "no cuts": NumberSteps(cuts=()),
+    "weights": WeightClasses.of([Decimal(1), Decimal("2.5"), Decimal(40)]),
 }
 
 

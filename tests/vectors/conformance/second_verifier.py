@@ -242,7 +242,7 @@ def labels(hierarchy: dict[str, Any], level: object) -> Callable[[str], bool]:
         need(type(level) is int and 0 <= level < len(merged) + 2, "there is no such level")
         part = [date.isoformat, *(DATE_PARTS[name] for name in merged), lambda _: "*"][int(str(level))]
         return {part(date.fromordinal(number)) for number in range(start, end + 1)}.__contains__
-    if hierarchy.get("kind") in ("decimal-interval/1", "number-steps/1"):
+    if hierarchy.get("kind") in ("decimal-interval/1", "number-steps/1", "weight-classes/1"):
         raise UndecidedError("labels of decimals")
     raise RefusedError("the hierarchy is of an unknown kind")
 
