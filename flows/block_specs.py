@@ -15,7 +15,7 @@ from .spec_tables import BlocksTable
 if TYPE_CHECKING:
     from ..tasks.stages.table import PublishedTable
 
-COLUMNS_OF_BLOCK = 7
+COLUMNS_OF_BLOCK = 6
 """Columns of a block where nothing is said: with more, few groups have enough people to be shown."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 

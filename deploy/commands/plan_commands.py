@@ -70,6 +70,7 @@ def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool
     type=click.IntRange(min=1, max=1_000),
     help="Pairs of columns that a deletion release chooses and counts, beside a margin for each of --margins columns.",
 )
+@click.option("--blocks", type=click.IntRange(1, 100), help="Tables of rows, with --pairs; each has --stages.")
 @click.option("--margin-share", type=ExactNumber(), help="Of ε and δ, for the margins.  [default: 0.2]")
 @click.option("--k", type=int, help="Suppression threshold: groups with fewer sampled records are dropped.")
 @click.option("--sampling-rate", "--rate", type=ExactNumber(), help="Probability that a record is sampled.")
@@ -112,6 +113,7 @@ def plan(
     stages: int | None,
     margins: int | None,
     pairs: int | None,
+    blocks: int | None,
     margin_share: Decimal | None,
     **asked: Any,  # noqa: ANN401 - click hands over the options
 ) -> None:
@@ -127,7 +129,10 @@ def plan(
     given = {name for name, value in asked.items() if value is not None}
     if budget is not None or calendars or ledger_url is not None:
         others = (
-            drawn or deletes or spec is not None or (stages, margins, pairs, margin_share, releases) != _NOTHING_ELSE
+            drawn
+            or deletes
+            or spec is not None
+            or (stages, margins, pairs, blocks, margin_share, releases) != _NOTHING_ELSE
         )
         if budget is None or others or not given <= {"k", "sampling_rate"}:
             raise click.UsageError("--budget goes with --calendar, --k, --sampling-rate, --ledger and --json alone.")
@@ -135,10 +140,17 @@ def plan(
         return
     if deletes and (spec is not None or drawn or not given <= {"epsilon", "delta"}):
         raise click.UsageError(
-            "--mechanism deletion takes --epsilon, --delta, --stages, --margins, --pairs, --margin-share, --releases "
+            "--mechanism deletion takes --epsilon, --delta, --stages, --margins, --pairs, --blocks, --margin-share, "
+            "--releases "
             "and --json alone."
         )
-    of_deletion = {"--stages": stages, "--margins": margins, "--pairs": pairs, "--margin-share": margin_share}
+    of_deletion: dict[str, int | Decimal | None] = {
+        "--stages": stages,
+        "--margins": margins,
+        "--pairs": pairs,
+        "--blocks": blocks,
+    }
+    of_deletion |= {"--margin-share": margin_share}
     _check_deletion_options(of_deletion, deletes=deletes)
     if deletes:
         _plan_deletion(
@@ -148,6 +160,7 @@ def plan(
             stages=stages or 1,
             margins=margins or 0,
             pairs=pairs,
+            blocks=blocks,
             margin_share=margin_share,
             as_json=as_json,
         )
@@ -184,11 +197,13 @@ def _check_deletion_options(given: Mapping[str, int | Decimal | None], *, delete
         raise click.UsageError("--margin-share goes with --margins.")
     if given["--pairs"] is not None and (margins is None or margins < 2):
         raise click.UsageError("--pairs goes with --margins, the number of columns, which is at least 2.")
+    if given["--blocks"] is not None and given["--pairs"] is None:
+        raise click.UsageError("--blocks goes with --pairs.")
 
 
 LARGEST_SIZES = 1 << 26  # bytes
-_NOTHING_ELSE = (None, None, None, None, "1")
-"""Stages, margins, pairs, the margins' share and releases where none of these options is given."""
+_NOTHING_ELSE = (None, None, None, None, None, "1")
+"""Stages, margins, pairs, blocks, the margins' share and releases where none of these options is given."""
 
 _PRICE, _SELECTION = {"epsilon", "delta"}, {"selection_epsilon", "selection_rate"}
 """With these alone and public group sizes, k and rate are chosen."""
@@ -248,6 +263,7 @@ def _plan_deletion(
     stages: int,
     margins: int,
     pairs: int | None,
+    blocks: int | None,
     margin_share: Decimal | None,
     as_json: bool,
 ) -> None:
@@ -274,6 +290,7 @@ def _plan_deletion(
             releases=releases,
             columns=margins,
             pairs=pairs,
+            blocks=blocks,
             shares=PairShares(margins=share),
         )
     if as_json:

@@ -321,6 +321,7 @@ class DeletionPlan(TypedDict):
     stages: Annotated[int, "Number of stages."]
     margins: Annotated[int, "Number of margins."]
     margin_error: Annotated[Number, "Standard error of each count of the margins; null where there are none."]
+    blocks: NotRequired[Annotated[int, "Number of tables of rows, each with so many stages."]]
     pairs: NotRequired[Annotated[int, "Number of pairs of columns that are chosen and counted."]]
     pair_scale: NotRequired[Annotated[float, "σ of the noise of the pairs' counts."]]
     releases: Annotated[int, "Number of releases that the price is for."]

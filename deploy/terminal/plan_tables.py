@@ -90,6 +90,7 @@ def deletion_facts(plan: DeletionPlan) -> dict[str, Any]:
         "stages": plan.mechanism.stages,
         "margins": margins,
         "margin_error": math.sqrt(deleted.margin_variance) if deleted is not None and margins else None,
+        **({"blocks": record["blocks"]} if "blocks" in record else {}),
         **({"pairs": record["pairs"], "pair_scale": Decimal(str(record["pair_scale"]))} if "pairs" in record else {}),
         "releases": plan.price.releases,
         "epsilon": plan.price.epsilon,
@@ -110,6 +111,8 @@ def print_deletion(plan: DeletionPlan, console: Console | None = None) -> None:
             ("margins", str(facts["margins"]), "noisy counts by one column or two, beside the rows"),
             ("their noise", error, "standard error of each of their counts, in records"),
         )
+    if "blocks" in facts:
+        beside = (*beside, ("blocks", str(facts["blocks"]), "tables of rows, each with so many stages"))
     if "pairs" in facts:
         beside = (
             *beside,

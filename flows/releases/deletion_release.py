@@ -72,6 +72,7 @@ from ..spec_tables import Exact, MarginsTable, SelectionTable, SpecTable
 from ..survey_weights import SURVEY_WEIGHT, TOTALS, SurveyWeights, planned_weights, released_columns
 from .paired_parts import (
     STAGES,
+    STAGES_OF_BLOCK,
     PairedResult,
     explained_parts,
     pair_details,
@@ -293,7 +294,7 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
             margins,
             epsilon=given.epsilon,
             delta=given.privacy.delta,
-            stages=len(stages) or given.own.stages or STAGES,
+            stages=len(stages) or given.own.stages or (STAGES if blocks is None else STAGES_OF_BLOCK),
             details=pair_details(counted, free or stages),
             releases=given.releases,
             rows_per_person=given.tables.data.rows_per_person,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,7 @@ from ...mechanisms.map_selection.choice import LatticeColumn
 from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
 from ...mechanisms.pair_model.blocks import Block, BlockChoice
 from ...mechanisms.pair_model.chosen_levels import RULE, LevelChoice
-from ...mechanisms.pair_model.model import PairModel
+from ...mechanisms.pair_model.model import Pair, PairModel
 from ...mechanisms.pair_model.paired_plan import (
     PairedPlan,
     code_tables,
@@ -39,6 +39,7 @@ from ...mechanisms.pair_model.paired_plan import (
     weight_candidates,
 )
 from ...mechanisms.pair_model.row_estimates import RowStage
+from ...mechanisms.pair_model.shrinkage import Amounts
 from ...mechanisms.record_weights import Raked, record_weights
 from ..block_specs import Blocks
 from ..margin_specs import cell_columns, deletion_margin_facts, margin_error, raked_weights
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 MOST_PAIR_CELLS = 50_000
 """Of a pair that is counted; a pair with more is counted by coarser labels or not at all."""
 Cells = NDArray[np.int64]
-STAGES = 3
-"""Maps of the rows where levels follow from published figures and nothing else is said."""
+STAGES, STAGES_OF_BLOCK = 3, 2
+"""Maps of the rows, and of each of several blocks, where levels follow from published figures and nothing is said."""
 
 
 Stages = tuple[GeneralizationMap, ...] | tuple[LatticeColumn, ...]
@@ -191,35 +192,48 @@ class PairedResult:
     def raked(self) -> list[Raked]:
         """Return the weights of each table of rows, raked by the labels of its last stage to what is known beside it.
 
-        That is all that was counted, and of two columns that stand together in several tables what the model says, so
-        that all tables give the same figures by one column or two that they share.
+        That is all that was counted, and of two columns that stand together in several tables what the model says. The
+        columns that stand in several tables are raked to once more at the end, since not all of that can be met where
+        combinations have no row: so all tables give the same figures by each column that they share.
         """
-        model, release = self.plan.model(self.margins, self.pairs), self.plan.mechanism.rows
-        often = Counter(pair for one in self.rows for pair in combinations(one.block.columns, 2))
-        tables = dict(model.tables)
-        tables |= model.estimates(pair for pair, times in often.items() if times > 1 and pair not in tables)
+        model = self.plan.model(self.margins, self.pairs)
+        often = Counter(chain.from_iterable(_margins_of(one.block.columns) for one in self.rows))
+        shared = {margin for margin, times in often.items() if times > 1}
+        missing = [(margin[0], margin[1]) for margin in sorted(shared) if len(margin) == 2]
+        known = {**model.estimates(missing), **model.tables}
         found = []
         for one in self.rows:
-            weights = [
-                record_weights(stage.counts, release=release, stage=number)
-                for number, stage in enumerate(one.stages, start=1)
-            ]
-            place = {column: number for number, column in enumerate(one.block.columns)}
-            pairs = sorted(pair for pair in tables if set(pair) <= place.keys())
-            found.append(
-                raked_weights(
-                    np.concatenate(weights),
-                    one.stages,
-                    maps=one.maps,
-                    margins=[*((number,) for number in place.values()), *((place[a], place[b]) for a, b in pairs)],
-                    noisy=[
-                        *(model.margins[column] for column in place),
-                        *(tables[pair].reshape(-1) for pair in pairs),
-                    ],
-                    counted=part_of(self.plan.counted, one.block.columns),
-                )
+            weights = np.concatenate(
+                [
+                    record_weights(stage.counts, release=self.plan.mechanism.rows, stage=number)
+                    for number, stage in enumerate(one.stages, start=1)
+                ]
             )
+            margins = [margin for margin in _margins_of(one.block.columns) if len(margin) == 1 or margin in known]
+            raked = self._raked(one, weights, margins, known)
+            if again := [margin for margin in margins if len(margin) == 1 and margin in shared]:
+                raked = replace(
+                    self._raked(one, raked.weights, again, known), largest_difference=raked.largest_difference
+                )
+            found.append(raked)
         return found
+
+    def _raked(
+        self, rows: BlockRows, weights: NDArray[np.float64], margins: Sequence[Margin], known: Mapping[Pair, Amounts]
+    ) -> Raked:
+        """Return the weights of a table's rows, raked to some columns' margins and to some pairs as they are known."""
+        model, columns = self.plan.model(self.margins, self.pairs), rows.block.columns
+        return raked_weights(
+            weights,
+            rows.stages,
+            maps=rows.maps,
+            margins=[tuple(columns.index(column) for column in margin) for margin in margins],
+            noisy=[
+                (model.margins[margin[0]] if len(margin) == 1 else known[margin[0], margin[1]]).reshape(-1)
+                for margin in margins
+            ],
+            counted=part_of(self.plan.counted, columns),
+        )
 
     @cached_property
     def final(self) -> PairModel:
@@ -316,6 +330,11 @@ class PairedResult:
     @property
     def _singles(self) -> list[Margin]:
         return [(place,) for place in range(len(self.margins))]
+
+
+def _margins_of(columns: Sequence[int]) -> list[Margin]:
+    """Return each of some columns, and each pair of them."""
+    return [*((column,) for column in columns), *combinations(columns, 2)]
 
 
 def _chosen(plan: PairedPlan) -> dict[str, Any]:

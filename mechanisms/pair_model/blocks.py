@@ -50,15 +50,19 @@ class BlockChoice:
     def blocks(self, model: PairModel) -> tuple[Block, ...]:
         """Return blocks whose columns depend on one another most, all of about the same number of columns.
 
-        A column that isn't pinned stands in one block. What is raised is the sum, over all pairs of such columns in the
-        same block, of the pair's distance from independence: two columns change places as long as that raises it.
+        A column that isn't pinned is put into one block. What is raised is the sum, over all pairs of such columns in
+        the same block, of the pair's distance from independence: two columns change places as long as that raises it.
+        Then each block takes one column of another one, where that adds more than its own columns do on average.
         """
         free = [column for column in range(len(model.margins)) if column not in self.pinned]
         # Dependence on a pinned column is the same in every block, and decides nothing.
         strengths = dependences(model)[np.ix_(free, free)]
         starts = (np.arange(len(free)) * self.number // len(free), _grown(strengths, self.number))
         places = max((_exchanged(strengths, one) for one in starts), key=lambda found: _within(strengths, found))
-        members = [tuple(free[one] for one in np.flatnonzero(places == block)) for block in range(self.number)]
+        members = [
+            tuple(free[one] for one in _with_one_more(strengths, np.flatnonzero(places == block)))
+            for block in range(self.number)
+        ]
         return tuple(
             Block(str(number), tuple(sorted((*self.pinned, *columns))))
             for number, columns in enumerate(sorted(members), start=1)
@@ -114,6 +118,18 @@ def _exchanged(strengths: Amounts, places: Places) -> Places:
         if np.array_equal(found, before):
             break
     return found
+
+
+def _with_one_more(strengths: Amounts, own: Places) -> list[int]:
+    """Return a block's columns and that of all others which depends on them most, where it adds more than they do."""
+    columns: list[int] = own.tolist()
+    others = [one for one in range(len(strengths)) if one not in columns]
+    if not others:
+        return columns
+    added = row_sums(strengths[np.ix_(others, columns)])
+    best = int(np.argmax(added))
+    average = total(strengths[np.ix_(columns, columns)]) / len(columns)
+    return sorted([*columns, others[best]]) if added[best] > average else columns
 
 
 def _of(strengths: Amounts, places: Places, first: int, second: int) -> float:

@@ -124,6 +124,11 @@ def test_margins_are_planned_beside_the_rows(desk) -> None:
     pairs = asked(desk, mechanism="deletion", epsilon="1", delta="1e-6", stages="2", margins="10", pairs="20")
     assert (pairs["mechanism"]["kind"], pairs["pairs"]) == ("paired-deletion-release/1", 20)
     assert pairs["epsilon"] <= 1
+    blocks = asked(
+        desk, mechanism="deletion", epsilon="1", delta="1e-6", stages="2", margins="10", pairs="20", blocks="3"
+    )
+    assert (blocks["mechanism"]["kind"], blocks["blocks"]) == ("blocked-deletion-release/1", 3)
+    assert blocks["epsilon"] <= 1 < blocks["parameter"] / pairs["parameter"]
     assert (
         "chosen privately"
         in desk.succeed("plan", "--mechanism", "deletion", *words[:4], "--margins", "3", "--pairs", "2").out
@@ -132,6 +137,7 @@ def test_margins_are_planned_beside_the_rows(desk) -> None:
         ("--margins", "2"),
         ("--mechanism", "deletion", "--margin-share", "0.5"),
         ("--mechanism", "deletion", "--pairs", "3"),
+        ("--mechanism", "deletion", "--margins", "3", "--blocks", "2"),
     )
     for wrong in wrongs:
         assert desk("plan", "--epsilon", "1", "--delta", "1e-6", *wrong).code == 2

@@ -23,6 +23,7 @@ _FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 _ENDS = 0.02
 _SHARE = Decimal("0.0001")
 _LARGEST_SHIFT = 1e3
+_FEW_COLUMNS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,8 +54,12 @@ class PairShares:
 
 
 def proposed_pairs(columns: int) -> int:
-    """Return how many pairs are counted where nothing is said: two a column, at most one and a half a pair."""
-    return max(1, min(2 * columns, 3 * (columns * (columns - 1) // 2) // 2))
+    """Return how many pairs are counted where nothing is said.
+
+    Two a column, three where there are more than ten columns, and at most one and a half for each pair of columns.
+    """
+    each = 2 if columns <= _FEW_COLUMNS else 3
+    return max(1, min(each * columns, 3 * (columns * (columns - 1) // 2) // 2))
 
 
 def plan_paired(
