@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..generalization_map import GeneralizationMap
-from ..kernel.group_counts import GroupCounts, count_keys
-from ..kernel.recoding import coarsened
+from ..kernel.recoding import KeyLayout
 from ..map_selection.chains import chain_quality
 from ..map_selection.choice import Lattice, LatticeColumn, Levels, MapWeights
 from .model import PairModel
@@ -29,6 +28,9 @@ MOST_DRAWN = 1 << 15
 LEAST_OF_FIRST_STAGE = 0.05
 """Of the records, to be published by the first stage with every column told; else columns may be given up."""
 _SWEEPS = 6
+_MOST_REMEMBERED = 4
+MIXING = np.int64(-7046029254386353131)
+"""An odd number, 2⁶⁴ over the golden ratio."""
 _SEED = b"crowdblend levels 1\n"
 
 Codes = NDArray[np.int64]
@@ -103,13 +105,13 @@ class LevelChoice:
         the first stage no column is `*`, so that none is hidden in all rows. Where too few rows would be published
         then, since there are too few records for all columns together, columns may be given up.
         """
-        scorer = self._scorer(model)
+        scorer = self.scorer(model)
         whole = self._best(scorer, tuple(map(self._last_told, range(len(self.columns)))))
         if scorer.share_of_first_stage(whole) >= LEAST_OF_FIRST_STAGE:
             return whole
         return max(whole, self._best(scorer, self.lattice.coarsest), key=scorer.quality)
 
-    def _best(self, scorer: _Scorer, coarsest: Levels) -> tuple[Levels, ...]:
+    def _best(self, scorer: ChainScorer, coarsest: Levels) -> tuple[Levels, ...]:
         """Return the better of two climbs, one from the middle and one from the coarsest levels.
 
         Args:
@@ -121,7 +123,7 @@ class LevelChoice:
         climbs = [self._climbed(scorer, begin, coarsest) for begin in (self._begin(), (coarsest, *later))]
         return max(climbs, key=scorer.quality)
 
-    def _climbed(self, scorer: _Scorer, begin: tuple[Levels, ...], coarsest: Levels) -> tuple[Levels, ...]:
+    def _climbed(self, scorer: ChainScorer, begin: tuple[Levels, ...], coarsest: Levels) -> tuple[Levels, ...]:
         best, quality = begin, scorer.quality(begin)
         for _ in range(_SWEEPS):
             before = best
@@ -137,11 +139,12 @@ class LevelChoice:
 
     def scored(self, model: PairModel, chain: tuple[Levels, ...]) -> int:
         """Return a chain's quality on records drawn from a model."""
-        return self._scorer(model).quality(chain)
+        return self.scorer(model).quality(chain)
 
-    def _scorer(self, model: PairModel) -> _Scorer:
+    def scorer(self, model: PairModel) -> ChainScorer:
+        """Return what scores chains on records drawn from a model."""
         number = min(MOST_DRAWN, max(1, round(model.records)))
-        return _Scorer(choice=self, codes=model_records(model, number=number), scale=number / model.records)
+        return ChainScorer(choice=self, codes=model_records(model, number=number), scale=number / model.records)
 
     def _begin(self) -> tuple[Levels, ...]:
         """Return levels evenly between the middle and the coarsest that tell something."""
@@ -178,8 +181,14 @@ class LevelChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Scorer:
-    """Scores chains on drawn records."""
+class ChainScorer:
+    """Scores chains on drawn records.
+
+    Args:
+        choice: of the levels.
+        codes: per column, each drawn record's label at its finest level; each of shape (records,).
+        scale: how many records are drawn for each one that there is.
+    """
 
     choice: LevelChoice
     codes: Sequence[Codes]
@@ -193,38 +202,94 @@ class _Scorer:
     def _known(self) -> dict[tuple[Levels, ...], int]:
         return {}
 
+    @cached_property
+    def _recent(self) -> dict[Levels, tuple[NDArray[np.int64], Codes]]:
+        """Return the keys and groups of the drawn records by maps that were asked for last, the latest at the end."""
+        return {}
+
+    @cached_property
+    def _layout(self) -> KeyLayout:
+        """Return a layout that has room for the codes of every level."""
+        return KeyLayout(
+            sizes=tuple(
+                max(one.hierarchy.size(level) for level in range(one.min_level, one.max_level + 1))
+                for one in self.choice.columns
+            )
+        )
+
     def quality(self, chain: tuple[Levels, ...]) -> int:
         """Return the chain's quality, `chain_quality` of the drawn records."""
         if chain not in self._known:
-            lattice = self.choice.lattice
-            maps = [lattice.map_of(levels) for levels in chain]
-            groups = self._groups(maps[0])
-            keys, parents = groups.keys, []
-            for finer, coarser in pairwise(maps):
-                keys, above = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
+            groups = [self._groups(levels) for levels in chain]
+            parents = []
+            for finer, coarser in pairwise(groups):
+                above = np.zeros(int(finer.max()) + 1, dtype=np.int64)
+                above[finer] = coarser
                 parents.append(above)
             # Fewer records are drawn than there are people, so a group's size on them is smaller by the same factor.
             self._known[chain] = chain_quality(
-                groups.counts,
+                np.bincount(groups[0]),
                 parents=parents,
-                thresholds=[self._threshold] * len(maps),
+                thresholds=[self._threshold] * len(chain),
                 weights=[self._weights.of(levels) for levels in chain],
             )
         return self._known[chain]
 
     def share_of_first_stage(self, chain: tuple[Levels, ...]) -> float:
         """Return which share of the drawn records the first stage would publish."""
-        sizes = self._groups(self.choice.lattice.map_of(chain[0])).counts
+        sizes = np.bincount(self._groups(chain[0]))
         return int(np.maximum(sizes - self._threshold, 0).sum()) / int(sizes.sum())
 
     @property
     def _threshold(self) -> int:
         return round((self.choice.threshold - 1) * self.scale)
 
-    def _groups(self, one: GeneralizationMap) -> GroupCounts:
-        """Return the groups of the drawn records by a map."""
-        tables = self.choice.counted.tables_to(one)
-        codes = [
-            own if table is None else table[own].astype(np.int64) for own, table in zip(self.codes, tables, strict=True)
-        ]
-        return count_keys(one.keys(codes), cells=one.cells)
+    def _groups(self, levels: Levels) -> Codes:
+        """Return for each drawn record the number of its group by a map, from 0."""
+        if levels not in self._recent:
+            keys = self._keys(levels)
+            self._recent[levels] = keys, numbered(keys)
+            if len(self._recent) > _MOST_REMEMBERED * self.choice.stages:
+                del self._recent[next(iter(self._recent))]
+        self._recent[levels] = self._recent.pop(levels)  # the latest stands at the end
+        return self._recent[levels][1]
+
+    def _keys(self, levels: Levels) -> NDArray[np.int64]:
+        """Return the drawn records' keys by a map; shape (words, records)."""
+        # A climb changes one column at a time, and one of a hundred is quicker put in place than all.
+        for near in reversed(self._recent):
+            changed = [place for place, own in enumerate(levels) if own != near[place]]
+            if len(changed) == 1:
+                break
+        else:
+            return self._layout.keys([self._codes(column, level) for column, level in enumerate(levels)])
+        [column] = changed
+        self._groups(near)  # it will be near to the next ones too
+        place, keys = self._layout.placements[column], self._recent[near][0].copy()
+        keys[place.word] += (self._codes(column, levels[column]) - self._codes(column, near[column])) * place.stride
+        return keys
+
+    def _codes(self, column: int, level: int) -> Codes:
+        own = self.choice.columns[column]
+        if level == own.min_level:
+            return self.codes[column]
+        table = own.hierarchy.coarser(np.arange(own.hierarchy.size(own.min_level)), level=own.min_level, to=level)
+        codes: Codes = table[self.codes[column]].astype(np.int64)
+        return codes
+
+
+def numbered(keys: NDArray[np.int64]) -> Codes:
+    """Return for each key, of shape (words, n), the number of its group, from 0."""
+    mixed = keys[0].copy()
+    for word in keys[1:]:
+        mixed *= MIXING  # modulo 2⁶⁴
+        mixed += word
+    order = np.argsort(mixed)
+    ordered = keys[:, order]
+    begins = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
+    numbers = np.empty(order.size, dtype=np.int64)
+    numbers[order] = np.concatenate(([0], np.cumsum(begins)))
+    if np.count_nonzero(begins) != np.count_nonzero(np.diff(mixed[order])):
+        # Two keys have one mixed number, so that equal ones needn't stand together.
+        return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+    return numbers

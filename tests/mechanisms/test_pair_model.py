@@ -9,8 +9,17 @@ import numpy as np
 import pytest
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
-from crowdblend.mechanisms.map_selection.choice import LatticeColumn
-from crowdblend.mechanisms.pair_model.chosen_levels import LevelChoice, model_records
+from crowdblend.mechanisms.kernel.group_counts import count_keys
+from crowdblend.mechanisms.kernel.recoding import coarsened
+from crowdblend.mechanisms.map_selection.chains import chain_quality
+from crowdblend.mechanisms.map_selection.choice import LatticeColumn, MapWeights
+from crowdblend.mechanisms.pair_model.chosen_levels import (
+    MIXING,
+    ChainScorer,
+    LevelChoice,
+    model_records,
+    numbered,
+)
 from crowdblend.mechanisms.pair_model.model import PairModel, merged_table, records_in
 from crowdblend.mechanisms.pair_model.paired_plan import pair_candidates
 from crowdblend.mechanisms.pair_model.row_estimates import RowStage, pair_by_rows
@@ -235,3 +244,62 @@ def test_candidates_are_pairs_at_each_detail_that_tells_something_new() -> None:
     assert len(found) == 12, "stars tell nothing"
     assert len(pair_candidates((fine, fine), most_cells=100)) == 6
     assert {one.detail for one in pair_candidates((fine, coarse), most_cells=12)} == {0, 1}
+
+
+def by_lattice(scorer: ChainScorer, chain: tuple[tuple[int, ...], ...]) -> int:
+    """A chain's quality by the groups of its maps, counted from scratch."""
+    choice = scorer.choice
+    maps = [choice.lattice.map_of(levels) for levels in chain]
+    codes = [
+        own if table is None else table[own]
+        for own, table in zip(scorer.codes, choice.counted.tables_to(maps[0]), strict=True)
+    ]
+    groups = count_keys(maps[0].keys(codes), cells=maps[0].cells)
+    keys, parents = groups.keys, []
+    for finer, coarser in pairwise(maps):
+        keys, above = coarsened(keys, finer=finer, coarser=coarser, tables=finer.tables_to(coarser))
+        parents.append(above)
+    weights = MapWeights(lattice=choice.lattice)
+    return chain_quality(
+        groups.counts,
+        parents=parents,
+        thresholds=[round((choice.threshold - 1) * scorer.scale)] * len(maps),
+        weights=[weights.of(levels) for levels in chain],
+    )
+
+
+@pytest.mark.parametrize("columns", [4, 40])
+def test_a_chain_has_the_quality_of_groups_that_are_counted_from_scratch(columns: int) -> None:
+    """Chain after chain, as a climb asks for them, with keys of one word and of several."""
+    coins = np.random.default_rng(columns)
+    sizes = coins.choice([1, 2, 5, 9], columns).tolist()
+    choice = LevelChoice(
+        columns=tuple(
+            LatticeColumn(name=f"c{place}", hierarchy=hierarchy(size), min_level=0, max_level=2, weight=Decimal(place))
+            for place, size in enumerate(sizes)
+        ),
+        stages=3,
+        threshold=4,
+    )
+    codes = [np.minimum(coins.geometric(0.7, 500), size).astype(np.int64) for size in sizes]
+    scorer = ChainScorer(choice=choice, codes=codes, scale=1.0)
+    chain = np.sort(coins.integers(0, 3, (3, columns)), axis=0)
+    seen = set()
+    for _ in range(60):
+        one = tuple(map(tuple, chain.tolist()))
+        seen.add(scorer.quality(one))
+        assert scorer.quality(one) == by_lattice(scorer, one)
+        column = coins.integers(columns)
+        chain[:, column] = np.sort(coins.integers(0, 3, 3)) if coins.random() < 0.3 else chain[[0, 0, 2], column]
+        chain[:, column] = np.maximum.accumulate(chain[:, column])
+    assert len(seen) > 10
+
+
+def test_equal_keys_have_one_number_and_others_another_even_where_their_mixed_numbers_are_the_same() -> None:
+    coins = np.random.default_rng(4)
+    keys = coins.integers(0, 3, (3, 400))
+    twins = np.array([[1, 0, 1, 0, 0, 1], [7, 7 + MIXING, 7, 7 + MIXING, 7, 7 + MIXING]])
+    for some in (keys[:1], keys, twins):
+        wanted = np.unique(some, axis=1, return_inverse=True)[1].reshape(-1)
+        found = numbered(some)
+        assert len(set(zip(wanted.tolist(), found.tolist(), strict=True))) == wanted.max() + 1 == found.max() + 1
