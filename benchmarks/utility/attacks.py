@@ -33,9 +33,10 @@ from audit.statistics.draws import shown_progress
 
 from ..whole_run import write_between
 from .attackers import FALSE_ALARMS, KNOWN, NOTHING_DONE, OnPeople, attack_known, gain
-from .compare import Cell, Results, peers_environment, picture, synthesized, ticked
+from .compare import Cell, Results, picture, synthesized, ticked
 from .deletion import DELTA
 from .measures import Truth
+from .peers import peers_environment
 from .tables import USUAL_LEVEL, Table, census
 from .ways import WAYS, Released
 

@@ -16,9 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import subprocess
-import sys
 import tempfile
 import time
 import tracemalloc
@@ -28,7 +25,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from threading import Timer
 
 import numpy as np
 from crowdblend.accounting.charts import Axis, Legend, dot, line, line_chart, linear_axis
@@ -37,9 +33,9 @@ from rich.progress import Progress
 from audit.statistics.draws import shown_progress
 
 from ..whole_run import write_between
-from .deletion import DELTA
 from .measures import Truth
 from .pairs import chosen_labels, chosen_pairs
+from .peers import INDEPENDENT, ROUNDED, Asked, answers, peer_name, peers_environment
 from .tables import Table, adult, census, nist
 from .ways import WAYS as OTHER_WAYS
 from .ways import Released, of_values
@@ -51,7 +47,6 @@ __all__ = [
     "Page",
     "Results",
     "main",
-    "peers_environment",
     "picture",
     "synthesized",
     "ticked",
@@ -61,19 +56,12 @@ BY = "benchmarks/utility/compare.py"
 WAYS = {**OTHER_WAYS, "deletion, chosen pairs": chosen_pairs, "deletion, chosen pairs and labels": chosen_labels}
 PROJECT = Path(__file__).resolve().parents[2]
 PICTURES = PROJECT / "docs" / "benchmarks"
-PINS = Path(__file__).with_name("peers.txt")
 EPSILONS = tuple(map(Decimal, ("0.2", "0.5", "1", "2", "4")))
 NUMBERS = {"census": (7_000, 29_501, 300_000, 3_000_000), "nist": (7_634, 27_253), "adult": (30_162,)}
 SHOWN_EPSILON = Decimal(1)
 PEERS = ("MST", "AIM")
-ROUNDED, INDEPENDENT = "round", "sample"
 DRAWS, LEAST_DRAWS = 10, 2
 SHIPPED = "census"
-SINGLE_THREADED = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "POLARS_MAX_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -214,11 +202,6 @@ def drawn(cell: Cell, truth: Truth, *, draw: int) -> dict[str, float]:
     return truth.measured(released) | spent
 
 
-def peer_name(algorithm: str, method: str) -> str:
-    """A synthesizer's name on the page: as it is used where nothing is said, or with records drawn independently."""
-    return algorithm if method == ROUNDED else f"{algorithm}, drawn independently"
-
-
 def synthesized(
     cell: Cell, truth: Truth, *, python: Path, draws: int, minutes: float
 ) -> Iterator[tuple[str, Released, dict[str, float]]]:
@@ -227,59 +210,14 @@ def synthesized(
     Raises:
         RuntimeError: the synthesizer failed.
     """
-    with tempfile.TemporaryDirectory(prefix="synthesized-") as folder:
-        np.save(Path(folder) / "codes.npy", truth.records)
-        program = [str(python), str(Path(__file__).with_name("mbi_peer.py")), str(Path(folder) / "codes.npy")]
-        asked = ["--sizes", *map(str, truth.table.sizes), "--epsilon", str(cell.epsilon), "--delta", str(DELTA)]
-        with subprocess.Popen(
-            [*program, *asked, "--algorithms", cell.way, "--draws", str(draws)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | SINGLE_THREADED,
-        ) as running:
-            late = Timer(minutes * 60.0, running.kill)
-            late.start()
-            try:
-                for told in running.stdout or ():
-                    answer = json.loads(told)
-                    yield answer.get("method", ""), *of_answer(answer, truth)
-                complaint = running.stderr.read() if running.stderr else ""
-                if running.wait() and late.is_alive():
-                    raise RuntimeError(f"{cell.name}: {complaint[-2000:]}")
-            finally:
-                late.cancel()
-                running.kill()
-
-
-def of_answer(answer: Mapping[str, object], truth: Truth) -> tuple[Released, dict[str, float]]:
-    """What `mbi_peer.py` says of a draw: the records, and its time and memory.
-
-    Raises:
-        RuntimeError: its environment lacks something.
-    """
-    if "missing" in answer:
-        raise RuntimeError(f"the synthesizers' environment lacks something: {answer['missing']}")
-    rows = np.array(answer["numbers"], dtype=float)
-    values = np.array(answer["codes"], dtype=np.int64)
-    released = of_values(truth.table, values, rows=rows, weights=np.ones(rows.size), real=0)
-    return released, {name: float(str(answer[name])) for name in ("seconds", "mebibytes")}
-
-
-def peers_environment(folder: Path, *, pins: Path = PINS) -> Path:
-    """The Python of an environment with what is pinned, the synthesizers for example; made where there is none.
-
-    Raises:
-        subprocess.CalledProcessError: it could not be made.
-    """
-    home = folder / pins.stem
-    python, ready = home / "bin" / "python", home / "ready"
-    if not ready.exists() or ready.read_text(encoding="utf-8") != pins.read_text(encoding="utf-8"):
-        print(f"== the environment of {pins.name} in {home}, once", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", home], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--requirement", pins], check=True)
-        ready.write_text(pins.read_text(encoding="utf-8"), encoding="utf-8")
-    return python
+    asked = Asked(algorithm=cell.way, epsilon=cell.epsilon, draws=draws, minutes=minutes)
+    for answer in answers(asked, truth.records, truth.table.sizes, python=python):
+        weights = np.ones(answer.numbers.size)
+        yield (
+            answer.method,
+            of_values(truth.table, answer.codes, rows=answer.numbers, weights=weights, real=0),
+            answer.spent,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,7 @@
 """Synthetic records by AIM and MST of `opendp[mbi]`, which need not be installed: a line of JSON a draw, or why none.
 
-It pins a version of Polars, so that it is best in an environment of its own (`peers.txt`).
+"MST of its paper" is `mst_of_paper.py`. The library pins a version of Polars, so that it is best in an environment of
+its own (`peers.txt`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import resource
 import runpy
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+OF_PAPER = "MST of its paper"
 SYNTHESIZER = Path(__file__).resolve().parents[2] / "tasks" / "stages" / "synthesizer.py"
 
 
@@ -28,7 +31,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", required=True, help="of the columns' domains")
     parser.add_argument("--epsilon", type=float, required=True)
     parser.add_argument("--delta", type=float, required=True)
-    parser.add_argument("--algorithms", nargs="+", choices=("AIM", "MST"), required=True)
+    parser.add_argument("--algorithms", nargs="+", choices=("AIM", "MST", OF_PAPER), required=True)
     parser.add_argument("--draws", type=int, default=1)
     wanted = parser.parse_args()
     try:
@@ -52,23 +55,36 @@ def main() -> None:
     scale = dp.binary_search(
         lambda one: gaussian(one).map(1).epsilon(wanted.delta) <= wanted.epsilon, bounds=(0.1, 1e6), T=float
     )
+    rho = 1 / (2 * scale**2)
     names = [f"c{number}" for number in range(len(wanted.sizes))]
-    records = pl.LazyFrame(dict(zip(names, np.load(wanted.codes), strict=True)))
+    codes = np.load(wanted.codes)
+    records = pl.LazyFrame(dict(zip(names, codes, strict=True)))
+
+    def by_paper() -> Callable[[str], pl.DataFrame]:
+        from mst_of_paper import SpanningTree
+
+        model = SpanningTree(codes, wanted.sizes, rho=rho, coins=np.random.default_rng())
+        return lambda method: pl.DataFrame(dict(zip(names, model.drawn(method), strict=True)))
+
+    def by_library(name: str) -> Callable[[str], pl.DataFrame]:
+        context = dp.Context.compositor(
+            data=records,
+            privacy_unit=dp.unit_of(contributions=1),
+            privacy_loss=dp.loss_of(rho=rho),
+            split_evenly_over=1,
+        )
+        keys = {column: list(range(size)) for column, size in zip(names, wanted.sizes, strict=True)}
+        query = context.query().select(*names).contingency_table(keys=keys, algorithm=getattr(dp.mbi, name)())
+        found = query.release()
+        return lambda method: pl.DataFrame(found.synthesize(method=method))
+
     loaded = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for name in wanted.algorithms:
         for _ in range(wanted.draws):
             started = time.perf_counter()
-            context = dp.Context.compositor(
-                data=records,
-                privacy_unit=dp.unit_of(contributions=1),
-                privacy_loss=dp.loss_of(rho=1 / (2 * scale**2)),
-                split_evenly_over=1,
-            )
-            keys = {column: list(range(size)) for column, size in zip(names, wanted.sizes, strict=True)}
-            query = context.query().select(*names).contingency_table(keys=keys, algorithm=getattr(dp.mbi, name)())
-            found = query.release()
+            synthesize = by_paper() if name == OF_PAPER else by_library(name)
             for method in ("round", "sample"):
-                synthetic = pl.DataFrame(found.synthesize(method=method)).group_by(names).len("number").sort(names)
+                synthetic = synthesize(method).group_by(names).len("number").sort(names)
                 answer = {
                     "algorithm": name,
                     "method": method,

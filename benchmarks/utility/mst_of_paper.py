@@ -30,7 +30,7 @@ class SpanningTree:
         coins: NumPy's generator.
     """
 
-    def __init__(self, records: Any, sizes: Sequence[int], *, rho: float, coins: np.random.Generator) -> None:  # noqa: ANN401 - an array
+    def __init__(self, records: Any, sizes: Sequence[int], *, rho: float, coins: np.random.Generator) -> None:
         from mbi import Domain, LinearMeasurement, estimation  # type: ignore[import-not-found]
 
         self.coins = coins
@@ -49,9 +49,7 @@ class SpanningTree:
         for name, counts, own, size in zip(self.names, noisy, self.merged, merged_sizes, strict=True):
             sums, parts = (np.bincount(own, weights=one, minlength=size) for one in (counts, np.ones(counts.size)))
             scale = np.sqrt(parts)  # of the noise of a sum
-            measured.append(
-                LinearMeasurement(sums / scale, (name,), single, query=_Scaled(tuple(scale.tolist())))
-            )
+            measured.append(LinearMeasurement(sums / scale, (name,), single, query=_Scaled(tuple(scale.tolist()))))
         codes = [own[values] for own, values in zip(self.merged, records, strict=True)]
         first = estimation.mirror_descent(domain, measured, known_total=_total(noisy), iters=1000)
         distances = {
@@ -73,9 +71,7 @@ class SpanningTree:
             )
         self.model = estimation.mirror_descent(domain, measured, known_total=_total(noisy), iters=ITERATIONS)
 
-    def _tree(
-        self, distances: dict[tuple[int, int], float], columns: int, *, epsilon: float
-    ) -> list[tuple[int, int]]:
+    def _tree(self, distances: dict[tuple[int, int], float], columns: int, *, epsilon: float) -> list[tuple[int, int]]:
         """Return the pairs of a spanning tree, each drawn by the exponential mechanism with sensitivity 1."""
         group, tree = list(range(columns)), []
         for _ in range(columns - 1):
@@ -87,7 +83,7 @@ class SpanningTree:
             group = [kept if one == gone else one for one in group]
         return tree
 
-    def drawn(self, method: str) -> Any:  # noqa: ANN401 - an array
+    def drawn(self, method: str) -> Any:
         """Return synthetic records, shape (columns, records): by rounding ("round") or independent draws ("sample")."""
         synthetic = self.model.synthetic_data(method=method).to_dict()
         found = []
@@ -107,11 +103,11 @@ class _Scaled:
     def __init__(self, scale: tuple[float, ...]) -> None:
         self.scale = scale
 
-    def __call__(self, factor: Any) -> Any:  # noqa: ANN401 - of mbi
+    def __call__(self, factor: Any) -> Any:
         return factor.datavector() / np.array(self.scale)
 
 
-def _merged(counts: Any, least: float) -> Any:  # noqa: ANN401 - arrays
+def _merged(counts: Any, least: float) -> Any:
     """Return the code of each label where all labels below a count are the last one."""
     frequent = counts >= least
     return np.where(frequent, np.cumsum(frequent) - 1, int(frequent.sum()))

@@ -80,19 +80,20 @@ def _released(
     spread: list[list[Amounts]] = [[] for _ in table.names]
     labels: list[list[Codes]] = [[] for _ in table.names]
     margins = [own[1:] for own in result.final.margins]  # 0 is *, which nobody has
-    for stage, one in zip(result.stages, result.maps, strict=True):
+    (whole,), (raked,) = result.rows, result.raked  # one table of all columns
+    for stage, one in zip(whole.stages, whole.maps, strict=True):
         for place, (column, codes) in enumerate(zip(one.columns, one.decode(stage.keys), strict=True)):
             spread[place].append(_spread(table, place, column, margins[place])[codes])
             usual = np.full(codes.size, -1, dtype=np.int64)
             if column.level <= USUAL_LEVEL:
                 usual = column.hierarchy.coarser(codes, level=column.level, to=USUAL_LEVEL)
             labels[place].append(usual)
-    rows = np.concatenate([one.counts for one in result.stages]).astype(float)
+    rows = np.concatenate([one.counts for one in whole.stages]).astype(float)
     return Released(
         shares=[np.concatenate(own) for own in spread],
         labels=[np.concatenate(own) for own in labels],
         rows=rows,
-        weights=result.raked.weights,
+        weights=raked.weights,
         real=int(rows.sum()),
         margins=([own[1:].astype(float) for own in result.margins], _error(result)),
         pair_tables=[result.final.tables[pair][1:, 1:] for pair in combinations(range(len(table.names)), 2)],

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .k_marginal import AGES_BELOW, BIN, USUAL, VALUES, ages, codes
-from .tables import Table
+from ..utility.k_marginal import AGES_BELOW, BIN, USUAL, VALUES, ages, codes
+from ..utility.tables import Table
 
 __all__ = ["WideColumn", "WideTable", "adult_wide", "nist_columns", "nist_wide"]
 

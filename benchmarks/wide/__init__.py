@@ -1,0 +1,1 @@
+"""Wide files: what releases in blocks are worth beside synthesizers, and NIST's own report of one."""
