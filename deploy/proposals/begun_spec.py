@@ -7,11 +7,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING, assert_never
 
 from ...mechanisms.wording import FILL_IN
 from .column_proposals import ProposedColumn, column_lines, proposed_column
-from .column_roles import NOT_RELEASED, Role, column_role
+from .column_roles import NOT_RELEASED, Role, column_role, may_be_pinned
+from .themes import MOST_TOGETHER, ProposedBlocks, most_blocks, proposed_blocks
 
 if TYPE_CHECKING:
     from ...mechanisms.hierarchies.build import Rows
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 FLOATS = "with whole bounds 30.0 is read as 30, and 30.5 is *; with decimal ones, 0.0, both are read"
 MOST_VALUE_LABELS = 1_000
+LINE = 116
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 NO_LABEL = re.compile(r"[^A-Za-z0-9._-]+")
 HEAD = """\
@@ -137,7 +141,15 @@ def begun_spec(
         lines.append(f"separator = {_text(names.separator)}")
     lines += () if declared is None else declared.data
     lines += _questions_of_data(columns, answered=() if declared is None else declared.data)
-    lines += ["", *(SAMPLED if proposal is None else proposal.text(len(chosen or columns))), ""]
+    lines += [
+        "",
+        *(
+            SAMPLED
+            if proposal is None
+            else proposal.text([one.column for one in columns if not chosen or one.name in chosen])
+        ),
+        "",
+    ]
     lines.append((PROPOSED_COLUMNS if chosen and not released else ONLY_NAMED) + COLUMN_KEYS)
     files = _files(columns, folder=folder)
     for column in columns:
@@ -332,24 +344,36 @@ class ReleaseSize:
     epsilon: Decimal
     delta: Decimal
 
-    def text(self, columns: int) -> Iterator[str]:
-        """Yield the tables of a release of so many columns that finds its own pairs and labels, and why."""
+    def text(self, columns: Sequence[NamedColumn]) -> Iterator[str]:
+        """Yield the tables of a release of columns that finds its own pairs and labels, and why."""
         from ...accounting.kernel.prices.registry import mechanism_record
         from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
         from ...flows.releases.paired_parts import STAGES
 
-        pairs, shares = proposed_pairs(columns), PairShares()
-        plan = plan_paired(epsilon=self.epsilon, delta=self.delta, stages=STAGES, columns=columns, pairs=pairs)
+        pairs, shares = proposed_pairs(len(columns)), PairShares()
+        planned = partial(
+            plan_paired, epsilon=self.epsilon, delta=self.delta, stages=STAGES, columns=len(columns), pairs=pairs
+        )
+        plan, blocks = planned(), None
+        if len(columns) > MOST_TOGETHER:
+            blocks = proposed_blocks(
+                [column.name for column in columns],
+                pinned=[one.name for one in columns if may_be_pinned(one.name, column_role(one.name, one.kind))],
+                most=most_blocks(records=self.records, expected_deletion=plan.expected_deletion),
+            )
+            plan = planned(blocks=blocks.number)
         record = mechanism_record(plan.mechanism)
-        lost = f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}"
-        yield f"## Proposed for about {self.records:,} records by public facts alone: a release that counts each"
-        yield f"## column, finds about {pairs} pairs of columns worth counting, and finds the labels of its rows by"
-        yield "## what it has counted (docs/mechanisms/pairs.md). Of the kinds that publish true rows it kept pairs of"
-        yield "## columns best (docs/utility.md); docs/choosing.md says when to take another. At this price, for all"
-        yield f"## columns below, a count of a column is exact to ± {record['margin_scale']} records, of a pair to"
-        yield f"## ± {record['pair_scale']}, and each group of rows loses {lost}."
-        yield "## k stays 1: a larger one loses records and saves nothing. Change what you like, but not by looking at"
-        yield "## the records: weights of columns, for example, or min_level and max_level."
+        margin, pair = (f"± {record[key]}, {float(record[key]) / self.records:.2%} of the records," for key in EXACT)
+        yield from _comment(
+            f"Proposed for about {self.records:,} records by public facts alone: a release that counts each column, "
+            f"finds about {pairs} pairs of columns worth counting, and finds the labels of its rows by what it has "
+            "counted (docs/mechanisms/pairs.md). Of the kinds that publish true rows it kept pairs of columns best "
+            "(docs/utility.md); docs/choosing.md says when to take another. At this price, for all columns below, a "
+            f"count of a column is exact to {margin} of a pair to {pair} and each group of rows loses "
+            f"{plan.expected_deletion:.0f} records in expectation, {plan.largest_deletion} at most. k stays 1: a larger "
+            "one loses records and saves nothing. Change what you like, but not by looking at the records: weights of "
+            "columns, for example, or min_level and max_level."
+        )
         yield "[deletion]"
         yield ""
         yield "[margins]"
@@ -358,9 +382,45 @@ class ReleaseSize:
         yield f"pair_share = {shares.pairs}             # counts of pairs; the rows have what is left"
         yield f"draw_share = {shares.draws}             # finding the pairs"
         yield ""
+        yield from () if blocks is None else _of_blocks(blocks)
         yield "[privacy]"
         yield f"epsilon = {self.epsilon}"
         yield f"delta = {self.delta}                  # at most one in the number of people"
+
+
+EXACT = ("margin_scale", "pair_scale")
+
+
+def _of_blocks(blocks: ProposedBlocks) -> Iterator[str]:
+    """Yield the tables of rows, and why there are several."""
+    yield from _comment(
+        "Hardly two people are alike in so many columns: no group would be large enough to be shown. So the "
+        f"rows are published in {blocks.number} tables, each of some columns and of all records "
+        "(docs/mechanisms/blocks.md). Rows of different tables can't be linked. What the rows have of the privacy loss "
+        "is divided evenly among the tables: with fewer of them each group loses fewer records."
+    )
+    if blocks.too_few_records:
+        yield from _comment(
+            "There are few records for so many columns: more tables would lose too many of them, and in these many "
+            "columns will be * in most rows. Single columns and pairs are told by their counts all the same. Release "
+            "fewer columns, or raise epsilon, where rows are to tell more."
+        )
+    yield "[blocks]"
+    if not blocks.themes:
+        yield f"number = {blocks.number}                    # found by what was counted; or write [blocks.NAME]"
+    if blocks.pinned:
+        yield f"pinned = [{', '.join(map(_text, blocks.pinned))}]            # in each table; by their names"
+    yield ""
+    for name, columns in blocks.themes.items():
+        yield f"[blocks.{name}]"
+        yield from wrap(
+            f"columns = [{', '.join(map(_text, columns))}]", LINE, subsequent_indent="    ", break_long_words=False
+        )
+        yield ""
+
+
+def _comment(text: str) -> Iterator[str]:
+    yield from wrap(text, LINE, initial_indent="## ", subsequent_indent="## ", break_on_hyphens=False)
 
 
 def _key(name: str) -> str:

@@ -19,6 +19,7 @@ from crowdblend.deploy.proposals.column_proposals import (
 )
 from crowdblend.deploy.proposals.column_roles import NOT_RELEASED, column_role, may_be_pinned
 from crowdblend.deploy.proposals.public_records import PublicColumn
+from crowdblend.deploy.proposals.themes import MOST_BLOCKS, most_blocks, proposed_blocks
 from crowdblend.flows.columns import declared_map
 from crowdblend.flows.spec_tables import ColumnTable
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
@@ -180,3 +181,43 @@ def test_numbers_that_few_texts_stand_among_say_what_becomes_of_these() -> None:
     assert found.released
     assert any('"N", are published as *: 10%' in remark for remark in found.remarks)
     assert math.isclose(found.min_level, 1)
+
+
+NIST = """
+PUMA AGEP SEX MSP HISP RAC1P NOC NPF HOUSING_TYPE OWN_RENT DENSITY INDP INDP_CAT EDU PINCP PINCP_DECILE POVPIP
+DVET DREM DPHY DEYE DEAR
+"""
+
+
+def test_themes_follow_from_first_words_and_from_neighbours_that_begin_alike() -> None:
+    names = [*(f"health_{number}" for number in range(5)), *(f"workHours{number}" for number in range(4)), "age", "sex"]
+    found = proposed_blocks(names, pinned=["age", "sex"], most=12)
+    assert found.pinned == ("age", "sex")
+    assert found.themes == {"health": tuple(names[:5]), "work": tuple(names[5:9])}
+    assert found.number == 2
+    alike = proposed_blocks(["age", *(f"D{name}" for name in ("VET", "REM", "PHY", "EYE")), "PIN", "POV", "PER", "x"],
+                            pinned=["age"], most=12)  # fmt: skip
+    assert alike.themes == {"d": ("DVET", "DREM", "DPHY", "DEYE"), "p": ("PIN", "POV", "PER"), "others": ("x",)}
+
+
+def test_blocks_are_found_where_names_tell_few_themes_or_records_allow_few_blocks() -> None:
+    found = proposed_blocks(NIST.split(), pinned=["PUMA", "AGEP", "SEX"], most=12)
+    assert (found.themes, found.number) == ({}, 5)
+    assert not found.too_few_records
+    many = [f"{theme}_{number}" for theme in ("a1", "b1", "c1", "d1") for number in range(20)]
+    few = proposed_blocks(many, pinned=[], most=3)
+    assert (few.themes, few.number, few.too_few_records) == ({}, 3, True)
+    allowed = proposed_blocks(many, pinned=[], most=8)
+    assert allowed.number == len(allowed.themes) == 8
+    assert sorted(name for names in allowed.themes.values() for name in names) == sorted(many), "each column once"
+    assert {len(names) for names in allowed.themes.values()} == {10}
+
+
+@pytest.mark.parametrize("expected", [20.0, 81.0, 300.0])
+def test_more_records_never_allow_fewer_blocks_and_a_group_of_the_least_share_outlasts_what_is_lost(expected) -> None:
+    numbers = [most_blocks(records=10**power, expected_deletion=expected) for power in range(2, 9)]
+    assert numbers == sorted(numbers)
+    assert (numbers[0], numbers[-1]) == (2, MOST_BLOCKS)
+    for records in (20_000, 50_000, 200_000):
+        blocks = most_blocks(records=records, expected_deletion=expected)
+        assert blocks == 2 or expected * math.sqrt(blocks) <= 0.006 * records * (1 + 1e-9)
