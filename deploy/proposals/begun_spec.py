@@ -371,8 +371,8 @@ class ReleaseSize:
             "(docs/utility.md); docs/choosing.md says when to take another. At this price, for all columns below, a "
             f"count of a column is exact to {margin} of a pair to {pair} and each group of rows loses "
             f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}. k stays 1: a "
-            "larger one loses records and saves nothing. Change what you like, but not by looking at the records: weights of "
-            "columns, for example, or min_level and max_level."
+            "larger one loses records and saves nothing. Change what you like, but not by looking at the records: "
+            "weights of columns, for example, or min_level and max_level."
         )
         yield "[deletion]"
         yield ""
