@@ -18,6 +18,7 @@ from .combined_counts import Amounts, Codes, CombinedCounts, LinearCount
 from .conditions import NOTHING_COUNTED, Edges, Mask, Where, edges_of, labels_of, place_of, selection_of
 from .figures import Figure, Frames, Ratio, Source, frame_of, quantile_of
 from .published_tables import PublishedTables, RowTable, labels_to, read_release
+from .regressions import Of, least_squares
 from .row_counts import CountedRows, counted_rows, least_records, table_for
 
 if TYPE_CHECKING:
@@ -198,6 +199,29 @@ class LoadedRelease:
                 cell = _both(cell, {place: labels_to(self.columns[place], level) == code})
             found.append(labels | self._count(cell).as_dict())
         return frame_of(found, self._frames)
+
+    def regression(self, formula: str, *, of: Of = "records") -> DataFrame:
+        """Return the coefficients of ordinary least squares, from counted pairs, as a frame.
+
+        Columns of numbers have the middles of their labels; of others each label but the first has a coefficient.
+
+        Args:
+            formula: `income ~ age + C(region) + sex[Female]`; C(column) gives each label of a column of numbers a
+                coefficient, column[label] takes one label.
+            of: whose coefficients the intervals are of: those that all records give, or those of a population of which
+                they are a random sample, with residuals of one variance.
+
+        Raises:
+            InputRefused: the formula can't be read, or two of its columns weren't counted together.
+        """
+        if self.combined is None or not self.published.pairs:
+            raise InputRefused(
+                "this release counted no pairs of columns, from which a regression is made.",
+                not_done=NOTHING_COUNTED,
+                remedy="Its rows can be weighted by `weight`; nothing says how far that is off.",
+            )
+        rows = least_squares(formula, self.published, self.combined, of=of, error=ERROR)
+        return frame_of(rows, self._frames)
 
     def _by(self, name: str, figure: Callable[[Selection], Figure]) -> DataFrame:
         place = place_of(name, self.columns)

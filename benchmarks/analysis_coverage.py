@@ -132,18 +132,21 @@ def published_of(result: PairedResult) -> PublishedTables:
     """Return a release's tables as they would be read from its folder."""
     plan = result.plan
     columns, noise = plan.counted.columns, plan.mechanism.noise
-    stages, begin = [], 0
-    for stage, one in zip(result.stages, result.maps, strict=True):
-        weights = result.raked.weights[begin : begin + stage.counts.size]
-        begin += stage.counts.size
-        stages.append(
-            RowGroups(
-                levels=tuple(column.level for column in one.columns),
-                codes=tuple(np.asarray(codes, dtype=np.int64) for codes in one.decode(stage.keys)),
-                counts=stage.counts.astype(np.float64),
-                mass=stage.counts * weights,
+    tables = []
+    for table, raked in zip(result.rows, result.raked, strict=True):
+        stages, begin = [], 0
+        for stage, one in zip(table.stages, table.maps, strict=True):
+            weights = raked.weights[begin : begin + stage.counts.size]
+            begin += stage.counts.size
+            stages.append(
+                RowGroups(
+                    levels=tuple(column.level for column in one.columns),
+                    codes=tuple(np.asarray(codes, dtype=np.int64) for codes in one.decode(stage.keys)),
+                    counts=stage.counts.astype(np.float64),
+                    mass=stage.counts * weights,
+                )
             )
-        )
+        tables.append(RowTable(columns=table.block.columns, stages=tuple(stages)))
     pairs = []
     for pair in result.pairs:
         one = plan.candidates[pair.number]
@@ -153,7 +156,7 @@ def published_of(result: PairedResult) -> PublishedTables:
         pairs.append(pair_cells(own, (one.first, one.second), levels, cells, plan.deviation))
     return PublishedTables(
         columns=columns,
-        rows=(RowTable(columns=tuple(range(len(columns))), stages=tuple(stages)),),
+        rows=tuple(tables),
         reading=RowReading(
             form="microdata",
             k=plan.mechanism.k,

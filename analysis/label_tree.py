@@ -1,0 +1,181 @@
+"""Which values records have within published labels, by a tree of pairs of columns that all published figures tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from ..mechanisms.pair_model.model import Pair, PairModel
+from ..mechanisms.pair_model.row_estimates import RowStage, pair_by_rows
+from .combined_counts import Amounts, Codes
+from .conditions import Mask
+from .published_tables import PublishedTables, RowGroups, RowTable, labels_to
+
+_MOST_COLUMNS = 40
+"""Up to which every pair of columns is looked at for the tree; of more those that were counted."""
+_AT_ONCE = 1 << 14
+_LEAST_SHARE = 1e-6
+"""Of each label, by its margin, whatever its pair says: a published group is possible."""
+
+
+def pair_model(published: PublishedTables) -> PairModel:
+    """Return the model of margins, pairs and rows: as a release's `fitted` counts, with every pair that rows tell.
+
+    Raises:
+        ValueError: nothing was counted by columns.
+    """
+    if not published.margins:
+        raise ValueError("nothing was counted by columns")
+    model = PairModel.of_margins([counts.astype(np.int64) for counts in published.margins])
+    for pair in published.pairs:
+        model = model.with_counts(pair.columns, pair.counts, labels=pair.labels, deviation=pair.deviation)
+    columns = range(len(published.columns))
+    every: list[Pair] = [(one, other) for one, other in combinations(columns, 2)]
+    if len(published.columns) > _MOST_COLUMNS:
+        every = sorted(model.tables)
+    stages = [[_row_stage(stage, table, published) for stage in table.stages] for table in published.rows]
+    tables = {}
+    for pair, estimate in model.estimates(every).items():
+        told = [
+            pair_by_rows(
+                (table.columns.index(pair[0]), table.columns.index(pair[1])),
+                estimate,
+                stages=own,
+                margins=[model.margins[place] for place in table.columns],
+            )
+            for table, own in zip(published.rows, stages, strict=True)
+            if set(pair) <= set(table.columns)
+        ]
+        tables[pair] = sum(told[1:], told[0]) / len(told) if told else estimate
+    final = PairModel(records=model.records, margins=model.margins, tables=tables)
+    # Tables with fewer, larger cells come first, so that the finer ones have the last word.
+    for pair in sorted(published.pairs, key=lambda one: one.counts.size):
+        prior = final.tables[pair.columns]
+        final = final.with_counts(pair.columns, pair.counts, labels=pair.labels, deviation=pair.deviation, prior=prior)
+    return final
+
+
+def _row_stage(stage: RowGroups, table: RowTable, published: PublishedTables) -> RowStage:
+    columns = [published.columns[place] for place in table.columns]
+    return RowStage(
+        codes=stage.codes,
+        mass=stage.mass,
+        labels=[labels_to(column, level) for column, level in zip(columns, stage.levels, strict=True)],
+        sizes=[column.hierarchy.size(level) for column, level in zip(columns, stage.levels, strict=True)],
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class LabelTree:
+    """Columns in a forest, each given its parent.
+
+    Args:
+        order: columns with their parents, parents first; None of a root.
+        shares: of a root the share of each label, of others the shares given each label of the parent.
+    """
+
+    order: tuple[tuple[int, int | None], ...]
+    shares: Mapping[int, Amounts]
+
+    @classmethod
+    def of_model(cls, model: PairModel) -> LabelTree:
+        """Return the forest of the pairs that differ most from independence."""
+        order: list[tuple[int, int | None]] = []
+        shares: dict[int, Amounts] = {}
+        neighbours = model.neighbours
+        for root in range(len(model.margins)):
+            if root in shares:
+                continue
+            shares[root] = model.margins[root] / model.margins[root].sum()
+            order.append((root, None))
+            last = [root]
+            while last:
+                here = last.pop()
+                for column in neighbours[here]:
+                    if column not in shares:
+                        alone = model.margins[column] / model.margins[column].sum()
+                        table = np.maximum(model.table(here, column), 0.0) + 1e-12 * alone
+                        given = table / table.sum(axis=1, keepdims=True)
+                        shares[column] = (1.0 - _LEAST_SHARE) * given + _LEAST_SHARE * alone
+                        order.append((column, here))
+                        last.append(column)
+        return cls(order=tuple(order), shares=shares)
+
+    def chances(self, masks: Mapping[int, Mask]) -> Amounts:
+        """Return the chance that a record has labels of some sets.
+
+        Args:
+            masks: per column, whether each label is in the set of each group; shape (groups, labels). Columns that are
+                left out have any label.
+        """
+        return self._upward(masks)[1]
+
+    def drawn(self, masks: Mapping[int, Mask], uniform: Callable[[int], Amounts]) -> dict[int, Codes]:
+        """Draw a label of each column for each group, given the sets.
+
+        Args:
+            masks: as of `chances`; of at least one column.
+            uniform: n → n numbers between 0 and 1.
+        """
+        inside, _ = self._upward(masks)
+        groups = next(iter(masks.values())).shape[0]
+        found: dict[int, Codes] = {}
+        for column, parent in self.order:
+            own = self.shares[column]
+            given = own if parent is None else own[found[parent]]
+            reached = np.cumsum(np.broadcast_to(given, (groups, own.shape[-1])) * inside.get(column, 1.0), axis=1)
+            at = uniform(groups) * reached[:, -1]
+            found[column] = np.minimum((reached <= at[:, None]).sum(axis=1), own.shape[-1] - 1)
+        return found
+
+    def _upward(self, masks: Mapping[int, Mask]) -> tuple[dict[int, Amounts], Amounts]:
+        """Return how likely what is below each label is, per column and group, and the chance of everything."""
+        inside: dict[int, Amounts] = {place: mask.astype(np.float64) for place, mask in masks.items()}
+        chance: Amounts = np.ones(next(iter(masks.values())).shape[0])
+        for column, parent in reversed(self.order):
+            if column not in inside:
+                continue
+            if parent is None:
+                chance = chance * (inside[column] @ self.shares[column])
+            else:
+                below = inside[column] @ self.shares[column].T
+                inside[parent] = inside[parent] * below if parent in inside else below
+        return inside, chance
+
+
+def boxes(stage: RowGroups, table: RowTable, published: PublishedTables) -> Iterator[tuple[slice, dict[int, Mask]]]:
+    """Yield some groups at a time with the finest labels that are within their own, per column."""
+    within = {}
+    for at, (place, level) in enumerate(zip(table.columns, stage.levels, strict=True)):
+        column = published.columns[place]
+        own = labels_to(column, level)
+        within[place] = (own == np.arange(column.hierarchy.size(level))[:, None], stage.codes[at])
+    for begin in range(0, stage.counts.size, _AT_ONCE):
+        some = slice(begin, begin + _AT_ONCE)
+        yield some, {place: masks[codes[some]] for place, (masks, codes) in within.items()}
+
+
+def chosen_mass(selection: Mapping[int, Mask], table: RowTable, published: PublishedTables, tree: LabelTree) -> float:
+    """Return how many records of a set the rows stand for, coarse labels shared out by the tree."""
+    mass = 0.0
+    for stage in table.stages:
+        for some, masks in boxes(stage, table, published):
+            chosen = {place: mask & selection[place] if place in selection else mask for place, mask in masks.items()}
+            whole = tree.chances(masks)
+            share = np.divide(tree.chances(chosen), whole, out=np.zeros(whole.shape), where=whole > 0)
+            mass += float(stage.mass[some] @ share)
+    return mass
+
+
+def merged(codes: Codes, *, size: int) -> Amounts:
+    """Return how many records have each label."""
+    counts: Amounts = np.bincount(codes, minlength=size).astype(np.float64)
+    return counts
+
+
+def places_of(tables: Sequence[RowTable]) -> set[int]:
+    """Return the columns that some table of rows has."""
+    return {place for table in tables for place in table.columns}

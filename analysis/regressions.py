@@ -1,0 +1,265 @@
+"""Ordinary least squares from counted pairs: the sums of squares and products that it needs are sums of noisy counts.
+
+X'X and X'y are linear in the cells of margins and pairs, so that their errors are the noise's and known. The errors of
+coefficients follow to first order: those of X'y − X'Xβ, which has no bias, times (X'X)⁻¹. No interval is offered where
+the noise of X'X isn't small beside it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+
+from ..mechanisms.kernel.errors import InputRefused
+from .combined_counts import Amounts, Codes, CombinedCounts, LinearCount
+from .conditions import NOTHING_COUNTED, edges_of, labels_of, place_of
+from .figures import quantile_of
+from .published_tables import PublishedTables
+
+Of = Literal["records", "population"]
+_TERM = re.compile(r"(?P<categories>C\((?P<inner>.+)\))|(?P<column>[^\[\]]+)\[(?P<label>.+)\]|(?P<name>.+)")
+_MOST_NOISE = 0.2
+"""Noise of what a term has besides the others, as a share of it, up to which first-order errors are relied on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """What a formula says of a column.
+
+    Args:
+        column: its name.
+        categories: whether each of its labels has a coefficient.
+        label: the label that alone has one; None where the column isn't taken so.
+    """
+
+    column: str
+    categories: bool = False
+    label: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Term:
+    """A column of the design, or the response.
+
+    Args:
+        name: as it is shown.
+        place: of its column; None of the constant.
+        level: of the labels that have its values.
+        values: of each label, 0 where a label has none.
+    """
+
+    name: str
+    place: int | None
+    level: int
+    values: Amounts
+
+
+def parsed(formula: str) -> tuple[Part, tuple[Part, ...]]:
+    """Return the response and the regressors of `income ~ age + C(region) + sex[Female]`.
+
+    Raises:
+        InputRefused: it has another form.
+    """
+    left, tilde, right = formula.partition("~")
+    parts = [_part(text.strip()) for text in (left, *right.split("+"))]
+    if not tilde or any(not part.column for part in parts) or len({*parts}) < len(parts):
+        raise InputRefused(
+            f"{formula!r} is no formula of a regression.",
+            not_done=NOTHING_COUNTED,
+            remedy="Write it as response ~ column + column; C(column) for a coefficient of each label, column[label].",
+        )
+    return parts[0], tuple(parts[1:])
+
+
+def _part(text: str) -> Part:
+    found = _TERM.fullmatch(text)
+    if found is None:
+        return Part(column="")
+    if found["categories"]:
+        return Part(column=found["inner"].strip(), categories=True)
+    if found["label"]:
+        return Part(column=found["column"].strip(), label=found["label"])
+    return Part(column=found["name"].strip())
+
+
+def levels_for(places: Sequence[int], published: PublishedTables) -> dict[int, int]:
+    """Return the finest labels by which all pairs of some columns were counted: each column's level.
+
+    Raises:
+        InputRefused: two of them weren't counted together.
+    """
+    levels = {place: published.columns[place].level for place in places}
+    for one, other in combinations(sorted(set(places)), 2):
+        able = [pair for pair in published.pairs if set(pair.columns) == {one, other}]
+        if not able:
+            names = " and ".join(published.columns[place].name for place in (one, other))
+            raise InputRefused(
+                f"{names} weren't counted together.",
+                not_done=NOTHING_COUNTED,
+                remedy="Leave one of them out, or work with completed copies: `release.complete()`.",
+            )
+        finest = max(able, key=lambda pair: pair.counts.size)
+        for place, level in zip(finest.columns, finest.levels, strict=True):
+            levels[place] = max(levels[place], level)
+    return levels
+
+
+def terms_of(part: Part, published: PublishedTables, levels: Mapping[int, int]) -> list[Term]:
+    """Return the columns of the design that a part of a formula stands for; of categories all but the first label.
+
+    Raises:
+        InputRefused: there is no such column or label.
+    """
+    place = place_of(part.column, published.columns)
+    column, level = published.columns[place], levels[place]
+    labels = labels_of(column, level)
+    if part.label is not None:
+        if part.label not in labels:
+            raise InputRefused(
+                f"{part.label!r} is no label of column {part.column!r} in this regression.",
+                not_done=NOTHING_COUNTED,
+                remedy=f"There are {', '.join(labels)}.",
+            )
+        return [_indicator(f"{part.column}[{part.label}]", place, level, labels, part.label)]
+    if not part.categories:
+        try:
+            values = edges_of(column, level).middle
+        except InputRefused:
+            pass
+        else:
+            return [Term(name=part.column, place=place, level=level, values=np.nan_to_num(values))]
+    return [_indicator(f"{part.column}[{label}]", place, level, labels, label) for label in labels[2:]]
+
+
+def _indicator(name: str, place: int, level: int, labels: Sequence[str], label: str) -> Term:
+    return Term(name=name, place=place, level=level, values=np.array([float(one == label) for one in labels]))
+
+
+class Moments:
+    """Sums of products of terms over all records, as linear functions of noisy counts."""
+
+    def __init__(self, published: PublishedTables, combined: CombinedCounts) -> None:
+        self._published = published
+        self._combined = combined
+
+    def of(self, one: Term, other: Term) -> LinearCount:
+        """Return the sum over all records of the product of two terms."""
+        if one.place is None or other.place is None:
+            alone = other if one.place is None else one
+            if alone.place is None:
+                return LinearCount(records=1.0)
+            return LinearCount(mains={alone.place: self._at(alone, self._published.columns[alone.place].level)})
+        if one.place == other.place:
+            level = self._published.columns[one.place].level
+            return LinearCount(mains={one.place: self._at(one, level) * self._at(other, level)})
+        found = []
+        for number, pair in enumerate(self._published.pairs):
+            terms = [term for place in pair.columns for term in (one, other) if term.place == place]
+            if len(terms) == 2 and all(level <= term.level for level, term in zip(pair.levels, terms, strict=True)):
+                first, second = (self._at(term, level) for term, level in zip(terms, pair.levels, strict=True))
+                found.append(self._combined.of_pair(number, np.outer(first, second)))
+        return self._combined.narrowest(found)
+
+    def _at(self, term: Term, level: int) -> Amounts:
+        """Return a term's values by finer labels than its own."""
+        if term.place is None:
+            raise TypeError("the constant has no labels")
+        hierarchy = self._published.columns[term.place].hierarchy
+        codes: Codes = np.arange(hierarchy.size(level), dtype=np.int64)
+        return term.values[hierarchy.coarser(codes, level=level, to=term.level)]
+
+
+def least_squares(
+    formula: str, published: PublishedTables, combined: CombinedCounts, *, of: Of, error: float
+) -> list[dict[str, Any]]:
+    """Return a row for each coefficient: its name, its estimate, its interval, its standard error, a note.
+
+    Args:
+        formula: `income ~ age + C(region)`.
+        published: the release.
+        combined: its margins and pairs.
+        of: whose coefficients the intervals are of: the records', or those of a population of which the records are a
+            random sample with residuals of one variance.
+        error: of each interval.
+
+    Raises:
+        InputRefused: the formula can't be read, or two of its columns weren't counted together.
+    """
+    response, parts = parsed(formula)
+    places = [place_of(part.column, published.columns) for part in (response, *parts)]
+    levels = levels_for(places, published)
+    answers = terms_of(response, published, levels)
+    if len(answers) != 1:
+        raise InputRefused(
+            f"the response {response.column!r} is no number.",
+            not_done=NOTHING_COUNTED,
+            remedy=f"Name one of its labels, {response.column}[…], for the share that has it.",
+        )
+    constant = Term(name="(constant)", place=None, level=0, values=np.ones(1))
+    terms = [constant, *(term for part in parts for term in terms_of(part, published, levels))]
+    moments = Moments(published, combined)
+    products = [[moments.of(one, other) for other in terms] for one in terms]
+    answered = [moments.of(term, answers[0]) for term in terms]
+    squares = np.array([[combined.value(one) for one in row] for row in products])
+    try:
+        inverse = np.linalg.inv(squares)
+    except np.linalg.LinAlgError:
+        inverse = np.full(squares.shape, np.nan)
+    with_answer = np.array([combined.value(one) for one in answered])
+    coefficients = inverse @ with_answer
+    rest = combined.value(moments.of(answers[0], answers[0])) - float(with_answer @ coefficients)
+    residual = max(rest, 0.0) / max(combined.records - len(terms), 1.0)
+    notes = _level_notes(published, levels)
+    rows = []
+    for number, term in enumerate(terms):
+        moved = LinearCount()
+        for place, weight in enumerate(inverse[number].tolist()):
+            moved = moved.plus(answered[place], weight)
+            for other, coefficient in enumerate(coefficients.tolist()):
+                moved = moved.plus(products[place][other], -weight * coefficient)
+        variance = combined.covariance(moved, moved)
+        if of == "population":
+            variance += residual * inverse[number, number]
+        sound = _is_well_known(inverse[:, number], products, combined) and variance > 0
+        width = quantile_of(error) * math.sqrt(variance) if sound else math.nan
+        estimate = float(coefficients[number])
+        rows.append(
+            {
+                "term": term.name,
+                "estimate": estimate,
+                "lower": estimate - width if sound else None,
+                "upper": estimate + width if sound else None,
+                "standard_error": math.sqrt(variance) if sound else None,
+                "source": "pairs" if len({*places}) > 1 else "margins",
+                "note": notes if sound else "too few records tell this term from the others",
+            }
+        )
+    return rows
+
+
+def _is_well_known(column: Amounts, products: Sequence[Sequence[LinearCount]], combined: CombinedCounts) -> bool:
+    """Return whether the noise of what a term has besides the others is small beside it.
+
+    With c the term's column of (X'X)⁻¹ over its own entry, c'X'Xc is the sum of squares of what is left of the term.
+    """
+    if not np.isfinite(column).all() or not column.any():
+        return False
+    left = LinearCount()
+    for one, row in zip(column.tolist(), products, strict=True):
+        for other, product in zip(column.tolist(), row, strict=True):
+            left = left.plus(product, one * other)
+    value = combined.value(left)
+    return value > 0 and math.sqrt(combined.covariance(left, left)) <= _MOST_NOISE * value
+
+
+def _level_notes(published: PublishedTables, levels: Mapping[int, int]) -> str:
+    coarser = [
+        published.columns[place].name for place, level in levels.items() if level > published.columns[place].level
+    ]
+    return f"by coarser labels of {', '.join(coarser)}" if coarser else ""
