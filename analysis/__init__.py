@@ -7,7 +7,8 @@ It needs a release's folder and nothing else.
 >>> release.count({"sex": "Female", "age": range(20, 40)})  # doctest: +SKIP
 """
 
+from .completed_copies import CompletedCopies, rubin
 from .figures import Figure
 from .loaded_release import LoadedRelease, load
 
-__all__ = ["Figure", "LoadedRelease", "load"]
+__all__ = ["CompletedCopies", "Figure", "LoadedRelease", "load", "rubin"]

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from ..mechanisms.generalization_map import MappedColumn
 from ..mechanisms.pair_model.model import Pair, PairModel
 from ..mechanisms.pair_model.row_estimates import RowStage, pair_by_rows
-from .combined_counts import Amounts, Codes
+from ..mechanisms.pair_model.shrinkage import on_simplex
+from .combined_counts import Amounts, Codes, CombinedCounts
 from .conditions import Mask
 from .published_tables import PublishedTables, RowGroups, RowTable, labels_to
 
 _MOST_COLUMNS = 40
 """Up to which every pair of columns is looked at for the tree; of more those that were counted."""
 _AT_ONCE = 1 << 14
+_LEAST_COUNT = 1e-9
 _LEAST_SHARE = 1e-6
 """Of each label, by its margin, whatever its pair says: a published group is possible."""
 
 
-def pair_model(published: PublishedTables) -> PairModel:
+def pair_model(published: PublishedTables, combined: CombinedCounts) -> PairModel:
     """Return the model of margins, pairs and rows: as a release's `fitted` counts, with every pair that rows tell.
 
-    Raises:
-        ValueError: nothing was counted by columns.
+    Args:
+        published: a release that has margins.
+        combined: its margins and pairs.
     """
-    if not published.margins:
-        raise ValueError("nothing was counted by columns")
-    model = PairModel.of_margins([counts.astype(np.int64) for counts in published.margins])
-    for pair in published.pairs:
-        model = model.with_counts(pair.columns, pair.counts, labels=pair.labels, deviation=pair.deviation)
+    records = max(combined.records, 1.0)
+    margins = (
+        counts_above_zero(combined.margin(place), column, records=records) + _LEAST_COUNT
+        for place, column in enumerate(published.columns)
+    )
+    model = PairModel(records=records, margins=tuple(margins))
+    for own in published.pairs:
+        model = model.with_counts(own.columns, own.counts, labels=own.labels, deviation=own.deviation)
     columns = range(len(published.columns))
     every: list[Pair] = [(one, other) for one, other in combinations(columns, 2)]
     if len(published.columns) > _MOST_COLUMNS:
@@ -43,19 +50,41 @@ def pair_model(published: PublishedTables) -> PairModel:
             pair_by_rows(
                 (table.columns.index(pair[0]), table.columns.index(pair[1])),
                 estimate,
-                stages=own,
+                stages=stage,
                 margins=[model.margins[place] for place in table.columns],
             )
-            for table, own in zip(published.rows, stages, strict=True)
+            for table, stage in zip(published.rows, stages, strict=True)
             if set(pair) <= set(table.columns)
         ]
         tables[pair] = sum(told[1:], told[0]) / len(told) if told else estimate
     final = PairModel(records=model.records, margins=model.margins, tables=tables)
     # Tables with fewer, larger cells come first, so that the finer ones have the last word.
-    for pair in sorted(published.pairs, key=lambda one: one.counts.size):
-        prior = final.tables[pair.columns]
-        final = final.with_counts(pair.columns, pair.counts, labels=pair.labels, deviation=pair.deviation, prior=prior)
+    for own in sorted(published.pairs, key=lambda one: one.counts.size):
+        prior = final.tables[own.columns]
+        final = final.with_counts(own.columns, own.counts, labels=own.labels, deviation=own.deviation, prior=prior)
     return final
+
+
+def counts_above_zero(counts: Amounts, column: MappedColumn, *, records: float) -> Amounts:
+    """Return the nearest counts of a column's finest labels that aren't below 0, level by level of its hierarchy.
+
+    The counts of coarser labels are kept as far as they are above 0 themselves: labels that nobody has would otherwise
+    take records from far away.
+    """
+    below = np.zeros(column.size, dtype=np.int64)
+    totals = np.array([max(records, 1.0)])
+    for level in range(column.hierarchy.levels - 1, column.level - 1, -1):
+        own = labels_to(column, level)
+        sums: Amounts = np.bincount(own, counts, minlength=column.hierarchy.size(level)).astype(np.float64)
+        parent = np.zeros(sums.size, dtype=np.int64)
+        parent[own] = below
+        fitted = np.zeros(sums.size)
+        for code, total in enumerate(totals.tolist()):
+            children = np.flatnonzero(parent == code)
+            if total > 0 and children.size:
+                fitted[children] = on_simplex(sums[children], records=total)
+        below, totals = own, fitted
+    return totals
 
 
 def _row_stage(stage: RowGroups, table: RowTable, published: PublishedTables) -> RowStage:
@@ -168,14 +197,3 @@ def chosen_mass(selection: Mapping[int, Mask], table: RowTable, published: Publi
             share = np.divide(tree.chances(chosen), whole, out=np.zeros(whole.shape), where=whole > 0)
             mass += float(stage.mass[some] @ share)
     return mass
-
-
-def merged(codes: Codes, *, size: int) -> Amounts:
-    """Return how many records have each label."""
-    counts: Amounts = np.bincount(codes, minlength=size).astype(np.float64)
-    return counts
-
-
-def places_of(tables: Sequence[RowTable]) -> set[int]:
-    """Return the columns that some table of rows has."""
-    return {place for table in tables for place in table.columns}

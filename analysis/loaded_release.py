@@ -15,14 +15,17 @@ from ..mechanisms.generalization_map import MappedColumn
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.recoding import BUCKET_CODE
 from .combined_counts import Amounts, Codes, CombinedCounts, LinearCount
+from .completed_copies import CompletedCopies
 from .conditions import NOTHING_COUNTED, Edges, Mask, Where, edges_of, labels_of, place_of, selection_of
 from .figures import Figure, Frames, Ratio, Source, frame_of, quantile_of
+from .label_tree import LabelTree, chosen_mass, counts_above_zero, pair_model
 from .published_tables import PublishedTables, RowTable, labels_to, read_release
 from .regressions import Of, least_squares
 from .row_counts import CountedRows, counted_rows, least_records, table_for
 
 if TYPE_CHECKING:
     from ..mechanisms.hierarchies.declare import Hierarchy
+    from ..mechanisms.pair_model.model import PairModel
     from .figures import DataFrame
 
 ERROR = 0.05
@@ -223,6 +226,27 @@ class LoadedRelease:
         rows = least_squares(formula, self.published, self.combined, of=of, error=ERROR)
         return frame_of(rows, self._frames)
 
+    def complete(self, copies: int = 20, *, seed: int = 1) -> CompletedCopies:
+        """Return completed copies: files of as many records as there were, drawn from what is published.
+
+        They are for programs that need whole files, and are no records: what they give of three and more columns
+        together, and of values within labels, follows a model. `rubin` combines what they give.
+
+        Args:
+            copies: how many.
+            seed: the same gives the same copies.
+
+        Raises:
+            InputRefused: nothing was counted by columns.
+        """
+        if copies < 1 or not self.published.margins or not self.published.reading.are_records:
+            raise InputRefused(
+                "copies are completed by margins beside rows of records, and there is to be one or more.",
+                not_done="Nothing was drawn.",
+            )
+        name = f"{self.certificate.get('release_id', '')}/{seed}"
+        return CompletedCopies(published=self.published, copies=copies, seed=name, frames=self._frames)
+
     def _by(self, name: str, figure: Callable[[Selection], Figure]) -> DataFrame:
         place = place_of(name, self.columns)
         level = self._level_by(place)
@@ -332,7 +356,22 @@ class LoadedRelease:
         """Return how records are spread over each column's finest labels, none below 0; empty without margins."""
         if self.combined is None or not self.published.margins:
             return {}
-        return {place: np.maximum(self.combined.margin(place), 0.0) for place in range(len(self.columns))}
+        own = self.combined
+        return {
+            place: counts_above_zero(own.margin(place), column, records=own.records)
+            for place, column in enumerate(self.columns)
+        }
+
+    @cached_property
+    def model(self) -> PairModel | None:
+        """Return the model of all that is published; None where nothing was counted by columns."""
+        return (
+            None if self.combined is None or not self.published.margins else pair_model(self.published, self.combined)
+        )
+
+    @cached_property
+    def _tree(self) -> LabelTree | None:
+        return None if self.model is None else LabelTree.of_model(self.model)
 
     def _rows(self, selection: Selection) -> CountedRows | None:
         table = table_for([*selection], self.published.rows)
@@ -352,8 +391,19 @@ class LoadedRelease:
             return Figure(estimate=counted.weight, lower=lower, upper=upper, source="rows", note=note or _NO_INTERVAL)
         lower, upper = math.ceil(max(lower, 0.0) - 1e-9), math.floor(upper + 1e-9)
         upper = max(upper, lower)
-        estimate = counted.weight if reading.noise is not None else _within(counted.weight, lower, upper)
+        weight = self._estimated(selection, counted)
+        estimate = weight if reading.noise is not None else _within(weight, lower, upper)
         return Figure(estimate=estimate, lower=float(lower), upper=float(upper), source="rows", note=note)
+
+    def _estimated(self, selection: Selection, counted: CountedRows) -> float:
+        """Return how many records a set has by the model, or by the rows where there is none."""
+        table = table_for([*selection], self.published.rows)
+        if self.model is None or self._tree is None or table is None:
+            return counted.weight
+        if len(selection) == 2 and tuple(sorted(selection)) in self.model.tables:
+            first, second = sorted(selection)
+            return float(selection[first] @ self.model.table(first, second) @ selection[second])
+        return chosen_mass(selection, table, self.published, self._tree)
 
     def _most_beside_others(self, selection: Selection, *, error: float) -> float | None:
         """Return how many records a set has at most: those of a larger set that was counted, less known others.
@@ -526,8 +576,11 @@ class LoadedRelease:
 
     def _weights_of_labels(self, place: int, selection: Selection) -> Amounts:
         """Return for how many records the rows stand of each of a column's finest labels."""
-        column = self.columns[place]
-        table = self._table_of([*selection, place])
+        column, table = self.columns[place], self._table_of([*selection, place])
+        others = [other for other in selection if other != place]
+        if self.model is not None and len(others) == 1 and tuple(sorted([place, *others])) in self.model.tables:
+            counts: Amounts = self.model.table(place, others[0]) @ selection[others[0]]
+            return np.where(selection[place], counts, 0.0) if place in selection else counts
         weights = np.zeros(column.size)
         for stage in table.stages:
             own = RowTable(columns=table.columns, stages=(stage,))
