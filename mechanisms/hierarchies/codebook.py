@@ -68,7 +68,13 @@ def codebook(certificate: Mapping[str, Any], *, names: Sequence[str]) -> tuple[C
 
 
 def published_levels(certificate: Mapping[str, Any], column: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    """Return the levels of a column, finest first, each with the stages that publish it; none where there is one."""
+    """Return the levels of a column, finest first, each with the stages that publish it; none where there is one.
+
+    Where several tables of rows have stages of their own, none are named.
+    """
+    if (blocks := certificate.get("published", {}).get("blocks")) is not None:
+        levels_of_stages = (stage["levels"] for block in blocks for stage in block["stages"])
+        return dict.fromkeys(sorted({own[column["column"]] for own in levels_of_stages if column["column"] in own}), ())
     stages = certificate.get("published", {}).get("stages", ())
     if len(stages) < 2:
         return {column["level"]: ()}

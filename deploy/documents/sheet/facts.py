@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, combinations
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from ....accounting.certificate.row_tables import DATA, row_tables
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.descriptions.kind_description import DeletedRecords
 from ....accounting.theory.count_bounds import (
@@ -176,6 +176,10 @@ class SheetFacts:
         attempts: what the guarantee leaves to somebody who looks for a person.
         deletion: what was deleted, and what that means for counts; None where nothing was.
         told: how much the records tell, and what to check of columns that are `*`; sentences.
+        block: the name of its table of rows; empty where there is one table, and of all tables together.
+        theme: what the block is about; empty where nobody says.
+        tables: what each table of rows tells by itself; none where there is one. What is said of rows here is then of
+            the first, and of labels nothing.
     """
 
     certificate: Mapping[str, Any]
@@ -204,6 +208,24 @@ class SheetFacts:
     attempts: tuple[Attempt, ...]
     deletion: DeletionFacts | None
     told: tuple[str, ...]
+    block: str = ""
+    theme: str = ""
+    tables: tuple[SheetFacts, ...] = ()
+
+    @property
+    def each_table(self) -> tuple[SheetFacts, ...]:
+        """The tables of rows, each by itself."""
+        return self.tables or (self,)
+
+    @property
+    def of_cross(self) -> SheetFacts:
+        """The table of rows that the code for a cross table counts: the first of which one tells something."""
+        return next((one for one in self.each_table if one.cross), self.each_table[0])
+
+    @property
+    def digests(self) -> str:
+        """The SHA-256 of each table of rows, in words."""
+        return ", ".join(f"{one.file}: {one.digest}" for one in self.each_table)
 
     @property
     def labels_file(self) -> str:
@@ -278,7 +300,65 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
         InputRefused: there is no sheet of this kind of release.
         ReleaseFailed: the table can't be read.
     """
-    folder, certificate, mechanism = release.folder, release.certificate, release.mechanism
+    views = row_tables(release.certificate)
+    if DATA in views:
+        return _table_facts(release, release.certificate, stem=DATA)
+    margins = release.folder / _margins_file(release.certificate)
+    pairs = tuple(_pairs(margins, release.certificate))
+    counted = frozenset(frozenset(pair.columns) for pair in pairs)
+    blocks = release.certificate["published"]["blocks"]
+    tables = tuple(
+        replace(
+            # Of the pairs nothing is of one table alone.
+            _table_facts(
+                release, {**view, "published": {**view["published"], "pairs": []}}, stem=stem, counted=counted
+            ),
+            block=block["name"],
+            theme=block.get("theme", ""),
+        )
+        for block, (stem, view) in zip(blocks, views.items(), strict=True)
+    )
+    return _together(release, tables, pairs)
+
+
+def _together(release: VerifiedRelease, tables: tuple[SheetFacts, ...], pairs: tuple[SheetPair, ...]) -> SheetFacts:
+    """Return what several tables of rows tell together."""
+    certificate = release.certificate
+    columns = {column.name: column for table in reversed(tables) for column in table.columns}
+    names = [column["column"] for column in certificate["map"]["columns"] if column["column"] in columns]
+    return replace(
+        tables[0],
+        certificate=certificate,
+        columns=tuple(columns[name] for name in names),
+        codebook=codebook(certificate, names=names),
+        rows=sum(table.rows for table in tables),
+        records=certificate["published"]["records"],
+        groups=certificate["published"]["groups"],
+        labels=(),
+        cross=(),
+        cross_bounds=None,
+        pairs=pairs,
+        distances=_distances(release.folder, certificate),
+        blocks={table.block: tuple(column.name for column in table.columns) for table in tables},
+        told=(),
+        block="",
+        theme="",
+        tables=tables,
+    )
+
+
+def _table_facts(
+    release: VerifiedRelease, certificate: Mapping[str, Any], *, stem: str, counted: Collection[frozenset[str]] = ()
+) -> SheetFacts:
+    """Return what a release with one table tells, or what one of several tables does.
+
+    Args:
+        release: the release.
+        certificate: as if there were no other table.
+        stem: the table's name without its ending.
+        counted: pairs of columns that were counted besides those of the certificate.
+    """
+    folder, mechanism = release.folder, release.mechanism
     kind = kind_of_mechanism(mechanism)
     reading = release.table_reading()
     if isinstance(reading, NoDocument):
@@ -288,7 +368,7 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
             not_done=NOT_DONE,
             remedy="Its certificate says what it guarantees, and docs/mechanisms how to read its table.",
         )
-    file, table = _table(folder, certificate)
+    file, table = _table(folder, certificate, stem=stem)
     columns = tuple(_columns(table, certificate, figures=kind.figures or frozenset()))
     rate = None if reading.rate is None else float(reading.rate)
     k = reading.k
@@ -319,7 +399,7 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
         margins=margins if by_column else None,
         pairs=() if margins is None else tuple(_pairs(folder / margins, certificate)),
         distances=_distances(folder, certificate),
-        blocks={one["name"]: tuple(one["columns"]) for one in certificate["published"].get("blocks", [])},
+        blocks={},
         total=None if margins is None or by_column else _noisy_total(folder / margins, certificate),
         chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
@@ -331,7 +411,7 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
     own = facts.margins is not None
     bounds: CountBounds | None
     bounds = _margin_bounds(facts) if own else _bounds(facts, deleted, by=(facts.counted_by,))
-    counted_pairs = {frozenset(pair.columns) for pair in facts.pairs}
+    counted_pairs = {*counted, *(frozenset(pair.columns) for pair in facts.pairs)}
     not_counted = (pair for pair in combinations(facts.comparable, 2) if frozenset(pair) not in counted_pairs)
     cross = next(not_counted, facts.comparable[:2] if len(facts.comparable) > 1 else ())
     cross_bounds = None if own or not cross else _bounds(facts, deleted, by=cross)
@@ -431,8 +511,8 @@ def _combinations(certificate: Mapping[str, Any], by: tuple[str, ...]) -> int | 
     return math.prod(size for size in others if size is not None)
 
 
-def _table(folder: Path, certificate: Mapping[str, Any]) -> tuple[str, pa.Table]:
-    name = next((name for name in ("data.parquet", "data.csv") if name in certificate["files"]), None)
+def _table(folder: Path, certificate: Mapping[str, Any], *, stem: str) -> tuple[str, pa.Table]:
+    name = next((name for name in (f"{stem}.parquet", f"{stem}.csv") if name in certificate["files"]), None)
     if name is None:
         raise InputRefused("this release has no table.", where=str(folder))
     names = [column["column"] for column in certificate["map"]["columns"]]
@@ -590,39 +670,3 @@ def _small(size: int, deleted: DeletedRecords) -> Chance:
     chance = sum(reached)
     kept = Fraction(sum((size - z) * weight for z, weight in enumerate(reached)), chance)
     return Chance(people=size, published=chance / deleted.total, estimate=float(kept + deleted.expected))
-
-
-SPECIAL = re.compile(r"([&%$#_{}])")
-
-
-def citation(facts: SheetFacts, *, publisher: str | None) -> str:
-    """Return one sentence that names the release so that it can be told from any other."""
-    certificate = facts.certificate
-    who = f"{publisher.rstrip('.')}. " if publisher else ""
-    return (
-        f"{who}{certificate['name']} [data set]. Release {certificate['release_id']}, {certificate['day']}, made with "
-        f"crowdblend {certificate['code_version']}; (ε, δ) = ({certificate['guarantee']['epsilon']}, "
-        f"{certificate['guarantee']['delta']}); SHA-256 of {facts.file}: {facts.digest}."
-    )
-
-
-def bibtex(facts: SheetFacts, *, publisher: str | None) -> str:
-    """Return the citation for BibTeX."""
-    certificate = facts.certificate
-    year, month, day = certificate["day"].split("-")
-    key = re.sub(r"[^A-Za-z0-9]+", "-", certificate["release_id"]).strip("-")
-    note = (
-        f"Release {certificate['release_id']}; crowdblend {certificate['code_version']}; "
-        f"epsilon = {certificate['guarantee']['epsilon']}, delta = {certificate['guarantee']['delta']}; "
-        f"SHA-256 of {facts.file}: {facts.digest}"
-    )
-    fields = [("title", f"{{{_escaped(certificate['name'])}}}")]
-    if publisher:
-        fields.append(("author", f"{{{_escaped(publisher)}}}"))
-    fields += [("year", year), ("month", month.lstrip("0")), ("day", day.lstrip("0")), ("note", _escaped(note))]
-    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields)
-    return f"@misc{{{key},\n{lines}\n}}\n"
-
-
-def _escaped(text: str) -> str:
-    return SPECIAL.sub(r"\\\1", text)

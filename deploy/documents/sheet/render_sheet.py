@@ -16,7 +16,8 @@ from ....accounting.charts import column_map, triangle_chart
 from ....accounting.theory.count_bounds import CountBounds, Language, NormalBounds
 from ..document_registry import Document, VerifiedRelease, verified_release, write_document
 from ..rendering import macro_text, page, plain_text
-from .facts import LABELS, SheetFacts, bibtex, citation, declared_sizes, sheet_facts
+from .citing import bibtex, citation
+from .facts import LABELS, SheetFacts, declared_sizes, sheet_facts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,10 +48,11 @@ def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
 
 def cross_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     """Return the count of people by two columns, from the rows; none where there aren't two that tell something."""
-    if not facts.cross:
+    table = facts.of_cross
+    if not table.cross:
         return ()
-    asked = _Count(facts=facts, by=facts.cross, bounds=facts.cross_bounds, of_margins=False)
-    return tuple(_snippet(tool, "count", facts, asked) for tool in ("pandas", "R"))
+    asked = _Count(facts=table, by=table.cross, bounds=table.cross_bounds, of_margins=False)
+    return tuple(_snippet(tool, "count", table, asked) for tool in ("pandas", "R"))
 
 
 def pair_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
@@ -242,8 +244,10 @@ def _labels_text(facts: SheetFacts) -> str:
     """Return the labels as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["column", "stage", "label", "coarser", "lower", "upper"])
-    writer.writerows(
-        [one.column, one.stage, one.label, one.coarser or "", one.lower, one.upper] for one in facts.labels
-    )
+    writer.writerow([*(["block"] if facts.tables else []), "column", "stage", "label", "coarser", "lower", "upper"])
+    for table in facts.each_table:
+        own = [table.block] if facts.tables else []
+        writer.writerows(
+            [*own, one.column, one.stage, one.label, one.coarser or "", one.lower, one.upper] for one in table.labels
+        )
     return text.getvalue()
