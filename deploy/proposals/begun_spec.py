@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, assert_never
 
 from ...mechanisms.wording import FILL_IN
-from .column_proposals import ProposedColumn, column_lines, proposed_column
+from .column_proposals import ProposedColumn, column_lines, proposed_column, weight_bounds
 from .column_roles import NOT_RELEASED, Role, column_role, may_be_pinned
 from .themes import MOST_TOGETHER, ProposedBlocks, most_blocks, proposed_blocks
 
@@ -190,6 +190,7 @@ class _BegunColumn:
         hierarchy: that is there under its name.
         domain: that a schema declares.
         proposal: what a rule makes of it; empty where something else declares its values.
+        public: its values in public records; None where there are none.
     """
 
     column: NamedColumn
@@ -197,6 +198,7 @@ class _BegunColumn:
     hierarchy: NamedHierarchy | None
     domain: DeclaredDomain | None
     proposal: ProposedColumn
+    public: PublicColumn | None
 
     @property
     def name(self) -> str:
@@ -268,7 +270,7 @@ def _begun_column(
     )
     if hierarchy is not None:
         proposal = ProposedColumn()
-    return _BegunColumn(column=column, role=role, hierarchy=hierarchy, domain=domain, proposal=proposal)
+    return _BegunColumn(column=column, role=role, hierarchy=hierarchy, domain=domain, proposal=proposal, public=public)
 
 
 def _questions_of_data(columns: Sequence[_BegunColumn], *, answered: Sequence[str]) -> Iterator[str]:
@@ -282,8 +284,21 @@ def _questions_of_data(columns: Sequence[_BegunColumn], *, answered: Sequence[st
             yield f"## {_text(name)} seems to name {unit}s. If a {unit} may have several records, remove both # below:"
             yield f"# {unit} = {_text(name)}"
             yield "# rows_per_person = 1          # at most so many of each count, drawn at random"
-    for name in (one.name for one in columns if one.role == "weight"):
-        yield f"## {_text(name)} seems to be a survey weight: it isn't released as a value."
+    weights = [one for one in columns if one.role == "weight"]
+    for place, one in enumerate(weights):
+        name = _text(one.name)
+        if place:
+            yield f"## Instead, if {name} is the survey weight: weight = {name}, and bounds of its classes"
+            continue
+        yield from _comment(
+            f"{name} seems to be a survey weight: for how many people a record stands. If so, and if its classes may "
+            "be published (docs/mechanisms/survey-weights.md), remove both # below. Check the bounds by the survey's "
+            "documentation."
+        )
+        yield f"# weight = {name}"
+        bounds = None if one.public is None else weight_bounds(one.public)
+        listed = f'"{FILL_IN}"' if bounds is None else ", ".join(f"{bound:f}" for bound in bounds)
+        yield f"# weight_classes = {{ bounds = [{listed}] }}"
 
 
 def _files(columns: Sequence[_BegunColumn], *, folder: str) -> dict[str, str]:
@@ -348,7 +363,7 @@ class ReleaseSize:
         """Yield the tables of a release of columns that finds its own pairs and labels, and why."""
         from ...accounting.kernel.prices.registry import mechanism_record
         from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
-        from ...flows.releases.paired_parts import STAGES
+        from ...flows.releases.paired_parts import STAGES, STAGES_OF_BLOCK
 
         pairs, shares = proposed_pairs(len(columns)), PairShares()
         planned = partial(
@@ -361,7 +376,7 @@ class ReleaseSize:
                 pinned=[one.name for one in columns if may_be_pinned(one.name, column_role(one.name, one.kind))],
                 most=most_blocks(records=self.records, expected_deletion=plan.expected_deletion),
             )
-            plan = planned(blocks=blocks.number)
+            plan = planned(blocks=blocks.number, stages=STAGES_OF_BLOCK)
         record = mechanism_record(plan.mechanism)
         margin, pair = (f"± {record[key]}, {float(record[key]) / self.records:.2%} of the records," for key in EXACT)
         yield from _comment(

@@ -267,6 +267,23 @@ def _numbers(kind: ColumnKind, public: PublicColumn) -> ProposedColumn:
     )
 
 
+def weight_bounds(public: PublicColumn) -> list[Decimal] | None:
+    """Return bounds of classes of weights, each twice the one before, around nearly all public ones; None of none.
+
+    A total of weights is about as exact as the middles of their classes are, and its noise grows with the last bound.
+    """
+    weights = [number for number in public.numbers if number > 0]
+    if not weights:
+        return None
+    low, high = (_quantile(weights, share) for share in (0.005, 0.995))
+    bounds = [_nice(low)]
+    if bounds[0] > low:
+        bounds = [bounds[0] / 2]
+    while bounds[-1] < high or len(bounds) < 3:
+        bounds.append(2 * bounds[-1])
+    return bounds[:MOST_INTERVALS]
+
+
 def _quantile(numbers: Sequence[float], share: float) -> float:
     return numbers[min(len(numbers) - 1, int(share * len(numbers)))]
 

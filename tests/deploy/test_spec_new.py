@@ -228,7 +228,9 @@ def test_a_wide_file_goes_from_a_proposal_to_a_dry_run_without_an_edit(desk, csv
     tables = tomllib.loads(text)
     assert not {"person_id", "email", "PWGTP"} & {*tables["columns"]}
     asked = re.sub("(?m)^# ", "", text)
-    assert tomllib.loads(asked)["data"]["person"] == "person_id", "a question that a # answers"
+    data = tomllib.loads(asked)["data"]
+    assert data["person"] == "person_id", "a question that a # answers"
+    assert (data["weight"], data["weight_classes"]) == ("PWGTP", {"bounds": [1, 2, 4, 8, 16, 32, 64, 128, 256]})
     dry = desk.succeed("run", "wide.toml", "--dry-run", "--json")
     assert 0.9 < dry.json["epsilon"] <= 1
     explained = desk.succeed("explain", "wide.toml", "--json")

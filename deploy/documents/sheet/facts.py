@@ -248,7 +248,8 @@ class SheetFacts:
         alike = [
             column.name
             for column in self.columns
-            if len({*column.levels}) == 1 or (declared_sizes(self.certificate)[column.name] or 1) > 1
+            if column.labels > 1
+            and (len({*column.levels}) == 1 or (declared_sizes(self.certificate)[column.name] or 1) > 1)
         ]
         return tuple(alike)
 

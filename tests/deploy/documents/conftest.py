@@ -171,6 +171,22 @@ def paired(office: Office, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
+def blocked(office: Office) -> Path:
+    """A deletion release of three columns in two blocks that share one, with fixed levels, as Parquet."""
+    spec = office.deletion(
+        "blocked", form="microdata", file_format="parquet", town="levels = [0, 1]", age="levels = [1, 2]"
+    )
+    beside = (
+        '[margins]\npairs = "auto"\nnumber = 1\n\n'
+        '[blocks.home]\ntheme = "Home & age"\ncolumns = ["the town", "age"]\n\n'
+        '[blocks.rest]\ncolumns = ["age", "secret"]\n\n[deletion]'
+    )
+    secret = f'[columns.secret]\nvalues = ["{PLANTED}1", "{PLANTED}2"]\nlevels = [0, 0]\n'
+    spec.write_text(f"{spec.read_text().replace('[deletion]', beside)}\n{secret}")
+    return office.run(spec)
+
+
+@pytest.fixture(scope="session")
 def wide(office: Office) -> Path:
     """Rows of nineteen columns in four stages, as CSV; labels of up to seventy characters without a space."""
     names = [f"{'a_long_name_of_column_' if number % 3 == 0 else 'c'}{number}" for number in range(19)]
