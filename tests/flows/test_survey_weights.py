@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
+import re
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +112,36 @@ def test_rows_have_a_number_and_totals_are_near_those_of_the_weights(desk, peopl
     assert set(certificate["files"]) == {"data.parquet", "margins.parquet", "totals.parquet"}
     desk.succeed("verify", result["certificate"])
     desk.succeed("ledger", "verify")
+
+
+def test_the_sheet_says_how_the_population_is_counted_and_what_no_error_covers(
+    desk, people, needs, monkeypatch, tmp_path
+) -> None:
+    result = desk.succeed("run", spec_of(desk, **FIXED, form="counts", file_format="csv"), "--json").json
+    folder = Path(result["output"])
+    answer = desk.succeed("sheet", folder, "--output", tmp_path, "--json").json
+    page, text = Path(answer["html"]).read_text(), Path(answer["markdown"]).read_text()
+    said = text.split("## The population")[1].split("## How to check it")[0]
+    for words in (
+        "no strata, no clusters, no replicate weights",
+        "weight × survey_weight × count",
+        "one above 50 as 50",
+    ):
+        assert words in said
+        assert words in page
+    code = dict(re.findall(r"^### (\w+)\n\n```\w+\n(.*?)```", said, re.DOTALL | re.MULTILINE))
+    assert list(code) == ["pandas", "R"]
+    monkeypatch.chdir(folder)
+    space: dict = {}
+    exec(code["pandas"], space)  # noqa: S102 - what a researcher would run
+    rows = list(csv.DictReader((folder / "data.csv").open()))
+    factors = ("weight", "survey_weight", "count")
+    assert space["people"].sum() == pytest.approx(sum(math.prod(float(row[name]) for name in factors) for row in rows))
+    assert space["shown"]["label"].tolist() == ["*", "f", "m"]
+    assert "weights = ~I(survey_weight * weight * count)" in code["R"]
+    needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
+    (tmp_path / "code.R").write_text(code["R"])  # R's package survey need not be there
+    subprocess.run(["Rscript", "-e", "invisible(parse('code.R'))"], cwd=tmp_path, check=True, capture_output=True)
 
 
 @pytest.mark.slow

@@ -233,6 +233,13 @@ class SheetFacts:
         return f"{file_stem(self.certificate)}{LABELS}"
 
     @property
+    def totals(self) -> str | None:
+        """The name of the file of totals of survey weights; None where there are no such weights."""
+        if "survey_weights" not in self.certificate["published"]:
+            return None
+        return next(name for name in self.certificate["files"] if Path(name).stem == "totals")
+
+    @property
     def weighted(self) -> bool:
         """Whether the rows have weights of their own."""
         return self.deletion is not None or self.margins is not None or self.total is not None

@@ -64,6 +64,17 @@ def pair_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     return tuple(_snippet(tool, "count", facts, asked) for tool, _ in TOOLS)
 
 
+def population_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
+    """Return how people of the population are counted by survey weights; none where there are no such weights."""
+    if facts.totals is None:
+        return ()
+    weights = facts.certificate["published"]["survey_weights"]["column"]
+    others = [column for column in facts.columns if column.name != weights]
+    by = next((column for column in others if len({*column.levels}) == 1), others[0]).name
+    asked = _Count(facts=facts, by=(by,), bounds=None, of_margins=False)
+    return tuple(_snippet(tool, "population", facts, asked) for tool in ("pandas", "R"))
+
+
 def pair_picture(facts: SheetFacts) -> Markup:
     """Return the pairs in a triangle of all columns, the darker the further from independence.
 
@@ -194,6 +205,7 @@ def sheet_texts(release: VerifiedRelease) -> dict[str, str]:
         "snippets": snippets(facts),
         "cross": cross_snippets(facts),
         "of_pair": pair_snippets(facts),
+        "population": population_snippets(facts),
         "pair_picture": pair_picture(facts),
         "citation": citation(facts, publisher=publisher),
         "bibtex": bibtex(facts, publisher=publisher),
