@@ -237,7 +237,8 @@ class SheetFacts:
         """The name of the file of totals of survey weights; None where there are no such weights."""
         if "survey_weights" not in self.certificate["published"]:
             return None
-        return next(name for name in self.certificate["files"] if Path(name).stem == "totals")
+        files: Mapping[str, str] = self.certificate["files"]
+        return next(name for name in files if Path(name).stem == "totals")
 
     @property
     def weighted(self) -> bool:
