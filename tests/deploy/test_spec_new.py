@@ -230,7 +230,7 @@ def test_a_wide_file_goes_from_a_proposal_to_a_dry_run_without_an_edit(desk, csv
     asked = re.sub("(?m)^# ", "", text)
     data = tomllib.loads(asked)["data"]
     assert data["person"] == "person_id", "a question that a # answers"
-    assert (data["weight"], data["weight_classes"]) == ("PWGTP", {"bounds": [1, 2, 4, 8, 16, 32, 64, 128, 256]})
+    assert (data["weight"], data["weight_classes"]) == ("PWGTP", {"bounds": [2, 4, 8, 16, 32, 64, 128, 256]})
     dry = desk.succeed("run", "wide.toml", "--dry-run", "--json")
     assert 0.9 < dry.json["epsilon"] <= 1
     explained = desk.succeed("explain", "wide.toml", "--json")
