@@ -15,8 +15,9 @@ from .spec_tables import BlocksTable
 if TYPE_CHECKING:
     from ..tasks.stages.table import PublishedTable
 
-COLUMNS_OF_BLOCK = 6
-"""Columns of a block where nothing is said: with more, few groups have enough people to be shown."""
+_COLUMNS_OF_BLOCK, _LEAST_OWN = 6, 4
+"""Columns of a block where nothing is said, and the least number of those that aren't pinned: with more columns few
+groups have enough people to be shown, and more blocks have wider noise."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 Blocks = tuple[Block, ...] | BlockChoice
@@ -82,7 +83,7 @@ def declared_blocks(
 
 def proposed_blocks(columns: int, *, pinned: int) -> int:
     """Return how many blocks are made where nothing is said."""
-    return max(1, -(-(columns - pinned) // max(1, COLUMNS_OF_BLOCK - pinned)))
+    return max(1, -(-(columns - pinned) // max(_LEAST_OWN, _COLUMNS_OF_BLOCK - pinned)))
 
 
 def block_facts(

@@ -22,15 +22,16 @@ FEW_VALUES = 20
 """So many different numbers are a list of values, and more are intervals."""
 FINEST_LABELS = 100
 """At most so many labels are counted at a column's finest level, where its hierarchy has a coarser one."""
-FREQUENT = ((60, 0.001), (20, 0.01), (8, 0.05))
+FREQUENT = ((60, 0.001), (20, 0.01), (8, 0.05), (2, 0.1))
 """Levels of a list: at most how many values keep their own label, and their least share of the public records."""
 MOST_LISTED = 5_000
 """Values of a list; a text with more is asked about."""
 INTERVALS = 20
 """About so many intervals of the finest width hold four fifths of the public numbers."""
 MOST_INTERVALS = 60
-_NESTED = {1: (1, 5, 10), 2: (2, 10, 20), 5: (5, 10, 50)}
-"""Widths whose finest has this first digit: each divides the next."""
+_NESTED = {1: (1, 5, 10, 50), 2: (2, 10, 20, 100), 5: (5, 10, 50, 100)}
+"""Widths whose finest has this first digit: each divides the next. The widest leave few labels, as rows of many columns
+need."""
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?")
 _DIGITS = re.compile(r"[0-9]+")
 _SEPARATORS = "-./_ "
@@ -70,13 +71,13 @@ def proposed_by_name(name: str, kind: ColumnKind, role: Role) -> ProposedColumn 
         return None
     whole = "".join(part for part in parts_of_name(name) if not part.isdigit())
     if role == "age":
-        found = _interval(Decimal(0), Decimal(100), [5, 10, 20])
+        found = _interval(Decimal(0), Decimal(100), [5, 10, 20, 40])
     elif whole in ("month", "monat", "mois"):
-        found = _interval(Decimal(1), Decimal(13), [3])
+        found = _interval(Decimal(1), Decimal(13), [3, 6])
     elif whole in ("hour", "stunde", "heure"):
         found = _interval(Decimal(0), Decimal(24), [4, 8])
     elif whole in ("birthyear", "yearofbirth", "yob", "geburtsjahr"):
-        found = _interval(Decimal(1900), Decimal(2030), [5, 10])
+        found = _interval(Decimal(1900), Decimal(2030), [5, 10, 50])
     else:
         return None
     remark = "Bounds by its name: everybody outside them has the label below or above. Check them."

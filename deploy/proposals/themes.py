@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...flows.block_specs import COLUMNS_OF_BLOCK
+from ...flows.block_specs import proposed_blocks as usual_blocks
 from .column_roles import parts_of_name
 
 MOST_TOGETHER = 10
@@ -62,7 +62,7 @@ def proposed_blocks(columns: Sequence[str], *, pinned: Sequence[str], most: int)
         parts = dict(_in_parts({**themes, **({"others": rest} if rest else {})}, most=MOST_TOGETHER - len(everywhere)))
         if 2 <= len(parts) <= most:
             return ProposedBlocks(number=len(parts), pinned=everywhere, themes=parts)
-    usual = math.ceil(len(others) / (COLUMNS_OF_BLOCK - len(everywhere)))
+    usual = usual_blocks(len(columns), pinned=len(everywhere))
     return ProposedBlocks(
         number=min(most, usual), pinned=everywhere, themes={}, too_few_records=most < min(MOST_BLOCKS, usual)
     )
