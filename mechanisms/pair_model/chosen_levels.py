@@ -1,7 +1,7 @@
 """Levels chosen by published figures: chains of maps, scored on records drawn from the model of what is published.
 
 Nothing here sees a record of a person: it is a deterministic function of published counts and public declarations, so
-that the choice costs nothing, and whoever has the release computes it again ("levels/1").
+that the choice costs nothing, and whoever has the release computes it again ("levels/2").
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..map_selection.choice import Lattice, LatticeColumn, Levels, MapWeights
 from .model import PairModel
 from .shrinkage import Amounts
 
-RULE = "levels/1"
+RULE = "levels/2"
 MOST_DRAWN = 1 << 15
 """Records that are drawn from the model; where there are more people, thresholds are scaled down with them."""
 LEAST_OF_FIRST_STAGE = 0.05
-"""Of the records, to be published by the first stage with every column told; else columns may be given up."""
+"""Of the records, to be published by the first stage with every column told; else columns are given up."""
 _SWEEPS = 6
 _MOST_REMEMBERED = 4
 MIXING = np.int64(-7046029254386353131)
@@ -103,13 +103,21 @@ class LevelChoice:
 
         One column's level at one stage is changed at a time, as long as that raises the quality of `[selection]`. At
         the first stage no column is `*`, so that none is hidden in all rows. Where too few rows would be published
-        then, since there are too few records for all columns together, columns may be given up.
+        then, since there are too few records for all columns together, columns are given up one by one: next that
+        without which the coarsest labels of the others publish most.
         """
-        scorer = self.scorer(model)
-        whole = self._best(scorer, tuple(map(self._last_told, range(len(self.columns)))))
-        if scorer.share_of_first_stage(whole) >= LEAST_OF_FIRST_STAGE:
-            return whole
-        return max(whole, self._best(scorer, self.lattice.coarsest), key=scorer.quality)
+        scorer, coarsest = self.scorer(model), tuple(map(self._last_told, range(len(self.columns))))
+        while True:
+            if coarsest == self.lattice.coarsest or scorer.share_published(coarsest) >= LEAST_OF_FIRST_STAGE:
+                found = self._best(scorer, coarsest)
+                if coarsest == self.lattice.coarsest or scorer.share_published(found[0]) >= LEAST_OF_FIRST_STAGE:
+                    return found
+            without = [
+                (*coarsest[:place], column.max_level, *coarsest[place + 1 :])
+                for place, column in enumerate(self.columns)
+                if coarsest[place] < column.max_level
+            ]
+            coarsest = max(without, key=scorer.share_published)
 
     def _best(self, scorer: ChainScorer, coarsest: Levels) -> tuple[Levels, ...]:
         """Return the better of two climbs, one from the middle and one from the coarsest levels.
@@ -235,9 +243,9 @@ class ChainScorer:
             )
         return self._known[chain]
 
-    def share_of_first_stage(self, chain: tuple[Levels, ...]) -> float:
-        """Return which share of the drawn records the first stage would publish."""
-        sizes = np.bincount(self._groups(chain[0]))
+    def share_published(self, levels: Levels) -> float:
+        """Return which share of the drawn records a first stage of these levels would publish."""
+        sizes = np.bincount(self._groups(levels))
         return int(np.maximum(sizes - self._threshold, 0).sum()) / int(sizes.sum())
 
     @property

@@ -14,6 +14,7 @@ from crowdblend.mechanisms.kernel.recoding import coarsened
 from crowdblend.mechanisms.map_selection.chains import chain_quality
 from crowdblend.mechanisms.map_selection.choice import LatticeColumn, MapWeights
 from crowdblend.mechanisms.pair_model.chosen_levels import (
+    LEAST_OF_FIRST_STAGE,
     MIXING,
     ChainScorer,
     LevelChoice,
@@ -231,6 +232,24 @@ def test_chains_get_coarser_are_finer_for_more_records_and_have_no_star_at_first
         for one in COLUMNS
     )
     assert LevelChoice(columns=bounded, stages=2, threshold=60).chain(model_of_codes(500)) == ((1,) * 4,) * 2
+
+
+def test_of_too_many_columns_no_more_are_given_up_than_must_be() -> None:
+    """Of twelve independent columns, told by two labels each, some 4,000 people fill seven or so."""
+    columns = tuple(
+        LatticeColumn(name=f"c{place}", hierarchy=hierarchy(4), min_level=0, max_level=2, weight=Decimal(1))
+        for place in range(12)
+    )
+    model = PairModel.of_margins([np.array([0, *[1_000] * 4])] * 12)
+    choice = LevelChoice(columns=columns, stages=2, threshold=20)
+    first, _ = choice.chain(model)
+    scorer = choice.scorer(model)
+    assert scorer.share_published(first) >= LEAST_OF_FIRST_STAGE
+    told = [place for place, level in enumerate(first) if level < 2]
+    assert 5 <= len(told) < 12
+    for place in set(range(12)) - set(told):
+        with_it = tuple(1 if one in (*told, place) else 2 for one in range(12))
+        assert scorer.share_published(with_it) < LEAST_OF_FIRST_STAGE + 0.1
 
 
 def test_candidates_are_pairs_at_each_detail_that_tells_something_new() -> None:
