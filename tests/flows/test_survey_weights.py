@@ -145,7 +145,7 @@ def test_the_sheet_says_how_the_population_is_counted_and_what_no_error_covers(
 
 
 @pytest.mark.slow
-def test_every_block_has_the_classes_and_the_numbers(desk, people) -> None:
+def test_every_block_has_the_classes_and_the_numbers(desk, people, tmp_path) -> None:
     spec = spec_of(desk, more="[blocks]\nnumber = 2")
     result = desk.succeed("run", spec, "--json").json
     assert len(result["blocks"]) == 2
@@ -155,6 +155,11 @@ def test_every_block_has_the_classes_and_the_numbers(desk, people) -> None:
         sums = sum(row["weight"] * row["survey_weight"] for row in rows)
         assert sums == pytest.approx(result["survey_weights"]["total"], rel=0.15)
     desk.succeed("verify", result["certificate"])
+    answer = desk.succeed("sheet", result["output"], "--output", tmp_path, "--json").json
+    code = Path(answer["markdown"]).read_text().split("## The population")[1]
+    first = result["blocks"][0]
+    assert f'"data-{first["name"]}.parquet"' in code
+    assert re.findall(r'table\[\["(.*?)"\]\]', code) == first["columns"][:1]
 
 
 @pytest.mark.slow

@@ -68,11 +68,11 @@ def population_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     """Return how people of the population are counted by survey weights; none where there are no such weights."""
     if facts.totals is None:
         return ()
-    weights = facts.certificate["published"]["survey_weights"]["column"]
-    others = [column for column in facts.columns if column.name != weights]
+    weights, rows = facts.certificate["published"]["survey_weights"]["column"], facts.each_table[0]
+    others = [column for column in rows.columns if column.name != weights]
     by = next((column for column in others if len({*column.levels}) == 1), others[0]).name
-    asked = _Count(facts=facts, by=(by,), bounds=None, of_margins=False)
-    return tuple(_snippet(tool, "population", facts, asked) for tool in ("pandas", "R"))
+    asked = _Count(facts=rows, by=(by,), bounds=None, of_margins=False)
+    return tuple(_snippet(tool, "population", rows, asked) for tool in ("pandas", "R"))
 
 
 def pair_picture(facts: SheetFacts) -> Markup:
