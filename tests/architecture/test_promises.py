@@ -48,6 +48,10 @@ PROMISES = {
     "maps are drawn with their exact probabilities": (
         "mechanisms/test_map_draw.py::test_maps_are_drawn_with_the_exact_probabilities",
     ),
+    "survey weights cost what one more column costs, and no value of a weight matters but its class": (
+        "flows/test_survey_weights.py::test_the_price_is_that_of_one_more_column_and_its_pairs[chosen]",
+        "mechanisms/test_weighted_totals.py::test_weights_of_one_class_are_told_apart_by_nothing",
+    ),
     "no event contradicts a price": ("mechanisms/test_selection_privacy.py::test_no_event_contradicts_the_price",),
     "what is forged is told on the auditors' pages": ("accounting/dashboard/test_tampered.py",),
     "the demonstration": ("deploy/test_demo.py::test_the_demonstration_publishes_and_explains",),
