@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, assert_never
 from ...mechanisms.wording import FILL_IN
 from .column_proposals import ProposedColumn, column_lines, proposed_column, weight_bounds
 from .column_roles import NOT_RELEASED, Role, column_role, may_be_pinned
-from .themes import MOST_TOGETHER, ProposedBlocks, most_blocks, proposed_blocks
+from .themes import MOST_TOGETHER, ProposedBlocks, most_blocks, most_pinned, proposed_blocks
 
 if TYPE_CHECKING:
+    from ...accounting.theory.planning.deletion_planning import DeletionPlan
     from ...mechanisms.hierarchies.build import Rows
     from ...tasks.readers.file_formats import NamedColumn, SourceNames
     from ..documents.schema_file import DeclaredDomain, SchemaFile
@@ -371,12 +372,9 @@ class ReleaseSize:
         )
         plan, blocks = planned(), None
         if len(columns) > MOST_TOGETHER:
-            blocks = proposed_blocks(
-                [column.name for column in columns],
-                pinned=[one.name for one in columns if may_be_pinned(one.name, column_role(one.name, one.kind))],
-                most=most_blocks(records=self.records, expected_deletion=plan.expected_deletion),
-            )
-            plan = planned(blocks=blocks.number, stages=STAGES_OF_BLOCK)
+            planned = partial(planned, stages=STAGES_OF_BLOCK)
+            blocks = self._blocks(columns, planned)
+            plan = planned(blocks=blocks.number)
         record = mechanism_record(plan.mechanism)
         margin, pair = (f"± {record[key]}, {float(record[key]) / self.records:.2%} of the records," for key in EXACT)
         yield from _comment(
@@ -401,6 +399,15 @@ class ReleaseSize:
         yield "[privacy]"
         yield f"epsilon = {self.epsilon}"
         yield f"delta = {self.delta}                  # at most one in the number of people"
+
+    def _blocks(self, columns: Sequence[NamedColumn], planned: Callable[..., DeletionPlan]) -> ProposedBlocks:
+        """Return tables of rows, with as many columns in each of them as the records allow."""
+        names = [column.name for column in columns]
+        usual = [one.name for one in columns if may_be_pinned(one.name, column_role(one.name, one.kind))]
+        most = most_blocks(records=self.records, expected_deletion=planned().expected_deletion)
+        number = proposed_blocks(names, pinned=(), most=most).number
+        pins = most_pinned(records=self.records, expected_deletion=planned(blocks=number).expected_deletion)
+        return proposed_blocks(names, pinned=usual[:pins], most=most)
 
 
 EXACT = ("margin_scale", "pair_scale")

@@ -12,10 +12,12 @@ from .column_roles import parts_of_name
 
 MOST_TOGETHER = 10
 """More columns than these are proposed as several tables of rows."""
-MOST_BLOCKS = 12
+MOST_BLOCKS = 20
 MOST_PINNED = 3
-LEAST_SHARE = 0.006
+LEAST_SHARE = 0.025
 """Of the records: a group of so many should be shown, for which the noise of many blocks may be too wide."""
+LABELS_OF_PINNED = 4
+"""About so many labels a pinned column has in each block, and so much smaller the groups get."""
 _LEAST_OF_THEME = 3
 _WORD = re.compile(r"[a-z0-9]{1,30}")
 
@@ -42,6 +44,15 @@ def most_blocks(*, records: int, expected_deletion: float) -> int:
     return min(MOST_BLOCKS, max(2, math.floor((records * LEAST_SHARE / expected_deletion) ** 2)))
 
 
+def most_pinned(*, records: int, expected_deletion: float) -> int:
+    """Return how many columns may stand in each block, by what a group of a block loses.
+
+    Besides, a block's own columns need groups of the least share.
+    """
+    groups = records * LEAST_SHARE / expected_deletion
+    return min(MOST_PINNED, max(0, math.floor(math.log(groups, LABELS_OF_PINNED)))) if groups >= 1 else 0
+
+
 def proposed_blocks(columns: Sequence[str], *, pinned: Sequence[str], most: int) -> ProposedBlocks:
     """Return the blocks of more columns than one table holds well.
 
@@ -50,10 +61,10 @@ def proposed_blocks(columns: Sequence[str], *, pinned: Sequence[str], most: int)
 
     Args:
         columns: that are released, in the order of the file.
-        pinned: those that most questions are asked by; the first ones are taken.
+        pinned: those that most questions are asked by, and that stand in each block.
         most: blocks.
     """
-    everywhere = tuple(pinned[:MOST_PINNED])
+    everywhere = tuple(pinned)
     others = [name for name in columns if name not in everywhere]
     themes = dict(_themes(others))
     told = {name for names in themes.values() for name in names}

@@ -19,8 +19,14 @@ from crowdblend.deploy.proposals.column_proposals import (
 )
 from crowdblend.deploy.proposals.column_roles import NOT_RELEASED, column_role, may_be_pinned
 from crowdblend.deploy.proposals.public_records import PublicColumn
-from crowdblend.deploy.proposals.themes import MOST_BLOCKS, most_blocks, proposed_blocks
-from crowdblend.flows.block_specs import COLUMNS_OF_BLOCK
+from crowdblend.deploy.proposals.themes import (
+    LEAST_SHARE,
+    MOST_BLOCKS,
+    MOST_PINNED,
+    most_blocks,
+    most_pinned,
+    proposed_blocks,
+)
 from crowdblend.flows.columns import declared_map
 from crowdblend.flows.spec_tables import ColumnTable
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, ValueHierarchy
@@ -203,7 +209,7 @@ def test_themes_follow_from_first_words_and_from_neighbours_that_begin_alike() -
 
 def test_blocks_are_found_where_names_tell_few_themes_or_records_allow_few_blocks() -> None:
     found = proposed_blocks(NIST.split(), pinned=["PUMA", "AGEP", "SEX"], most=12)
-    assert (found.themes, found.number) == ({}, math.ceil(19 / (COLUMNS_OF_BLOCK - 3)))
+    assert (found.themes, found.number) == ({}, 5)
     assert not found.too_few_records
     many = [f"{theme}_{number}" for theme in ("a1", "b1", "c1", "d1") for number in range(20)]
     few = proposed_blocks(many, pinned=[], most=3)
@@ -221,4 +227,7 @@ def test_more_records_never_allow_fewer_blocks_and_a_group_of_the_least_share_ou
     assert (numbers[0], numbers[-1]) == (2, MOST_BLOCKS)
     for records in (20_000, 50_000, 200_000):
         blocks = most_blocks(records=records, expected_deletion=expected)
-        assert blocks == 2 or expected * math.sqrt(blocks) <= 0.006 * records * (1 + 1e-9)
+        assert blocks == 2 or expected * math.sqrt(blocks) <= LEAST_SHARE * records * (1 + 1e-9)
+    pins = [most_pinned(records=10**power, expected_deletion=expected) for power in range(2, 9)]
+    assert pins == sorted(pins)
+    assert (pins[0], pins[-1]) == (0, MOST_PINNED)
