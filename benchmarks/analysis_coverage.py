@@ -8,17 +8,22 @@ Files are generated; each draw is a release by the product's own functions, with
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 from crowdblend.accounting.theory.count_bounds import HALF, QUANTILE
+from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
 from crowdblend.accounting.theory.planning.paired_planning import plan_paired, proposed_pairs
 from crowdblend.analysis.combined_counts import PairCells
-from crowdblend.analysis.conditions import Where, labels_of, selection_of
+from crowdblend.analysis.conditions import Where, labels_of, place_of, selection_of
 from crowdblend.analysis.figures import Figure
 from crowdblend.analysis.loaded_release import LoadedRelease
 from crowdblend.analysis.published_tables import (
@@ -28,22 +33,44 @@ from crowdblend.analysis.published_tables import (
     RowTable,
     pair_cells,
 )
+from crowdblend.analysis.regressions import Term, levels_for, parsed, terms_of
+from crowdblend.flows.margin_specs import raked_weights
 from crowdblend.flows.releases.paired_parts import PairedResult, pair_details, paired_plan
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kernel.group_counts import count_keys
-from crowdblend.mechanisms.kinds.deletion_noise import expected_deletion
+from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
+from crowdblend.mechanisms.kernel.recoding import coarsened
+from crowdblend.mechanisms.kinds.calibrated_sample import CalibratedSample
+from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, delete_records
+from crowdblend.mechanisms.kinds.deletion_noise import DeletionNoise, draw_deletions, expected_deletion
+from crowdblend.mechanisms.kinds.margins import noisy_margins, split_margins
+from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
 from crowdblend.mechanisms.map_selection.choice import LatticeColumn
 from crowdblend.mechanisms.pair_model.paired_plan import pair_candidates
-from crowdblend.mechanisms.record_weights import deletion_variance
+from crowdblend.mechanisms.record_weights import deletion_variance, record_weights
 from numpy.typing import NDArray
 
-__all__ = ["People", "drawn", "generated"]
+from .whole_run import write_between
+
+__all__ = ["People", "drawn", "generated", "named", "sampled"]
+
+BY = "benchmarks/analysis_coverage.py"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "analysis.md"
+FORMULAS = (
+    "income ~ sex",
+    "income ~ schooling + sex",
+    "income ~ C(schooling) + region + sex",
+    "income ~ age + schooling + sex + hours",
+    "hours ~ sex + age",
+)
 
 DELTA = Decimal("1e-6")
 STAGES = 3
 REGIONS = ("north", "east", "south", "west", "islands")
+FINE, COARSE = (1, 0, 0, 0, 1, 1), (2, 0, 1, 1, 2, 2)
+"""Levels of age, sex, region, schooling, hours and income that a steward may name."""
 SCHOOLING = ("none", "school", "some", "college", "higher")
 
 
@@ -128,25 +155,142 @@ def drawn(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> Pu
     return published_of(result)
 
 
+def named(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
+    """Return what a deletion release publishes whose steward names all pairs and two stages of levels."""
+    maps = [_map(people, levels) for levels in (FINE, COARSE)]
+    every = [*((place,) for place in range(len(FINE))), *combinations(range(len(FINE)), 2)]
+    mechanism = _deletion(epsilon, len(every))
+    counted = count_keys(maps[0].keys(_codes_at(people, maps[0])), cells=maps[0].cells)
+    keys, parents = coarsened(counted.keys, finer=maps[0], coarser=maps[1], tables=maps[0].tables_to(maps[1]))
+    sizes = [counted.counts.size, keys.shape[1]]
+    drawn_z = [draw_deletions(mechanism.noise, size, randomness=coins.bytes) for size in sizes]
+    left = delete_records(counted.counts, release=mechanism, parents=[parents], deletions=drawn_z)
+    stages = [
+        GroupCounts(own[:, counts > 0], counts[counts > 0])
+        for own, counts in zip((counted.keys, keys), left, strict=True)
+    ]
+    noisy = noisy_margins(counted, layout=maps[0], margins=every, release=mechanism, randomness=coins.bytes)
+    cells = split_margins(noisy, layout=maps[0], margins=every)
+    weights = [
+        record_weights(one.counts, release=mechanism, stage=number) for number, one in enumerate(stages, start=1)
+    ]
+    raked = raked_weights(np.concatenate(weights), stages, maps=maps, margins=every, noisy=cells)
+    reading = RowReading(
+        form="microdata",
+        k=mechanism.k,
+        expected=float(expected_deletion(mechanism.noise)),
+        variance=float(deletion_variance(mechanism.noise)),
+    )
+    return _with_margins(maps, stages, raked.weights, every, cells, mechanism.margin_noise, reading)
+
+
+def sampled(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
+    """Return what a sampled release publishes by coarse levels, with margins of each column."""
+    own = _map(people, COARSE)
+    every = [(place,) for place in range(len(COARSE))]
+    mechanism = _sample(epsilon, len(every))
+    rate = float(mechanism.sampling_rate)
+    counted = count_keys(own.keys(_codes_at(people, own)), cells=own.cells)
+    kept = suppress(counted.keys, coins.binomial(counted.counts, rate), mechanism.k)
+    noisy = noisy_margins(counted, layout=own, margins=every, release=mechanism, randomness=coins.bytes)
+    cells = split_margins(noisy, layout=own, margins=every)
+    raked = raked_weights(np.full(kept.counts.size, 1.0 / rate), [kept], maps=(own,), margins=every, noisy=cells)
+    reading = RowReading(form="microdata", rate=rate, k=mechanism.k)
+    return _with_margins([own], [kept], raked.weights, every, cells, mechanism.margin_noise, reading)
+
+
+@lru_cache
+def _deletion(epsilon: Decimal, margins: int) -> CalibratedDeletion:
+    mechanism = plan_deletion(
+        epsilon=epsilon, delta=DELTA, stages=2, margins=margins, margin_share=Decimal("0.5")
+    ).mechanism
+    if not isinstance(mechanism, CalibratedDeletion):
+        raise TypeError("this is no plan of a release with margins")
+    return mechanism
+
+
+@lru_cache
+def _sample(epsilon: Decimal, margins: int) -> CalibratedSample:
+    mechanism, _ = plan_calibrated_sample(
+        epsilon=epsilon,
+        delta=DELTA,
+        sampling_rate=Decimal("0.3"),
+        k=None,
+        margins=margins,
+        share=Decimal("0.5"),
+    )
+    return mechanism
+
+
+def _map(people: People, levels: Sequence[int]) -> GeneralizationMap:
+    columns = zip(people.hierarchies.items(), levels, strict=True)
+    return GeneralizationMap(
+        columns=tuple(MappedColumn(name=name, hierarchy=one, level=level) for (name, one), level in columns)
+    )
+
+
+def _codes_at(people: People, own: GeneralizationMap) -> list[NDArray[np.int64]]:
+    return [
+        column.hierarchy.coarser(codes, level=0, to=column.level)
+        for column, codes in zip(own.columns, people.codes, strict=True)
+    ]
+
+
+def _with_margins(
+    maps: Sequence[GeneralizationMap],
+    stages: Sequence[GroupCounts],
+    weights: NDArray[np.float64],
+    every: Sequence[tuple[int, ...]],
+    cells: Sequence[NDArray[np.int64]],
+    noise: DeletionNoise,
+    reading: RowReading,
+) -> PublishedTables:
+    columns, error = maps[0].columns, float(deletion_variance(noise)) ** 0.5
+    pairs = []
+    for margin, counts in zip(every, cells, strict=True):
+        if len(margin) == 2:
+            first, second = (columns[place] for place in margin)
+            own = counts.astype(np.float64).reshape(first.size, second.size)
+            levels = (first.level, second.level)
+            pairs.append(pair_cells((first, second), (margin[0], margin[1]), levels, own, error))
+    return PublishedTables(
+        columns=columns,
+        rows=(RowTable(columns=tuple(range(len(columns))), stages=_groups(stages, maps, weights)),),
+        reading=reading,
+        margins=tuple(
+            counts.astype(np.float64) for margin, counts in zip(every, cells, strict=True) if len(margin) == 1
+        ),
+        margin_deviation=error,
+        pairs=tuple(pairs),
+    )
+
+
+def _groups(
+    stages: Sequence[GroupCounts], maps: Sequence[GeneralizationMap], weights: NDArray[np.float64]
+) -> tuple[RowGroups, ...]:
+    found, begin = [], 0
+    for stage, one in zip(stages, maps, strict=True):
+        own = weights[begin : begin + stage.counts.size]
+        begin += stage.counts.size
+        found.append(
+            RowGroups(
+                levels=tuple(column.level for column in one.columns),
+                codes=tuple(np.asarray(codes, dtype=np.int64) for codes in one.decode(stage.keys)),
+                counts=stage.counts.astype(np.float64),
+                mass=stage.counts * own,
+            )
+        )
+    return tuple(found)
+
+
 def published_of(result: PairedResult) -> PublishedTables:
     """Return a release's tables as they would be read from its folder."""
     plan = result.plan
     columns, noise = plan.counted.columns, plan.mechanism.noise
-    tables = []
-    for table, raked in zip(result.rows, result.raked, strict=True):
-        stages, begin = [], 0
-        for stage, one in zip(table.stages, table.maps, strict=True):
-            weights = raked.weights[begin : begin + stage.counts.size]
-            begin += stage.counts.size
-            stages.append(
-                RowGroups(
-                    levels=tuple(column.level for column in one.columns),
-                    codes=tuple(np.asarray(codes, dtype=np.int64) for codes in one.decode(stage.keys)),
-                    counts=stage.counts.astype(np.float64),
-                    mass=stage.counts * weights,
-                )
-            )
-        tables.append(RowTable(columns=table.block.columns, stages=tuple(stages)))
+    tables = [
+        RowTable(columns=table.block.columns, stages=_groups(table.stages, table.maps, raked.weights))
+        for table, raked in zip(result.rows, result.raked, strict=True)
+    ]
     pairs = []
     for pair in result.pairs:
         one = plan.candidates[pair.number]
@@ -212,11 +356,37 @@ class Questions:
             yield from self._of_pair(release, pair, coins)
             yield from self._numbers_of_pair(release, pair)
         yield from self._of_three(release, coins)
+        yield from self._regressions(release)
         for name, numbers in self.numbers.items():
+            if release.columns[self.names.index(name)].level > 1:
+                continue
             yield Asked(kind="mean", figure=release.mean(name), true=float(numbers.mean()))
             for q in (0.1, 0.25, 0.5, 0.9):
                 true = float(np.quantile(numbers, q, method="inverted_cdf"))
                 yield Asked(kind="quantile", figure=release.quantile(name, q), true=true)
+
+    def _regressions(self, release: LoadedRelease) -> Iterator[Asked]:
+        for formula in FORMULAS:
+            with contextlib.suppress(InputRefused):
+                response, parts = parsed(formula)
+                places = [place_of(part.column, release.columns) for part in (response, *parts)]
+                levels = levels_for(places, release.published)
+                frame = release.regression(formula)
+                terms = [term for part in parts for term in terms_of(part, release.published, levels)]
+                design = np.column_stack(
+                    [np.ones(self.codes[0].size), *(self._values_of(release, one) for one in terms)]
+                )
+                [answer] = terms_of(response, release.published, levels)
+                true, *_ = np.linalg.lstsq(design, self._values_of(release, answer), rcond=None)
+                for row, own in zip(frame.to_dict("records"), true.tolist(), strict=True):
+                    if not np.isnan(row["lower"] or np.nan):
+                        row.pop("standard_error")
+                        figure = Figure(**{name: value for name, value in row.items() if name != "term"})
+                        yield Asked(kind="coefficient of a regression", figure=figure, true=own)
+
+    def _values_of(self, release: LoadedRelease, term: Term) -> NDArray[np.float64]:
+        column = release.columns[term.place or 0]
+        return term.values[column.hierarchy.coarser(self.codes[term.place or 0], level=0, to=term.level)]
 
     def _of_columns(self, release: LoadedRelease, coins: np.random.Generator) -> Iterator[Asked]:
         for name in self.names:
@@ -290,26 +460,33 @@ class Questions:
         return found
 
 
-def measured(number: int, *, draws: int, epsilon: Decimal, seed: int = 7) -> dict[str, list[Asked]]:
+WAYS: dict[str, Callable[..., PublishedTables]] = {
+    "chosen pairs": drawn,
+    "named pairs": named,
+    "sample with margins": sampled,
+}
+
+
+def measured(way: str, number: int, *, draws: int, epsilon: Decimal, seed: int = 7) -> dict[str, list[Asked]]:
     """Return all questions of some draws, by their kinds."""
     people = generated(number)
     questions, found = Questions(people), defaultdict(list)
     coins = np.random.default_rng([seed, number])
     for _ in range(draws):
-        release = LoadedRelease(drawn(people, epsilon=epsilon, coins=coins))
+        release = LoadedRelease(WAYS[way](people, epsilon=epsilon, coins=coins))
         for asked in questions.asked(release, coins):
             found[asked.kind].append(asked)
     return found
 
 
-def lines_of(number: int, found: dict[str, list[Asked]]) -> Iterator[str]:
+def lines_of(way: str, number: int, found: dict[str, list[Asked]]) -> Iterator[str]:
     """Yield a line of the table for each kind of question."""
     for kind, all_asked in found.items():
-        held = np.mean([asked.held for asked in all_asked])
-        widths = np.array([asked.figure.upper - asked.figure.lower for asked in all_asked])
-        ratios = [width / asked.usual for width, asked in zip(widths, all_asked, strict=True) if asked.usual]
-        told = f"{np.median(ratios):.2f}" if ratios else "none given"
-        yield f"| {number:,} | {kind} | {len(all_asked):,} | {held:.1%} | {np.median(widths):.4g} | {told} |"
+        there = [asked for asked in all_asked if asked.figure.upper is not None and asked.figure.lower is not None]
+        held = np.mean([asked.held for asked in there])
+        ratios = [(one.figure.upper - one.figure.lower) / one.usual for one in there if one.usual]
+        told = f"{np.median(ratios):.0%}" if ratios else "none there"
+        yield f"| {way} | {number:,} | {kind} | {len(there):,} | {held:.1%} | {told} |"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -317,13 +494,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=40)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2_000, 10_000, 50_000])
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--epsilon", type=Decimal, default=Decimal(1))
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--write", action="store_true", help="into docs/analysis.md")
     given = parser.parse_args(arguments)
-    lines = ["| records | asked | intervals | hold | median width | of the sheet's |", "|---|---|---|---|---|---|"]
-    for number in given.sizes:
-        lines += lines_of(number, measured(number, draws=given.draws, epsilon=given.epsilon))
-    print("\n".join(lines))
+    lines = ["| release | records | figures | intervals | hold | width, of the sheet's |", "|---|---|---|---|---|---|"]
+    for way in given.ways:
+        for number in given.sizes:
+            own = [*lines_of(way, number, measured(way, number, draws=given.draws, epsilon=given.epsilon))]
+            print("\n".join(own), flush=True)
+            lines += own
+    if given.write:
+        write_between(PAGE, lines, by=BY)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ class Snippet:
     code: str
 
 
+KIT = "crowdblend"
 TOOLS = (("pandas", "python"), ("Polars", "python"), ("DuckDB", "sql"), ("R", "r"))
 
 
@@ -43,7 +44,7 @@ def snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     if facts.shape in ("answers", "synthetic") or not facts.columns:
         return tuple(_snippet(tool, "load", facts, [column.name for column in facts.columns]) for tool, _ in TOOLS)
     asked = _Count(facts=facts, by=(facts.counted_by,), bounds=facts.bounds, of_margins=facts.margins is not None)
-    return tuple(_snippet(tool, "count", facts, asked) for tool, _ in TOOLS)
+    return (*_by_kit(facts, asked), *(_snippet(tool, "count", facts, asked) for tool, _ in TOOLS))
 
 
 def cross_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
@@ -52,7 +53,7 @@ def cross_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
     if not table.cross:
         return ()
     asked = _Count(facts=table, by=table.cross, bounds=table.cross_bounds, of_margins=False)
-    return tuple(_snippet(tool, "count", table, asked) for tool in ("pandas", "R"))
+    return (*_by_kit(facts, asked), *(_snippet(tool, "count", table, asked) for tool in ("pandas", "R")))
 
 
 def pair_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
@@ -61,7 +62,7 @@ def pair_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
         return ()
     bounds = NormalBounds(deviation=pair.deviation, once=0.0, absent=0.0, combinations=1)
     asked = _Count(facts=facts, by=pair.columns, bounds=bounds, of_margins=True, pair=pair.number)
-    return tuple(_snippet(tool, "count", facts, asked) for tool, _ in TOOLS)
+    return (*_by_kit(facts, asked), *(_snippet(tool, "count", facts, asked) for tool, _ in TOOLS))
 
 
 def population_snippets(facts: SheetFacts) -> tuple[Snippet, ...]:
@@ -115,9 +116,17 @@ def _in_blocks(names: Sequence[str], blocks: Mapping[str, Sequence[str]]) -> lis
     return sorted(names, key=lambda name: (-several[name], held[name], names.index(name)))
 
 
+def _by_kit(facts: SheetFacts, asked: _Count) -> tuple[Snippet, ...]:
+    """Return the count by the researcher's kit, which needs every column's hierarchy; none where it can't be had."""
+    sizes = declared_sizes(facts.certificate)
+    if not sizes.keys() >= set(asked.by) or None in sizes.values():
+        return ()
+    return (_snippet(KIT, "count", facts, asked),)
+
+
 def _snippet(tool: str, does: str, facts: SheetFacts, asked: object) -> Snippet:
     code = macro_text("sheet_code.txt", f"{does}_{tool.lower()}", facts, asked)
-    return Snippet(tool=tool, language=dict(TOOLS)[tool], code=code)
+    return Snippet(tool=tool, language=dict(TOOLS).get(tool, "python"), code=code)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

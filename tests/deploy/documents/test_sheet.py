@@ -96,9 +96,18 @@ def release(request) -> Path:
 @pytest.mark.slow
 def test_each_snippet_runs_and_gives_the_same_estimates(office, release, monkeypatch) -> None:
     code = code_of(written(office, release)[1])
-    assert set(code) == {"pandas", "Polars", "DuckDB", "R"}
+    assert set(code) == {"crowdblend", "pandas", "Polars", "DuckDB", "R"}
     monkeypatch.chdir(release)
     people = expected(release)
+    kit: dict = {}
+    exec(code["crowdblend"], kit)  # noqa: S102 - what a researcher would run
+    told = {row["the town"]: row for row in kit["shown"].to_dict("records")}
+    assert people.keys() <= told.keys()
+    if release.name == "rows":
+        for label, (number, low, high) in people.items():
+            assert (told[label]["estimate"], told[label]["lower"], told[label]["upper"]) == (
+                pytest.approx(number), low, high,
+            )  # fmt: skip
     assert len(people) >= 2
     assert all(low <= max(number, 0) <= high and (low < high or number < 0) for number, low, high in people.values())
     found = run(code, by="the town")
@@ -498,7 +507,7 @@ def test_the_code_for_a_cross_table_counts_all_stages_by_labels_that_are_alike(
     release = request.getfixturevalue(name)
     markdown = laid_out(office, release, tmp_path / "release")
     code = code_of(markdown, part="A cross table")
-    assert set(code) == {"pandas", "R"}
+    assert set(code) == {"crowdblend", "pandas", "R"}
     if (release / "data.parquet").exists():
         rows = pq.read_table(release / "data.parquet").to_pylist()
     else:
