@@ -295,16 +295,16 @@ def _margins(
         return (), 0.0, (), None
     table = _read(folder / file, texts=("column", "label", "second_column", "second_label"))
     counts, deviation = table["count"].to_numpy().astype(np.float64), float(stated["standard_error"])
+    every = np.full(counts.size, deviation)
+    if "standard_error" in table.column_names:
+        every = table["standard_error"].to_numpy().astype(np.float64)
     if not any(stated["columns"]):
         return (), 0.0, (), (float(counts[0]), deviation)
     levels = {one["column"]: one["level"] for one in certificate["map"]["columns"]}
     place_of = {column.name: place for place, column in enumerate(columns)}
     # Tables stand one after the other, each with all its cells in the order of its labels.
-    named = [(tuple(names), tuple(levels[name] for name in names), deviation) for names in stated["columns"]]
-    named += [
-        (tuple(pair["columns"]), tuple(pair["levels"]), float(pair["standard_error"]))
-        for pair in certificate["published"].get("pairs", ())
-    ]
+    named = [(tuple(names), tuple(levels[name] for name in names)) for names in stated["columns"]]
+    named += [(tuple(one["columns"]), tuple(one["levels"])) for one in certificate["published"].get("pairs", ())]
     first, second = _texts(table, "label"), _texts(table, "second_label")
     margins: dict[int, Amounts] = {}
     pairs, begin = [], 0
@@ -315,11 +315,12 @@ def _margins(
             not_done=NOT_DONE,
             remedy="Give it as `hierarchies`; the publisher has it.",
         )
-    for names, at, error in named:
+    for names, at in named:
         own = [columns[place_of[name]] for name in names]
         shape = tuple(column.hierarchy.size(level) for column, level in zip(own, at, strict=True))
         cells = counts[begin : begin + int(np.prod(shape))].reshape(shape)
         _require_labels(own, at, first[begin : begin + cells.size], second[begin : begin + cells.size])
+        error = float(every[begin])
         begin += cells.size
         if len(names) == 1:
             margins[place_of[names[0]]] = cells

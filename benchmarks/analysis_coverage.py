@@ -479,14 +479,41 @@ def measured(way: str, number: int, *, draws: int, epsilon: Decimal, seed: int =
     return found
 
 
-def lines_of(way: str, number: int, found: dict[str, list[Asked]]) -> Iterator[str]:
-    """Yield a line of the table for each kind of question."""
-    for kind, all_asked in found.items():
-        there = [asked for asked in all_asked if asked.figure.upper is not None and asked.figure.lower is not None]
-        held = np.mean([asked.held for asked in there])
-        ratios = [(one.figure.upper - one.figure.lower) / one.usual for one in there if one.usual]
-        told = f"{np.median(ratios):.0%}" if ratios else "none there"
-        yield f"| {way} | {number:,} | {kind} | {len(there):,} | {held:.1%} | {told} |"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """How many intervals there were of a kind, which share held, and how wide they were beside the sheet's."""
+
+    intervals: int
+    held: float
+    ratio: float | None
+
+    @classmethod
+    def of(cls, asked: Sequence[Asked]) -> Measured:
+        """Return what some questions show."""
+        ends = [(one.figure.lower, one.figure.upper, one) for one in asked]
+        there = [(low, high, one) for low, high, one in ends if low is not None and high is not None]
+        ratios = [(high - low) / one.usual for low, high, one in there if one.usual]
+        return cls(
+            intervals=len(there),
+            held=float(np.mean([one.held for _, _, one in there])),
+            ratio=float(np.median(ratios)) if ratios else None,
+        )
+
+
+def lines_of(way: str, found: Sequence[dict[str, Measured]]) -> Iterator[str]:
+    """Yield a line of the table for each kind of question.
+
+    Args:
+        way: of releasing.
+        found: of each number of records, what each kind shows.
+    """
+    for kind in dict.fromkeys(kind for one in found for kind in one):
+        own = [one.get(kind) for one in found]
+        held = " | ".join("" if one is None else f"{one.held:.1%}" for one in own)
+        number = sum(one.intervals for one in own if one is not None)
+        ratios = [one.ratio for one in own if one is not None and one.ratio is not None]
+        told = " / ".join(f"{ratio:.0%}" for ratio in ratios) or "none there"
+        yield f"| {way} | {kind} | {held} | {number:,} | {told} |"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -498,12 +525,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--epsilon", type=Decimal, default=Decimal(1))
     parser.add_argument("--write", action="store_true", help="into docs/analysis.md")
     given = parser.parse_args(arguments)
-    lines = ["| release | records | figures | intervals | hold | width, of the sheet's |", "|---|---|---|---|---|---|"]
+    sizes = " | ".join(f"{number:,}" for number in given.sizes)
+    lines = [
+        f"| release | figures | {sizes} | intervals | width, of the sheet's |",
+        "|---" * (len(given.sizes) + 4) + "|",
+    ]
     for way in given.ways:
+        found = []
         for number in given.sizes:
-            own = [*lines_of(way, number, measured(way, number, draws=given.draws, epsilon=given.epsilon))]
-            print("\n".join(own), flush=True)
-            lines += own
+            asked = measured(way, number, draws=given.draws, epsilon=given.epsilon)
+            found.append({kind: Measured.of(own) for kind, own in asked.items()})
+        own = [*lines_of(way, found)]
+        print("\n".join(own), flush=True)
+        lines += own
     if given.write:
         write_between(PAGE, lines, by=BY)
 

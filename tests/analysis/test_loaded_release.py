@@ -169,6 +169,43 @@ def test_releases_without_margins_have_the_sheets_bounds(desk, people, tables, l
     assert (mean["source"] == "rows").all()
 
 
+def test_a_release_in_blocks_answers_of_each_table_and_of_two_by_the_model(desk, people) -> None:
+    blocks = '[blocks.one]\ncolumns = ["sex", "age"]\n[blocks.two]\ncolumns = ["age", "town"]\n'
+    release = load(released(desk, PAIRED.replace('"auto"', '"auto"\nnumber = 1') + blocks, AUTO))
+    assert [table.columns for table in release.published.rows] == [(0, 1), (1, 2)]
+    require_near(release.count({"town": "x"}), (people["town"] == "x").sum())
+    for where in (
+        {"sex": "f", "age": range(30)},
+        {"sex": "f", "town": "x"},
+        {"sex": "f", "town": "x", "age": range(30)},
+    ):
+        true = np.ones(6_000, dtype=bool)
+        for name, asked in where.items():
+            true &= np.isin(people[name], list(asked) if isinstance(asked, range) else [asked])
+        figure = release.count(where)
+        assert figure.lower - 300 <= true.sum() <= figure.upper + 300
+        assert abs(figure.estimate - true.sum()) < 600
+    assert set(next(iter(release.complete(1))).columns) == {"completed_copy", "sex", "age", "town"}
+
+
+def test_survey_weights_are_a_column_of_classes(desk, people) -> None:
+    lines = (desk.folder / "people.csv").read_text().splitlines()
+    coins = np.random.default_rng(5)
+    weights = coins.integers(1, 50, 6_000)
+    rows = [f"{line},{weight}" for line, weight in zip(lines[1:], weights, strict=True)]
+    (desk.folder / "people.csv").write_text("\n".join([f"{lines[0]},base", *rows]) + "\n")
+    data = 'source = "people.csv"\nweight = "base"\nweight_classes = { bounds = [1, 10, 20, 50] }'
+    path = desk.folder / "researched.toml"
+    head = HEAD.replace('source = "people.csv"', data).replace(
+        "{ bounds = [1, 10, 20, 50] }", "{{ bounds = [1, 10, 20, 50] }}"
+    )
+    given = {"form": "microdata", "file_format": "parquet", "privacy": EXACT}
+    path.write_text(head.format(**given) + PAIRED + COLUMNS.format(**AUTO))
+    release = load(Path(desk.succeed("run", path, "--json").json["output"]))
+    require_near(release.count({"base": ">= 20"}), (weights >= 20).sum())
+    assert len(release.published.pairs) >= 3, "each column was counted together with the classes"
+
+
 def test_tables_without_labels_of_records_are_refused(desk, people) -> None:
     path = desk.folder / "answer.toml"
     path.write_text(
