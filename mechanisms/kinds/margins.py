@@ -7,7 +7,7 @@ or all of them together, as the only cell of a margin of no column.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain, pairwise, product
 from typing import Any, Protocol
 
@@ -29,8 +29,8 @@ Cells = NDArray[np.int64]
 
 _GROUPS_AT_ONCE = 1 << 14
 _JOINT_CELLS = 1 << 15
-_JOINT_CELLS_PER_GROUP = 4
-_JOINT_CELLS_AT_ONCE = 1 << 21
+_GROUPS_PER_JOINT_CELL = 16
+_SETS_AT_ONCE = 64
 
 
 class WithMargins(Protocol):
@@ -90,10 +90,10 @@ def exact_margins(
     tables: Sequence[CodeTable | None] | None = None,
     sizes: Sequence[int] | None = None,
 ) -> list[Cells]:
-    """Return every cell's count, margin after margin; each of shape (cells,).
+    """Return every cell's count, margin after margin; each of shape (cells,). Margins may name two columns at most.
 
-    Groups are counted by few sets of columns together, each holding many of the margins, and these counts summed up.
-    Some sets and some groups are looked at at a time, so that memory beside the result is bounded.
+    Groups are counted by few sets of columns, each with many of the margins, and these joint counts are summed up. Some
+    sets and some groups are looked at at a time, so that memory beside the result is bounded.
 
     Args:
         counts: all records.
@@ -104,30 +104,38 @@ def exact_margins(
     """
     tables, sizes = tables or [None] * len(layout.sizes), sizes or layout.sizes
     found: dict[Margin, Cells] = {TOTAL: counts.counts.sum(keepdims=True)}
+    missing = set(margins) - {TOTAL}
     # With few groups, summing up the cells of a set would take longer than counting.
-    most_cells = min(_JOINT_CELLS, _JOINT_CELLS_PER_GROUP * max(counts.counts.size, 1))
-    waiting_for = set(margins) - {TOTAL}
-    waiting = column_sets([margin for margin in margins if margin], sizes, most_cells=most_cells)
-    while waiting:
-        together: dict[Margin, Cells] = {}
-        room = _JOINT_CELLS_AT_ONCE
-        while waiting and (not together or math.prod(sizes[place] for place in waiting[-1]) <= room):
-            members = waiting.pop()
-            together[members] = np.zeros(math.prod(sizes[place] for place in members), dtype=np.int64)
-            room -= together[members].size
-        _count_jointly(together, counts, layout=layout, tables=tables, sizes=sizes)
-        for members, joint in together.items():
-            for margin in waiting_for.intersection(chain(product(members), product(members, repeat=2))):
-                found[margin] = _summed(joint, members, margin, sizes)
-            waiting_for.difference_update(found)
+    sets = column_sets(missing, sizes, most_cells=min(_JOINT_CELLS, counts.counts.size // _GROUPS_PER_JOINT_CELL))
+    for first in range(0, len(sets), _SETS_AT_ONCE):
+        joint = {
+            own: np.zeros([sizes[place] for place in own], np.int64) for own in sets[first : first + _SETS_AT_ONCE]
+        }
+        # Codes of some groups stay in the processor's cache for all sets.
+        for begin in range(0, counts.counts.size, _GROUPS_AT_ONCE):
+            block = slice(begin, begin + _GROUPS_AT_ONCE)
+            codes = {place: layout.codes_of(counts.keys[:, block], place) for place in set().union(*joint)}
+            for place, own in codes.items():
+                codes[place] = own if (table := tables[place]) is None else table[own].astype(np.int64, copy=False)
+            for members, cells in joint.items():
+                number = codes[members[0]].copy()
+                for place in members[1:]:
+                    number *= sizes[place]
+                    number += codes[place]
+                np.add.at(cells.reshape(-1), number, counts.counts[block])
+        for members, cells in joint.items():
+            for margin in missing.intersection(chain(product(members), product(members, repeat=2))):
+                summed = cells.sum(axis=tuple(axis for axis, place in enumerate(members) if place not in margin))
+                # Members ascend; a margin may name its columns in the other order.
+                found[margin] = (summed if margin[0] <= margin[-1] else summed.T).flatten()
+            missing.difference_update(found)
     return [found[margin] for margin in margins]
 
 
-def column_sets(margins: Sequence[Margin], sizes: Sequence[int], *, most_cells: int) -> list[Margin]:
+def column_sets(margins: Iterable[Margin], sizes: Sequence[int], *, most_cells: int) -> list[Margin]:
     """Return few sets of columns, of which each margin lies within one; each set's columns ascend.
 
-    A set has at most some joint cells, unless a margin has more. Sets grow by the column that brings most margins,
-    which comes near the least number of sets: finding that is a covering design.
+    A set has at most some joint cells, unless it is of one margin. It grows by the column that brings most margins.
     """
     # Of each column, as the bits of a number, the columns that it is wanted together with; itself where it's alone.
     wanted = [0] * len(sizes)
@@ -139,57 +147,18 @@ def column_sets(margins: Sequence[Margin], sizes: Sequence[int], *, most_cells: 
         first = max(range(len(sizes)), key=lambda place: (wanted[place].bit_count(), sizes[place]))
         members, cells = 1 << first, sizes[first]
         while True:
-            brought = {
-                place: (one & (members | 1 << place)).bit_count()
-                for place, one in enumerate(wanted)
-                if not members >> place & 1
-            }
-            fitting = [place for place, more in brought.items() if more and cells * sizes[place] <= most_cells]
+            others = [place for place in range(len(sizes)) if not members >> place & 1]
+            brought = {place: (wanted[place] & (members | 1 << place)).bit_count() for place in others}
+            fitting = [place for place in others if brought[place] and cells * sizes[place] <= most_cells]
             if not fitting and members == 1 << first and not wanted[first] & members:
-                fitting = [place for place in brought if wanted[first] >> place & 1]
+                fitting = [place for place in others if wanted[first] >> place & 1]
             if not fitting:
                 break
             best = max(fitting, key=lambda place: (brought[place], -sizes[place]))
             members, cells = members | 1 << best, cells * sizes[best]
-        own = tuple(place for place in range(len(sizes)) if members >> place & 1)
-        for place in own:
-            wanted[place] &= ~members
-        found.append(own)
+        found.append(tuple(place for place in range(len(sizes)) if members >> place & 1))
+        wanted = [one & ~members if members >> place & 1 else one for place, one in enumerate(wanted)]
     return found
-
-
-def _count_jointly(
-    joint: Mapping[Margin, Cells],
-    counts: GroupCounts,
-    *,
-    layout: KeyLayout,
-    tables: Sequence[CodeTable | None],
-    sizes: Sequence[int],
-) -> None:
-    """Add groups to the joint counts of some sets of columns."""
-    columns = sorted(set().union(*joint))
-    # Some groups at a time, so that their codes stay in the processor's cache for all sets.
-    for begin in range(0, counts.counts.size, _GROUPS_AT_ONCE):
-        block = slice(begin, begin + _GROUPS_AT_ONCE)
-        codes = {}
-        for place in columns:
-            own, table = layout.codes_of(counts.keys[:, block], place), tables[place]
-            codes[place] = own if table is None else table[own].astype(np.int64, copy=False)
-        for members, cells in joint.items():
-            number = codes[members[0]].copy()
-            for place in members[1:]:
-                number *= sizes[place]
-                number += codes[place]
-            np.add.at(cells, number, counts.counts[block])
-
-
-def _summed(joint: Cells, members: Margin, margin: Margin, sizes: Sequence[int]) -> Cells:
-    """Return a margin of joint counts; shape (cells of the margin,)."""
-    shape = [sizes[place] for place in members]
-    others = tuple(axis for axis, place in enumerate(members) if place not in margin)
-    cells: Cells = joint.reshape(shape).sum(axis=others)
-    # The members ascend; a margin may name its columns in another order.
-    return np.ascontiguousarray(cells if margin == tuple(sorted(margin)) else cells.T).reshape(-1)
 
 
 def split_margins(numbers: Cells, *, layout: KeyLayout, margins: Sequence[Margin]) -> list[Cells]:

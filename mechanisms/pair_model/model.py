@@ -73,36 +73,46 @@ class PairModel:
                     found[pair] = self._independent(pair)
         return found
 
-    def sources(self, pairs: Iterable[Pair]) -> dict[Pair, tuple[Amounts, ...]]:
-        """Return for each pair the tables that its estimate follows from, beside the margins.
+    def moved(self, before: PairModel) -> set[Pair]:
+        """Return the pairs whose estimate may be another than that of a model before, which has the same margins.
 
-        They are the pair's own table, or those along its path; none where the columns are independent. Where models
-        with the same margins have the same arrays here, they have the same estimate.
+        An estimate follows from the pair's own table, or from those along its path, or from the margins where there is
+        neither; it stays as long as these are the same arrays.
         """
-        found: dict[Pair, tuple[Amounts, ...]] = {}
-        for start, own in _by_first(pairs).items():
-            along: dict[int, tuple[Amounts, ...]] = {start: ()}
-            for column, here in self._paths(start).items():
-                along[column] = (*along[here], self.tables[min(here, column), max(here, column)])
-            for pair in own:
-                found[pair] = (self.tables[pair],) if pair in self.tables else along.get(pair[1], ())
+        if before.margins is not self.margins:
+            raise ValueError("these models have other margins")
+        found: set[Pair] = set()
+        for start, (path, former) in enumerate(zip(self.paths, before.paths, strict=True)):
+            same = {start}
+            for column, here in path.items():
+                edge = min(here, column), max(here, column)
+                if here in same and former.get(column) == here and self.tables[edge] is before.tables[edge]:
+                    same.add(column)
+            found.update((start, column) for column in {*path, *former} - same if column > start)
+        found.difference_update(self.tables)
+        counted = {*self.tables, *before.tables}
+        found.update(pair for pair in counted if self.tables.get(pair) is not before.tables.get(pair))
         return found
 
-    def _paths(self, start: int) -> dict[int, int]:
-        """Return the column before each column that the forest connects with one; each stands after the one before."""
-        before: dict[int, int] = {}
-        last = [start]
-        while last:
-            here = last.pop()
-            for column in self.neighbours[here]:
-                if column != start and column not in before:
-                    before[column] = here
-                    last.append(column)
-        return before
+    @cached_property
+    def paths(self) -> list[dict[int, int]]:
+        """Return for each column the paths from there: of each column on them the one before, after that one's own."""
+        found = []
+        for start in range(len(self.margins)):
+            before: dict[int, int] = {}
+            last = [start]
+            while last:
+                here = last.pop()
+                for column in self.neighbours[here]:
+                    if column != start and column not in before:
+                        before[column] = here
+                        last.append(column)
+            found.append(before)
+        return found
 
     def _reached(self, start: int, targets: Iterable[int]) -> dict[int, Amounts]:
         """Return the estimated counts of a column with those of some columns that the forest connects it with."""
-        before = self._paths(start)
+        before = self.paths[start]
         needed: set[int] = set()
         for target in targets:
             column = target

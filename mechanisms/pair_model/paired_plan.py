@@ -26,7 +26,7 @@ from ..kinds.paired_deletion import (
 from ..record_weights import deletion_variance, weight_place
 from .blocks import Block, BlockChoice, restricted
 from .chosen_levels import LevelChoice
-from .model import Codes, Pair, PairModel, merged_table
+from .model import Codes, PairModel, merged_table
 from .row_estimates import RowStage, pair_by_rows
 from .shrinkage import Amounts
 
@@ -82,19 +82,6 @@ def part_of(whole: GeneralizationMap, columns: Sequence[int]) -> GeneralizationM
     return GeneralizationMap(columns=tuple(whole.columns[place] for place in columns))
 
 
-class _Estimates(NamedTuple):
-    """A pair's estimated cells in units, by the number of the candidate, and what they follow from."""
-
-    margins: tuple[Amounts, ...]
-    tables: tuple[Amounts, ...]
-    cells: dict[int, Cells]
-
-    def follows_from(self, margins: tuple[Amounts, ...], tables: tuple[Amounts, ...]) -> bool:
-        """Return whether they follow from the same arrays; other arrays with the same figures count as others."""
-        same = self.margins is margins and len(self.tables) == len(tables)
-        return same and all(own is other for own, other in zip(self.tables, tables, strict=True))
-
-
 def weight_candidates(counted: GeneralizationMap, candidates: Sequence[PairCandidate]) -> tuple[int, ...]:
     """Return the numbers of the candidates that count a column with the classes of survey weights, by finest labels."""
     place = weight_place(counted)
@@ -124,7 +111,7 @@ class PairedPlan:
     blocks: tuple[Block, ...] | BlockChoice | None = None
     _models: dict[bytes, PairModel] = field(default_factory=dict, init=False, repr=False)
     _rows: dict[bytes, tuple[RowMaps, ...]] = field(default_factory=dict, init=False, repr=False)
-    _estimates: dict[Pair, _Estimates] = field(default_factory=dict, init=False, repr=False)
+    _estimated: list[tuple[PairModel, list[Cells]]] = field(default_factory=list, init=False, repr=False)
     _label_tables: dict[int, tuple[Codes, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -161,25 +148,22 @@ class PairedPlan:
     def estimates(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> list[Cells]:
         """Return each candidate's estimated cells, in units; the same arrays as of the draw before where they stay."""
         model = self.model(margins, pairs)
-        by_pair: dict[Pair, list[int]] = {}
-        for number, one in enumerate(self.candidates):
-            by_pair.setdefault((one.first, one.second), []).append(number)
-        # Estimates are made again only where a table has changed that they follow from.
-        changed = {
-            pair: tables
-            for pair, tables in model.sources(by_pair).items()
-            if pair not in self._estimates or not self._estimates[pair].follows_from(model.margins, tables)
-        }
-        for pair, table in model.estimates(changed).items():
-            self._estimates[pair] = _Estimates(model.margins, changed[pair], {})
-            for number in by_pair[pair]:
-                cells = self.cells_by_labels(table, self.candidates[number])
-                self._estimates[pair].cells[number] = np.rint(cells * ESTIMATE_UNIT).astype(np.int64)
-        return [self._estimates[one.first, one.second].cells[number] for number, one in enumerate(self.candidates)]
+        changed = {(one.first, one.second) for one in self.candidates}
+        before: list[Cells] = []
+        if self._estimated and self._estimated[0][0].margins is model.margins:
+            former, before = self._estimated[0]
+            changed &= model.moved(former)
+        tables = model.estimates(changed)
+        found = [
+            self._in_units(tables[pair], one) if (pair := (one.first, one.second)) in tables else before[number]
+            for number, one in enumerate(self.candidates)
+        ]
+        self._estimated[:] = [(model, found)]
+        return found
 
     def chains(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> tuple[Chain, ...]:
         """Return the columns and maps of each table of rows, and the levels where they were not fixed beforehand."""
-        self._estimates.clear()  # the draws are over
+        self._estimated.clear()  # the draws are over
         chains = []
         for block, stages in self.rows(margins, pairs):
             counted = part_of(self.counted, block.columns)
@@ -299,6 +283,9 @@ class PairedPlan:
         return model.with_counts(
             (place.first, place.second), noisy, labels=labels, deviation=self.deviation, prior=prior
         )
+
+    def _in_units(self, table: Amounts, candidate: PairCandidate) -> Cells:
+        return np.rint(self.cells_by_labels(table, candidate) * ESTIMATE_UNIT).astype(np.int64)
 
     def _labels(self, candidate: PairCandidate) -> tuple[Codes, Codes]:
         if candidate.detail not in self._label_tables:

@@ -223,7 +223,8 @@ def test_margins_that_are_counted_jointly_are_those_that_are_counted_alone(seed:
     coins = np.random.default_rng(seed)
     monkeypatch.setattr(margins, "_GROUPS_AT_ONCE", 1 << 7)
     monkeypatch.setattr(margins, "_JOINT_CELLS", int(coins.choice([1, 60, 3_000])))
-    monkeypatch.setattr(margins, "_JOINT_CELLS_AT_ONCE", int(coins.choice([1, 5_000])))
+    monkeypatch.setattr(margins, "_GROUPS_PER_JOINT_CELL", 0.1)
+    monkeypatch.setattr(margins, "_SETS_AT_ONCE", int(coins.choice([1, 5])))
     sizes = tuple(int(coins.choice([1, 2, 3, 7, 40, 3_000], p=[0.1, 0.3, 0.2, 0.2, 0.15, 0.05])) for _ in range(22))
     sizes = (*sizes, 3_000, 1 << 40, 1)
     layout = KeyLayout(sizes=sizes)
@@ -282,4 +283,4 @@ def test_many_margins_of_many_columns_need_little_memory():
     finally:
         tracemalloc.stop()
     assert all(cells.sum() == 100_000 for cells in found)
-    assert peak < 48 << 20
+    assert peak < 24 << 20

@@ -89,20 +89,24 @@ def test_estimates_that_are_kept_are_those_made_from_scratch(seed: int) -> None:
         assert stayed > draws, "those that nothing has changed are the same arrays"
 
 
-def test_an_estimate_follows_from_the_tables_that_are_named() -> None:
-    """Another count of a pair changes the estimates that it is a source of, and none else."""
+def test_only_pairs_move_that_follow_from_another_table() -> None:
+    """One more count of a pair moves the estimates that it has a part in; all others stay, digit by digit."""
     coins = np.random.default_rng(6)
     own = plan()
     margins = [noisy(coins, size) for size in FINE.sizes]
-    pairs = [CountedPair(number, noisy(coins, own.protection().cells_of(number))) for number in (0, 6, 11, 15, 18)]
-    model = own.model(margins, pairs)
+    pairs: list[CountedPair] = []
     every = list(combinations(range(7), 2))
-    sources, before = model.sources(every), model.estimates(every)
-    assert set(map(len, sources.values())) >= {0, 1, 2}
-    for edge, table in model.tables.items():
-        other = PairModel(records=model.records, margins=model.margins, tables={**model.tables, edge: table * 1.25 + 1})
-        if other.neighbours == model.neighbours:
-            after = other.estimates(every)
-            for pair in every:
-                moved = not np.array_equal(before[pair], after[pair])
-                assert moved <= any(source is table for source in sources[pair]), pair
+    sizes = []
+    for number in (0, 6, 11, 15, 18, 0 + 21, 2, 6 + 21):
+        before = own.model(margins, pairs)
+        pairs.append(CountedPair(number, noisy(coins, own.protection().cells_of(number))))
+        after = own.model(margins, pairs)
+        moved = after.moved(before)
+        differ = {pair for pair in every if not np.array_equal(before.estimate(pair), after.estimate(pair))}
+        assert differ <= moved
+        assert differ <= before.moved(after)
+        sizes.append(len(moved))
+    assert min(sizes) == 1, "a pair that is in no path moves nothing but itself"
+    assert max(sizes) < len(every)
+    with pytest.raises(ValueError, match="other margins"):
+        own.model(margins, ()).moved(plan().model(margins, ()))
