@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from crowdblend.accounting.charts import linear_axis
 from crowdblend.accounting.theory.planning.paired_planning import plan_paired, proposed_pairs
-from crowdblend.flows.releases.paired_parts import PairedResult, paired_plan
+from crowdblend.flows.releases.paired_parts import STAGES, STAGES_OF_BLOCK, PairedResult, paired_plan
 from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
 from crowdblend.mechanisms.map_selection.choice import LatticeColumn
 from crowdblend.mechanisms.pair_model.blocks import Block, BlockChoice
@@ -47,7 +47,6 @@ PICTURE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "wide-tr
 EPSILON = Decimal(1)
 NUMBERS = {"nist21": (7_634, 27_253, 305_360), "adult14": (32_561,)}
 DRAWS = 5
-STAGES_OF_BLOCKS, STAGES_OF_ONE = 2, 3
 SUBJECTS, FOUND, ONE = "blocks by subject", "blocks found", "one table"
 PEERS = ("MST", "MST of its paper", "AIM")
 FIGURES = (
@@ -89,7 +88,7 @@ def released(wide: WideTable, records: NDArray[np.int64], way: str, coins: np.ra
         LatticeColumn(name=name, hierarchy=one, min_level=0, max_level=one.levels - 1, weight=Decimal(1))
         for name, one in zip(table.names, table.hierarchies, strict=True)
     )
-    stages, number = (STAGES_OF_ONE, None) if way == ONE else (STAGES_OF_BLOCKS, len(names))
+    stages, number = (STAGES, None) if way == ONE else (STAGES_OF_BLOCK, len(names))
     mechanism = _planned(len(columns), stages, number)
     plan = paired_plan(mechanism, table.map_of(0), columns, blocks)
     return PairedResult(plan, plan.protection().protect(counted(table, records, 0), randomness=coins.bytes))
@@ -102,7 +101,8 @@ def measured(result: PairedResult, truth: WideTruth, coins: np.random.Generator)
     kept, told = [], []
     for one in result.rows:
         counts = [int(stage.counts.sum()) for stage in one.stages]
-        columns = [sum(column.hierarchy.size(column.level) > 1 for column in own.columns) for own in one.maps]
+        # Code 0 is `*` at every level: a column is told where two labels or more are left beside it.
+        columns = [sum(column.hierarchy.size(column.level) > 2 for column in own.columns) for own in one.maps]
         kept.append(sum(n for n, informative in zip(counts, columns, strict=True) if informative))
         told.append(sum(n * some for n, some in zip(counts, columns, strict=True)) / len(one.block.columns))
     number = truth.records.shape[1]

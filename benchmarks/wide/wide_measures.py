@@ -15,6 +15,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from crowdblend.flows.releases.paired_parts import PairedResult
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from ..utility.tables import USUAL_LEVEL
 from .wide_tables import WideTable
 
-__all__ = ["Target", "Weighted", "WideTruth", "completed", "fitted_to", "fitted_triple", "joined"]
+__all__ = ["Partition", "Weighted", "WideTruth", "completed", "evenly_drawn", "fitted_to", "fitted_triple"]
 
 Codes = NDArray[np.int64]
 Amounts = NDArray[np.float64]
@@ -162,40 +163,37 @@ def _score(compared: Iterable[tuple[Amounts, Amounts]]) -> float:
     return 500.0 * (2.0 - float(np.mean([np.abs(true - told).sum() for true, told in compared])))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Target:
-    """Counts that records are to have by two columns.
+class Partition(NamedTuple):
+    """How many people are to be in each part of some records.
 
     Args:
-        columns: their numbers.
-        labels: of each of the two, the label of each value.
-        counts: shape (labels of the first, labels of the second).
+        parts: of each record its part, shape (records,); -1 where nothing is known.
+        counts: shape (parts,).
     """
 
-    columns: tuple[int, int]
-    labels: tuple[Codes, Codes]
+    parts: Codes
     counts: Amounts
 
 
-def fitted_to(people: Weighted, targets: Sequence[Target]) -> Weighted:
-    """Return the records with weights that have the targets' counts, nearly: scaled to one after the other, in rounds.
+def fitted_to(weights: Amounts, partitions: Sequence[Partition]) -> Amounts:
+    """Return weights by which records have the counts of all partitions, nearly: scaled to one after the other.
 
     Source: W. Deming, F. Stephan, Annals of Mathematical Statistics 11 (1940).
     """
-    weights = people.weights.copy()
-    places, wanted = [], []
-    for one in targets:
-        first, second = (
-            labels[people.codes[people.columns.index(column)]]
-            for column, labels in zip(one.columns, one.labels, strict=True)
-        )
-        places.append(first * one.counts.shape[1] + second)
-        wanted.append(np.maximum(one.counts.reshape(-1), 0.0))
+    found = weights.copy()
     for _ in range(ROUNDS):
-        for place, counts in zip(places, wanted, strict=True):
-            have = np.bincount(place, weights=weights, minlength=counts.size)
-            weights *= np.divide(counts, have, out=np.zeros_like(counts), where=have > 0)[place]
-    return Weighted(columns=people.columns, codes=people.codes, weights=weights)
+        for parts, counts in partitions:
+            have = np.bincount(parts + 1, weights=found, minlength=counts.size + 1)[1:]
+            factors = np.divide(np.maximum(counts, 0.0), have, out=np.zeros_like(have), where=have > 0)
+            found *= np.concatenate([factors, [1.0]])[parts]  # -1 is the last one
+    return found
+
+
+def evenly_drawn(weights: Amounts, *, number: int, coins: np.random.Generator) -> Codes:
+    """Return the places of so many records, evenly spaced along the sum of their weights; shape (number,)."""
+    ends = np.cumsum(weights)
+    places = np.searchsorted(ends, (np.arange(number) + coins.random()) * ends[-1] / number, side="right")
+    return np.minimum(places, weights.size - 1)
 
 
 def completed(result: PairedResult, *, coins: np.random.Generator) -> list[Weighted]:
@@ -241,38 +239,3 @@ def _within(labels: Codes, own: Codes, margin: Amounts, coins: np.random.Generat
         shares = np.maximum(margin[inside], 1e-9)
         found[here] = coins.choice(inside, size=int(here.sum()), p=shares / shares.sum())
     return found
-
-
-def joined(blocks: Sequence[Weighted], targets: Sequence[Target], *, number: int, coins: np.random.Generator) -> Codes:
-    """Return records of all columns put together from rows of blocks, shape (columns, number): nobody's records.
-
-    To each record of the first block one of every other block is added that has the same values in all columns that
-    they share, by its weight; then weights are fitted to the targets, and records are drawn by them.
-    """
-    size = max(LEAST_COPIES, number)
-    whole: dict[int, Codes] = {}
-    for one in blocks:
-        shared = [column for column in one.columns if column in whole]
-        drawn = np.zeros(size, dtype=np.int64)
-        have = _keys([whole[column] for column in shared], size)
-        told = _keys([one.codes[one.columns.index(column)] for column in shared], one.weights.size)
-        for key in np.unique(have).tolist():
-            here, there = np.flatnonzero(have == key), np.flatnonzero((told == key) & (one.weights > 0))
-            pool = there if there.size else np.flatnonzero(one.weights > 0)
-            shares = one.weights[pool] / one.weights[pool].sum()
-            drawn[here] = coins.choice(pool, size=here.size, p=shares)
-        for place, column in enumerate(one.columns):
-            whole.setdefault(column, one.codes[place][drawn])
-    columns = tuple(sorted(whole))
-    people = Weighted(columns=columns, codes=np.array([whole[one] for one in columns]), weights=np.ones(size))
-    fitted = fitted_to(people, targets)
-    chosen = coins.choice(size, size=number, p=fitted.weights / fitted.weights.sum())
-    return fitted.codes[:, chosen]
-
-
-def _keys(codes: Sequence[Codes], size: int) -> Codes:
-    """Return a number for each combination of codes, the same for the same combination."""
-    keys = np.zeros(size, dtype=np.int64)
-    for own in codes:
-        keys = keys * 4096 + own
-    return keys

@@ -101,7 +101,7 @@ def nist_columns() -> dict[str, WideColumn]:
     return {
         "PUMA": WideColumn(
             values=("25-00503", "25-00703", "25-01000", "25-01300", "25-02800"),
-            coarse=codes("25-00503 25-00703 25-01000 25-01300 25-02800"),
+            coarse=codes("25-00503 25-01300", "25-00703 25-01000 25-02800"),
         ),
         "AGEP": WideColumn(values=ages_of, usual=ages(15, 35, 65), coarse=ages(15, 65), value_of=fives),
         "SEX": WideColumn(values=VALUES["SEX"]),
@@ -121,7 +121,7 @@ def nist_columns() -> dict[str, WideColumn]:
             value_of=binned(*range(2, 8)),
         ),
         "HOUSING_TYPE": WideColumn(
-            values=VALUES["HOUSING_TYPE"], usual=codes("1", "2 3"), coarse=codes("1 2 3")
+            values=VALUES["HOUSING_TYPE"], usual=codes("1", "2 3"), coarse=codes("1", "2 3")
         ),
         "OWN_RENT": WideColumn(values=VALUES["OWN_RENT"]),
         "INDP_CAT": WideColumn(

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.utility.tables import Table
 from benchmarks.wide.wide_comparison import FOUND, ONE, SUBJECTS, measured, released
-from benchmarks.wide.wide_measures import Target, Weighted, WideTruth, fitted_to, fitted_triple
+from benchmarks.wide.wide_measures import Partition, Weighted, WideTruth, evenly_drawn, fitted_to, fitted_triple
 from benchmarks.wide.wide_tables import WideTable, adult_columns, nist_columns
 
 PEOPLE = 3_000
@@ -74,13 +74,20 @@ def test_a_fitted_triple_has_its_pairs() -> None:
         assert found.sum(axis=axis) == pytest.approx(pair / pair.sum(), abs=1e-3)
 
 
-def test_records_fitted_to_a_target_have_its_counts() -> None:
-    truth = truth_of(small())
-    values = np.arange(4)
-    target = Target(columns=(0, 2), labels=(values, values), counts=np.arange(1.0, 17.0).reshape(4, 4))
-    fitted = fitted_to(truth.whole, [target])
-    assert fitted.weights.sum() == pytest.approx(target.counts.sum())
-    assert truth.pairs_of(fitted)[0, 2] == pytest.approx(target.counts / target.counts.sum())
+def test_records_fitted_to_partitions_have_their_counts_and_the_rest_keeps_its_weight() -> None:
+    first, _, third, *_ = small().table.records
+    whole, known = np.arange(1.0, 17.0), np.array([5.0, 7.0])
+    parts = np.where(third < 2, third, -1)
+    fitted = fitted_to(np.ones(PEOPLE), [Partition(first * 4 + third, whole)])
+    assert np.bincount(first * 4 + third, weights=fitted) == pytest.approx(whole)
+    some = fitted_to(np.ones(PEOPLE), [Partition(parts, known)])
+    assert np.bincount(third, weights=some)[:2] == pytest.approx(known)
+    assert some[third >= 2] == pytest.approx(1.0)
+
+
+def test_records_are_drawn_in_proportion_to_their_weights() -> None:
+    drawn = evenly_drawn(np.array([1.0, 0.0, 3.0]), number=400, coins=np.random.default_rng(1))
+    assert np.bincount(drawn, minlength=3).tolist() == [100, 0, 300]
 
 
 @pytest.mark.parametrize("way", [SUBJECTS, FOUND, ONE])
