@@ -2,6 +2,7 @@
 
     python -m benchmarks.wide.nist_report --nist FOLDER                     # makes a release in blocks first
     python -m benchmarks.wide.nist_report --nist FOLDER --release FOLDER    # of a release that is there
+    python -m benchmarks.wide.nist_report --nist FOLDER --synthesizers MST  # and of synthetic records beside it
 
 SDNist wants one file of records with all columns. A release in blocks has none, and must have none. So records are
 drawn from the published files alone that agree with its counts and with the rows of every block: nobody's records. What
@@ -19,27 +20,29 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
+from crowdblend.analysis import load
+from crowdblend.analysis.label_tree import pair_model
+from crowdblend.analysis.published_tables import PublishedTables, RowTable, labels_to
 from crowdblend.deploy.api import add_dataset, release
-from crowdblend.mechanisms.hierarchies.build import described_hierarchy
 from crowdblend.mechanisms.pair_model.chosen_levels import model_records
-from crowdblend.mechanisms.pair_model.model import PairModel
 from numpy.typing import NDArray
 
-from ..utility.peers import peers_environment
+from ..utility.peers import INDEPENDENT, Asked, answers, peers_environment
 from ..whole_run import write_between
 from .wide_measures import Partition, evenly_drawn, fitted_to
-from .wide_tables import NIST_BLOCKS, nist_columns
+from .wide_tables import NIST_BLOCKS, nist_columns, nist_wide
 
-__all__ = ["main", "read_release", "released", "survey_records"]
+__all__ = ["main", "model_people", "released", "survey_records", "write_survey_data"]
 
 BY = "benchmarks/wide/nist_report.py"
 PINS = Path(__file__).with_name("sdnist.txt")
+EPSILON, MINUTES = Decimal(1), 40.0
+PEERS = ("MST", "MST of its paper")
 SEED = 1
 LEAST_DRAWN = 200_000
 """Records that are weighted, at least; as many as there are people are drawn of them."""
@@ -52,7 +55,6 @@ BINNED = {"AGEP": 99, "POVPIP": 501, "PWGTP": 400, "WGTP": 400}
 """Columns whose values are bins, and the largest number that is drawn within the last bin."""
 
 Codes = NDArray[np.int64]
-Amounts = NDArray[np.float64]
 
 
 def released(nist: Path, work: Path) -> Path:
@@ -80,107 +82,65 @@ def released(nist: Path, work: Path) -> Path:
     return work / "release"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ReadRelease:
-    """What a release's files tell.
+def model_people(folder: Path, *, number: int, coins: np.random.Generator) -> tuple[list[str], Codes]:
+    """Return the columns of a release of the excerpt, and records that agree with its counts and rows: nobody's.
+
+    They are drawn along the tree of pairs by which levels are chosen, and weighted: for each pair the counts by the
+    model of all that is published, and for each group of rows the people that it stands for by its labels at the last
+    stage.
 
     Args:
-        names: of the columns.
-        model: the fitted counts of columns and counted pairs, by values.
-        counted: the columns of each counted pair, of each of the two the label of each value, and the fitted counts.
-        rows: of each table its columns; of each, the label of each value at the last stage; the distinct labels of its
-            rows, shape (columns, groups); and of how many people each group stands.
-    """
+        folder: the release's.
+        number: of records.
+        coins: of the choice among weighted records.
 
-    names: Sequence[str]
-    model: PairModel
-    counted: Sequence[tuple[tuple[int, int], tuple[Codes, Codes], Amounts]]
-    rows: Sequence[tuple[Sequence[int], Sequence[Codes], Codes, Amounts]]
-
-    def records(self, number: int, *, coins: np.random.Generator) -> Codes:
-        """Return records that agree with counts and rows, shape (columns, number): nobody's.
-
-        They are drawn along the model's tree of pairs, as levels are chosen by, and weighted so that they have the
-        fitted counts of all counted pairs, and of each group of rows by its labels at the last stage.
-        """
-        codes = model_records(self.model, number=max(LEAST_DRAWN, number))
-        partitions = []
-        for columns, labels, groups, masses in self.rows:
-            places = [own[codes[column]] for column, own in zip(columns, labels, strict=True)]
-            known, parts = np.unique(np.concatenate([groups, np.array(places)], axis=1), axis=1, return_inverse=True)
-            of_group = np.full(known.shape[1], -1)
-            of_group[parts[: masses.size]] = np.arange(masses.size)
-            partitions.append(Partition(of_group[parts[masses.size :]], masses))
-        for (first, second), labels, counts in self.counted:
-            parts = labels[0][codes[first]] * counts.shape[1] + labels[1][codes[second]]
-            partitions.append(Partition(parts, counts.reshape(-1)))
-        weights = fitted_to(np.ones(codes[0].size), partitions)
-        chosen = evenly_drawn(weights, number=number, coins=coins)
-        return np.array(codes)[:, chosen]
-
-
-def read_release(folder: Path) -> ReadRelease:
-    """Read the files of a release of the excerpt that chose pairs.
-
-    Args:
-        folder: the release's, with Parquet files.
+    Returns:
+        Names, and the code of each record's value in each column, shape (columns, number).
 
     Raises:
-        SystemExit: it is another release.
+        SystemExit: it isn't released by the values of this comparison, or counts nothing beside its rows.
     """
-    certificate = json.loads((folder / "certificate.json").read_text(encoding="utf-8"))
-    columns, published = nist_columns(), certificate["published"]
-    stated = {one["column"]: one["hierarchy"] for one in certificate["map"]["columns"]}
-    for name, hierarchy in stated.items():
-        if name not in columns or {row[0] for row in hierarchy.get("rows", [])} != set(columns[name].values):
-            raise SystemExit(f"{folder}: column {name} hasn't the values of this comparison; release it by them")
-    names = list(stated)
-    hierarchies = {name: described_hierarchy(one) for name, one in stated.items()}
+    loaded, columns = load(folder), nist_columns()
+    published, combined = loaded.published, loaded.combined
+    names = [column.name for column in published.columns]
+    if combined is None or any(
+        name not in columns or set(loaded.labels(name)) - {"*"} != set(columns[name].values) for name in names
+    ):
+        raise SystemExit(f"{folder}: this is no release of the excerpt with margins by the values of this comparison")
+    model = pair_model(published, combined)
+    codes = model_records(model, number=max(LEAST_DRAWN, number))
+    partitions = [_row_groups(codes, table, published) for table in published.rows]
+    for (first, second), counts in model.tables.items():
+        partitions.append(Partition(codes[first] * counts.shape[1] + codes[second], counts.reshape(-1)))
+    declared = np.all([own > 0 for own in codes], axis=0).astype(float)  # 0 is `*`, which nobody has
+    chosen = evenly_drawn(fitted_to(declared, partitions), number=number, coins=coins)
+    texts = [loaded.labels(name) for name in names]
+    places = [
+        np.array([columns[name].values.index(label) if label != "*" else -1 for label in own])
+        for name, own in zip(names, texts, strict=True)
+    ]
+    return names, np.array([place[own[chosen]] for place, own in zip(places, codes, strict=True)])
 
-    def labels_of(name: str, level: int) -> list[str]:
-        """Return the label of each value."""
-        own = hierarchies[name]
-        return list(own.labels(own.codes_of_texts([value.encode() for value in columns[name].values], level), level))
 
-    cells = pq.read_table(folder / "margins.parquet").to_pylist()
-    fitted = {(one["pair"], one["column"], one["label"], one["second_label"]): one["fitted"] for one in cells}
-    margins = [np.array([max(fitted[0, name, label, None], 1e-6) for label in labels_of(name, 0)]) for name in names]
-    counted, tables = [], dict[tuple[int, int], Amounts]()
-    for number, pair in enumerate(published["pairs"], start=1):
-        both = [labels_of(name, level) for name, level in zip(pair["columns"], pair["levels"], strict=True)]
-        kinds = [list(dict.fromkeys(labels)) for labels in both]
-        of_values = [np.array([kind.index(one) for one in labels]) for kind, labels in zip(kinds, both, strict=True)]
-        counts = np.array([[fitted[number, pair["columns"][0], one, other] for other in kinds[1]] for one in kinds[0]])
-        first, second = (names.index(name) for name in pair["columns"])
-        counted.append(((first, second), (of_values[0], of_values[1]), counts))
-        whole = np.outer(margins[first], margins[second])
-        merged = np.zeros_like(counts)
-        np.add.at(merged, (of_values[0][:, None], of_values[1][None, :]), whole)
-        if (first, second) not in tables or counts.size == whole.size:  # the finer one where there are two
-            tables[first, second] = whole * (counts / merged)[of_values[0]][:, of_values[1]] + 1e-9
-    rows = []
-    for block in published.get("blocks", [published]):
-        file = folder / (f"data-{block['name']}.parquet" if "name" in block else "data.parquet")
-        table, last = pq.read_table(file).to_pydict(), block["stages"][-1]["levels"]
-        places = [number for number, name in enumerate(names) if name in last]
-        coarse = {name: labels_of(name, last[name]) for name in last}
-        codes = []
-        for name in (names[place] for place in places):
-            kinds_of = {"*": coarse[name][0]} | {
-                label: coarse[name][value]
-                for level in range(last[name] + 1)
-                for value, label in enumerate(labels_of(name, level))
-            }
-            codes.append([coarse[name].index(kinds_of[label]) for label in table[name]])
-        groups, parts = np.unique(np.array(codes), axis=1, return_inverse=True)
-        of_values = [
-            np.array([coarse[names[place]].index(label) for label in coarse[names[place]]]) for place in places
+def _row_groups(codes: Sequence[Codes], table: RowTable, published: PublishedTables) -> Partition:
+    """Return how many people the rows of a table tell of each group by the labels of its last stage."""
+    columns, last = [published.columns[place] for place in table.columns], table.stages[-1].levels
+    told = [
+        [
+            column.hierarchy.coarser(own, level=level, to=coarsest)
+            for column, own, level, coarsest in zip(columns, stage.codes, stage.levels, last, strict=True)
         ]
-        rows.append((places, of_values, groups, np.bincount(parts.reshape(-1), weights=table["weight"])))
-    records = float(np.mean([own.sum() for own in margins]))
-    model = PairModel(records=records, margins=tuple(margins), tables=tables)
-    counted.sort(key=lambda one: one[2].size)  # finer counts have the last word
-    return ReadRelease(names=names, model=model, counted=counted, rows=rows)
+        for stage in table.stages
+    ]
+    mass = np.concatenate([stage.mass for stage in table.stages])
+    labels = [labels_to(column, level) for column, level in zip(columns, last, strict=True)]
+    people = np.array([label[codes[place]] for place, label in zip(table.columns, labels, strict=True)])
+    _, parts = np.unique(np.concatenate([*map(np.array, told), people], axis=1), axis=1, return_inverse=True)
+    parts = parts.reshape(-1)
+    known = np.zeros(int(parts.max()) + 1, dtype=bool)
+    known[parts[: mass.size]] = True
+    counts = np.bincount(parts[: mass.size], weights=mass, minlength=known.size)
+    return Partition(np.where(known[parts[mass.size :]], parts[mass.size :], -1), counts)
 
 
 def survey_records(names: Sequence[str], codes: Codes, *, coins: np.random.Generator) -> list[list[str]]:
@@ -239,32 +199,30 @@ def write_survey_data(nist: Path, folder: Path) -> None:
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
 
 
-def report(nist: Path, records: Sequence[Sequence[str]], names: Sequence[str], *, work: Path, python: Path) -> Path:
-    """Make SDNist's report of some records, and return its folder.
+def report(nist: Path, records: Sequence[Sequence[str]], names: Sequence[str], *, folder: Path, python: Path) -> None:
+    """Make SDNist's report of some records in a folder, anew.
 
     Raises:
         subprocess.CalledProcessError: the package failed.
     """
-    shutil.rmtree(work / "sdnist", ignore_errors=True)
-    write_survey_data(nist, work / "sdnist" / "data")
-    with (work / "sdnist" / "records.csv").open("w", newline="", encoding="utf-8") as file:
+    shutil.rmtree(folder, ignore_errors=True)
+    write_survey_data(nist, folder / "data")
+    with (folder / "records.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(names)
         writer.writerows(records)
-    command = [python, "-m", "sdnist.report", work / "sdnist" / "records.csv", "MA"]
     subprocess.run(
-        [*map(str, command), "--data-root", str(work / "sdnist" / "data")],
-        cwd=work / "sdnist",
+        [str(python), "-m", "sdnist.report", str(folder / "records.csv"), "MA", "--data-root", str(folder / "data")],
+        cwd=folder,
         env=os.environ | {"MPLBACKEND": "Agg", "BROWSER": "true"},
         check=True,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    return next((work / "sdnist" / "reports").iterdir())
 
 
-def figures(folder: Path) -> list[str]:
-    """Return a table of what a report says in numbers."""
+def figures(folder: Path) -> dict[str, str]:
+    """Return what a report says in numbers, by what it measures."""
     told = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     synopsis = told["k_marginal"]["k_marginal_synopsys"]
     with (folder / told["Univariate"]["divergence"]).open(newline="", encoding="utf-8") as file:
@@ -274,7 +232,7 @@ def figures(folder: Path) -> list[str]:
         cells = [cell for row in list(csv.reader(file))[1:] for cell in row[1:]]
     differences = [abs(float(cell)) for cell in cells if cell]  # empty where a column is constant
     inconsistent = {one["Inconsistency Group"]: one for one in told["inconsistencies"]["summary"]}
-    rows = {
+    return {
         "k-marginal, each pair within its PUMA": f"{synopsis['k_marginal_score']}",
         "as good as a sample of so many percent": f"{synopsis['sub_sampling_equivalent']}",
         "columns by themselves: mean divergence": f"{np.mean(divergences):.3f}",
@@ -286,7 +244,15 @@ def figures(folder: Path) -> list[str]:
         },
         "unique records matched": f"{told['unique_exact_matches']['records matched in target data']}",
     }
-    return ["| SDNist's measure | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]
+
+
+def synthetic_codes(nist: Path, algorithm: str, python: Path) -> Codes:
+    """Return a synthesizer's records, drawn independently from its model, shape (columns, records)."""
+    table = nist_wide(nist).table
+    asked = Asked(algorithm=algorithm, epsilon=EPSILON, draws=1, minutes=MINUTES)
+    answer = next(one for one in answers(asked, table.records, table.sizes, python=python) if one.method == INDEPENDENT)
+    declared = np.all(answer.codes >= 0, axis=0)
+    return np.repeat(answer.codes[:, declared], answer.numbers[declared].astype(np.int64), axis=1)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -295,20 +261,33 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--nist", type=Path, required=True, help="folder of ma2019.csv")
     parser.add_argument("--release", type=Path, help="folder of a release of it; without it one is made")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "crowdblend-wide")
+    parser.add_argument("--synthesizers", nargs="*", choices=PEERS, default=())
+    parser.add_argument("--peers", type=Path, help="a Python that has what peers.txt of benchmarks/utility names")
     parser.add_argument("--sdnist", type=Path, help="a Python that has what sdnist.txt names")
     parser.add_argument("--write", type=Path, help="docs/benchmarks/wide-files.md")
     asked = parser.parse_args(argv)
     nist, work, coins = asked.nist.resolve(), asked.work.resolve(), np.random.default_rng(SEED)
     work.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=work) as temporary:
-        made = read_release(asked.release or released(nist, Path(temporary)))
     with (nist / "ma2019.csv").open(encoding="utf-8") as file:
         number = sum(1 for _ in file) - 1
-    codes = made.records(number, coins=coins)
-    python = asked.sdnist or peers_environment(work, pins=PINS)
-    folder = report(nist, survey_records(made.names, codes, coins=coins), made.names, work=work, python=python)
-    lines = figures(folder)
-    print("\n".join([*lines, "", f"{folder / 'report.html'}"]))
+    with tempfile.TemporaryDirectory(dir=work) as temporary:
+        made = asked.release or released(nist, Path(temporary))
+        names, codes = model_people(made, number=number, coins=coins)
+    files = {"our release": codes}
+    for one in asked.synthesizers:
+        files[one] = synthetic_codes(nist, one, asked.peers or peers_environment(work))
+    python, told = asked.sdnist or peers_environment(work, pins=PINS), dict[str, dict[str, str]]()
+    for place, (name, own) in enumerate(files.items(), start=1):
+        folder = work / f"sdnist-{place}"
+        report(nist, survey_records(names, own, coins=coins), names, folder=folder, python=python)
+        told[name] = figures(next((folder / "reports").iterdir()))
+        print(f"{name}: {folder / 'reports'}")
+    lines = [
+        f"| SDNist's measure | {' | '.join(told)} |",
+        "|---|" + "---|" * len(told),
+        *(f"| {measure} | {' | '.join(one[measure] for one in told.values())} |" for measure in told["our release"]),
+    ]
+    print("\n".join(lines))
     if asked.write is not None:
         write_between(asked.write, lines, by=BY)
 
