@@ -46,6 +46,7 @@ TEXTS = {
     "privacy": "[privacy]\ndelta = 1e-6\n",
     "selection": "[selection]\nepsilon = 0.1\n",
     "margins": "[margins]\n",
+    "blocks": "[blocks]\nnumber = 2\n",
     "histogram": '[histogram]\nkind = "suppressed"\nk = 20\n',
     "points": '[points]\nkind = "suppressed"\nk = 20\ncells_per_side = 4\n',
     "deletion": "[deletion]\n",
@@ -60,7 +61,7 @@ TOGETHER = {
     "histogram": {"sampling", "privacy", "columns", "cluster"},
     "points": {"sampling", "privacy", "columns", "cluster"},
     "answer": {"sampling", "columns", "cluster"},
-    "deletion": {"suppression", "privacy", "selection", "margins", "columns", "cluster"},
+    "deletion": {"suppression", "privacy", "selection", "margins", "blocks", "columns", "cluster"},
     "reports": {"privacy", "cluster"},
     "synthetic": {"privacy", "columns", "cluster"},
 }
