@@ -269,7 +269,7 @@ def _numbers(kind: ColumnKind, public: PublicColumn) -> ProposedColumn:
 
 
 def weight_bounds(public: PublicColumn) -> list[Decimal] | None:
-    """Return bounds of classes of weights, each twice the one before, around nearly all public ones; None of none.
+    """Return bounds of classes of weights, two to each doubling, around nearly all public ones; None where none is.
 
     A total of weights is about as exact as the middles of their classes are, and its noise grows with the last bound.
     """
@@ -281,7 +281,7 @@ def weight_bounds(public: PublicColumn) -> list[Decimal] | None:
     if bounds[0] > low:
         bounds = [bounds[0] / 2]
     while bounds[-1] < high or len(bounds) < 3:
-        bounds.append(2 * bounds[-1])
+        bounds += [bounds[-1] * Decimal("1.4"), bounds[-1] * 2]
     return bounds[:MOST_INTERVALS]
 
 

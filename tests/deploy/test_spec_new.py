@@ -230,7 +230,8 @@ def test_a_wide_file_goes_from_a_proposal_to_a_dry_run_without_an_edit(desk, csv
     asked = re.sub("(?m)^# ", "", text)
     data = tomllib.loads(asked)["data"]
     assert data["person"] == "person_id", "a question that a # answers"
-    assert (data["weight"], data["weight_classes"]) == ("PWGTP", {"bounds": [2, 4, 8, 16, 32, 64, 128, 256]})
+    bounds = [2, 2.8, 4, 5.6, 8, 11.2, 16, 22.4, 32, 44.8, 64, 89.6, 128, 179.2, 256]
+    assert (data["weight"], data["weight_classes"]) == ("PWGTP", {"bounds": bounds})
     dry = desk.succeed("run", "wide.toml", "--dry-run", "--json")
     assert 0.9 < dry.json["epsilon"] <= 1
     explained = desk.succeed("explain", "wide.toml", "--json")
