@@ -313,4 +313,5 @@ def rubin(estimates: Sequence[float], variances: Sequence[float] | None = None, 
     freedom = (own.size - 1) * (whole / between) ** 2 if between > 0 else math.inf
     width = float(stdtrit(min(freedom, 1e9), 1.0 - error / 2.0)) * math.sqrt(whole)
     middle = float(own.mean())
-    return Figure(estimate=middle, lower=middle - width, upper=middle + width, source="copies")
+    note = "as far as the copies' model holds"
+    return Figure(estimate=middle, lower=middle - width, upper=middle + width, source="copies", note=note)

@@ -6,6 +6,8 @@ import csv
 import importlib.util
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,7 +15,8 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 EXAMPLES = PROJECT / "examples"
-SPECS = sorted(EXAMPLES.glob("*/*.toml"))
+RESEARCHED = EXAMPLES / "wages" / "wages.toml"
+SPECS = sorted(path for path in EXAMPLES.glob("*/*.toml") if path != RESEARCHED)
 
 PRICED_LONG = ("survey", "unequal-rates")
 """Examples whose price takes a second each time, which is a dozen times."""
@@ -40,7 +43,7 @@ def examples(desk, with_records) -> Path:
     copy = desk.folder / "examples"
     shutil.copytree(with_records, copy)
     budget = ("--epsilon", "30", "--delta", "1e-3")
-    alone = [("colours",), ("incomes",), ("body-sizes",), ("readers",)]
+    alone = [("colours",), ("incomes",), ("body-sizes",), ("readers",), ("wages",)]
     replaced = [(name, "--relation", "replacement") for name in ("employees", "phones", "commuters")]
     for words in (*alone, *replaced, ("readers-survey", "--survey-rate", "0.2")):
         desk.succeed("dataset", "add", *words, *budget)
@@ -57,7 +60,7 @@ def rows(folder: Path) -> list[dict]:
 def test_the_examples_are_all_here() -> None:
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert len(SPECS) >= 6
-    assert [spec.name for spec in SPECS if f"`{spec.name}`" not in listed] == []
+    assert [spec.name for spec in (*SPECS, RESEARCHED) if f"`{spec.name}`" not in listed] == []
 
 
 @pytest.mark.parametrize(
@@ -90,3 +93,17 @@ def test_an_example_is_explained_charged_published_and_verified(desk, examples, 
     if untold:
         predicted = desk("preview", here, "--public", here.with_name("records.csv"))
         assert (predicted.code, "there is no preview of points" in predicted.err) == (2, True), predicted.err
+
+
+def test_from_a_release_to_a_figure(desk, examples) -> None:
+    here = examples / "wages"
+    folder = desk.succeed("run", here / "wages.toml", "--json").json["output"]
+    picture = desk.folder / "wages.svg"
+    done = subprocess.run(
+        [sys.executable, here / "figure.py", folder, picture], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "</svg>" in picture.read_text(encoding="utf-8")
+    shown = [line.split()[:1] for line in done.stdout.splitlines()]
+    for name in ("none", "school", "college", "(constant)", "age", "schooling[school]", "sex[Male]", "By"):
+        assert [name] in shown
