@@ -24,25 +24,31 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("spec", type=FILE)
 @click.option("--releases", type=click.IntRange(min=1), default=1, help="Price a series of so many releases.")
+@click.option(
+    "--records",
+    type=click.IntRange(min=1),
+    help="About how many there are, a round number that is public: says of what will be told how exact it is.",
+)
 @LEDGER
 @AS_JSON
-def explain(spec: Path, releases: int, ledger_url: str | None, as_json: bool) -> None:
+def explain(spec: Path, releases: int, records: int | None, ledger_url: str | None, as_json: bool) -> None:
     """Explain SPEC.toml: what each level means, what it costs, what it would leave of the budget.
 
     What would be refused now, such as a missing column, is said too. No record is read and nothing is charged: of the
     source only file names, CSV headers and Parquet footers are looked at.
     """
-    explain_spec(spec, releases=releases, places=resolve_paths(ledger_url=ledger_url), as_json=as_json)
+    places = resolve_paths(ledger_url=ledger_url)
+    explain_spec(spec, releases=releases, places=places, as_json=as_json, records=records)
 
 
-def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool) -> None:
+def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool, records: int | None = None) -> None:
     """Say what a specification means and costs, of so many releases of it together; there need be no ledger."""
     from ...flows.spec import read_spec
     from ..readiness import readiness, readiness_lines
     from ..terminal.explanation import explanation, print_explanation
 
     request = read_spec(spec, output=spec.parent, releases=releases)
-    explained = explanation(request) | readiness(request, state_paths=places)
+    explained = explanation(request, records=records) | readiness(request, state_paths=places)
     if as_json:
         click.echo(json.dumps(explained, ensure_ascii=False))
         return

@@ -130,18 +130,19 @@ def plan(
     return plan_of(k=k, releases=releases, **exact)
 
 
-def explain(spec: Path | str, *, releases: int = 1) -> Explained:
+def explain(spec: Path | str, *, releases: int = 1, records: int | None = None) -> Explained:
     """Return what a specification means and costs, before anything is spent or read.
 
     Args:
         spec: the specification's file.
         releases: price a series of so many releases.
+        records: about how many there are, a number that is public; None where nobody says.
 
     Raises:
         InputRefused: the specification or a hierarchy is wrong.
     """
     path = Path(spec)
-    return Explained(facts=explanation(read_spec(path, output=path.parent, releases=releases)))
+    return Explained(facts=explanation(read_spec(path, output=path.parent, releases=releases), records=records))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -28,13 +28,19 @@ if TYPE_CHECKING:
 MOST_EXAMPLES = 3
 
 
-def explanation(request: Request) -> dict[str, Any]:
+def explanation(request: Request, *, records: int | None = None) -> dict[str, Any]:
     """Return what `explain --json` prints.
 
     PRIVACY: nothing here is of the records: the source is not opened, and there need be none.
+
+    Args:
+        request: what is asked for.
+        records: about how many there are, as somebody says; None where nobody does.
     """
     mechanism, charged, paper = request.mechanism, request.price, request.paper_price
-    of_kind = release_kind(request.kind).explain(request)
+    of_kind = dict(release_kind(request.kind).explain(request))
+    if "told" in of_kind:
+        of_kind["told"] = with_shares(of_kind["told"], records=records)
     return {
         "dataset": request.dataset,
         "mechanism": mechanism_record(mechanism),
@@ -54,6 +60,15 @@ def explanation(request: Request) -> dict[str, Any]:
         ),
         **of_kind,
     }
+
+
+def with_shares(told: Mapping[str, Any], *, records: int | None) -> dict[str, Any]:
+    """Return what will be told of each column with its standard error as a share of so many records."""
+    columns = [
+        {**column, "share": None if records is None else column["standard_error"] / records}
+        for column in told["columns"]
+    ]
+    return {**told, "columns": columns, "records": records}
 
 
 def limit_facts(limit: ContributionLimit | None) -> Limit | None:
@@ -132,6 +147,8 @@ def print_explanation(explained: Mapping[str, Any], console: Console | None = No
     """Write the tables to the console (standard output where none is given)."""
     out = console or own_console()
     out.print(_costs(explained))
+    if "told" in explained:
+        out.print(_told(explained))
     out.print(_levels(explained))
 
 
@@ -255,6 +272,59 @@ def _margins(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
             f"by {counted(len(weights['bounds']) - 1, 'class', 'classes')} from {least:g} to {most:g}; every column is "
             "counted with them, and totals of weights are in a file of their own",
         )
+
+
+TOLD_HEADERS = ("column", "level", "counts", "such as", "± of each", "may be paired with", "tables of rows")
+
+
+def told_rows(explained: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield for each column its level, counts and labels, their error, with which columns it may be paired, its tables.
+
+    Args:
+        explained: what `explanation` returned, of a release that chooses pairs.
+    """
+    levels = {column["column"]: column["levels"] for column in explained["columns"]}
+    for column in explained["told"]["columns"]:
+        coarser = column["pairs_by_coarser_labels"]
+        least, most = column["least_tables"], column["most_tables"]
+        # The classes of survey weights are no declared column.
+        own = levels.get(column["column"], ())
+        examples = own[column["level"]]["examples"] if own else []
+        yield (
+            column["column"],
+            str(column["level"]),
+            str(column["labels"]),
+            examples[len(examples) // 2] if examples else "",
+            f"{column['standard_error']:.1f}" + ("" if column["share"] is None else f" ({column['share']:.2%})"),
+            f"{column['pairs']}" + (f", {coarser} by coarser labels" if coarser else ""),
+            f"{least}" if least == most else f"{least} to {most}",
+        )
+
+
+def told_in_words(told: Mapping[str, Any]) -> str:
+    """Return how what will be told is to be read, and what won't be."""
+    together = (
+        "Three columns and more are told together in rows alone"
+        if told["tables"] == 1
+        else f"Rows are in {told['tables']} tables, which can't be linked: three columns and more are told together "
+        "only by rows of a table that has them all"
+    )
+    share = "" if told["records"] is None else " and its share of the records"
+    return (
+        f"Each column is counted by all labels of its level, with the standard error of each count{share}; finer "
+        "labels are told nowhere, and values that aren't declared are *. Pairs are found among those that may be. "
+        f"At a stage a group of rows that {told['likely_group']} people share is shown in 19 of 20 releases, from "
+        f"{told['certain_group']} on in each; what isn't shown goes on to coarser labels, and at the last stage it is "
+        f"missing. {together}."
+    )
+
+
+def _told(explained: Mapping[str, Any]) -> Table:
+    table = Table(*TOLD_HEADERS, title="What will be told of each column", title_justify="left")
+    for row in told_rows(explained):
+        table.add_row(*row)
+    table.caption, table.caption_justify = told_in_words(explained["told"]), "left"
+    return table
 
 
 def _levels(explained: Mapping[str, Any]) -> Table:

@@ -88,6 +88,7 @@ from .release_kind import (
     record_layout,
     require_left,
 )
+from .told_columns import told_columns
 
 if TYPE_CHECKING:
     from ...tasks.inputs.source import SourceLayout
@@ -605,7 +606,7 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
     noise = mechanism.noise
     margins: dict[str, Any] = {}
     if (plan := request.paired) is not None:
-        margins = explained_parts(plan, request.price)
+        margins = explained_parts(plan, request.price) | told_columns(plan)
     elif isinstance(mechanism, CalibratedDeletion):
         margins = {MARGINS: deletion_margin_facts(request.maps[0], request.margins, mechanism, request.price)}
     return {
