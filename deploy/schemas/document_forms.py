@@ -311,3 +311,27 @@ class ExportedEntry(TypedDict):
     position: Annotated[int, "Position of the entry in the ledger, counted from 0."]
     hash: Annotated[Sha256, "Hash of the ledger's chain at this entry."]
     entry: Annotated[Entry, "The entry, of a versioned kind."]
+
+
+class ColumnTold(TypedDict):
+    """What will be told of a column by counts, and where it will stand in rows."""
+
+    column: Annotated[str, "Name of the column."]
+    level: Annotated[int, "Level of the labels by which the column is counted; finer ones are never told."]
+    labels: Annotated[int, "Number of counts of the column by itself, that of `*` among them."]
+    standard_error: Annotated[float, "Standard error of each of these counts, in records."]
+    share: Annotated[float | None, "The same as a share of the records; null where nobody said how many there are."]
+    pairs: Annotated[int, "Number of other columns with which it may be counted together."]
+    pairs_by_coarser_labels: Annotated[int, "Number of those with which it may be counted by coarser labels alone."]
+    least_tables: Annotated[int, "Number of tables of rows that it will be in at least."]
+    most_tables: Annotated[int, "Number of tables of rows that it will be in at most."]
+
+
+class ToldBeforehand(TypedDict):
+    """What a release that chooses pairs will tell, and how exactly, whatever the records are."""
+
+    columns: Annotated[list[ColumnTold], "The columns that are counted."]
+    records: Annotated[int | None, "About how many records there are, as somebody said; null where nobody did."]
+    tables: Annotated[int, "Number of tables of rows."]
+    likely_group: Annotated[int, "Number of people of which a group is shown at a stage in 19 of 20 releases."]
+    certain_group: Annotated[int, "Number of people from which on a group is shown at a stage in every release."]

@@ -19,6 +19,7 @@ from .document_forms import (
     PublishedWeights,
     RehearsedColumn,
     Sha256,
+    ToldBeforehand,
 )
 
 Stage = Literal["charged", "reading", "published", "abandoned"]
@@ -246,30 +247,6 @@ class ExplainedColumn(TypedDict):
     min_level: Annotated[int, "Finest level that the release may have."]
     max_level: Annotated[int, "Coarsest level that the release may have."]
     levels: Annotated[list[ExplainedLevel], "All levels of the column."]
-
-
-class ColumnTold(TypedDict):
-    """What will be told of a column by counts, and where it will stand in rows."""
-
-    column: Annotated[str, "Name of the column."]
-    level: Annotated[int, "Level of the labels by which the column is counted; finer ones are never told."]
-    labels: Annotated[int, "Number of counts of the column by itself, that of `*` among them."]
-    standard_error: Annotated[float, "Standard error of each of these counts, in records."]
-    share: Annotated[Number, "The same as a share of the records; null where nobody said how many there are."]
-    pairs: Annotated[int, "Number of other columns with which it may be counted together."]
-    pairs_by_coarser_labels: Annotated[int, "Number of those with which it may be counted by coarser labels alone."]
-    least_tables: Annotated[int, "Number of tables of rows that it will be in at least."]
-    most_tables: Annotated[int, "Number of tables of rows that it will be in at most."]
-
-
-class ToldBeforehand(TypedDict):
-    """What a release that chooses pairs will tell, and how exactly, whatever the records are."""
-
-    columns: Annotated[list[ColumnTold], "The columns that are counted."]
-    records: Annotated[int | None, "About how many records there are, as somebody said; null where nobody did."]
-    tables: Annotated[int, "Number of tables of rows."]
-    likely_group: Annotated[int, "Number of people of which a group is shown at a stage in 19 of 20 releases."]
-    certain_group: Annotated[int, "Number of people from which on a group is shown at a stage in every release."]
 
 
 class ExplainedChoice(TypedDict):
