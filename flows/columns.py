@@ -126,6 +126,9 @@ def declared_chain(
 
 MOST_MARGIN_LABELS = 1_000
 """Of a column that is counted by itself, where its level isn't given."""
+MOST_LABELS = 6_000
+"""Of all these columns together, as far as levels aren't given: the model's tables of all pairs have as many cells as
+half of its square at most, 18 million."""
 
 
 def margin_map(
@@ -142,8 +145,8 @@ def margin_map(
         InputRefused: a level that the hierarchy doesn't have, or above the bound.
     """
     mapped = []
-    for name, hierarchy, coarsest in bounds:
-        low = next((one for one in range(coarsest) if hierarchy.size(one) <= MOST_MARGIN_LABELS), coarsest)
+    own = {name: one.margin_level if one.min_level is None else one.min_level for name, one in columns.items()}
+    for (name, hierarchy, coarsest), low in zip(bounds, _levels_together(bounds, own), strict=True):
         given, where = columns[name].margin_level, f"{path}: [columns.{name}].margin_level"
         level = low if given is None else given
         _require_level(hierarchy, level, where=where)
@@ -157,6 +160,35 @@ def margin_map(
     return GeneralizationMap(columns=tuple(mapped))
 
 
+def _levels_together(bounds: Sequence[tuple[str, Hierarchy, int]], given: Mapping[str, int | None]) -> list[int]:
+    """Return each column's finest level with few enough labels, for itself and for all columns together.
+
+    Args:
+        bounds: as of `margin_map`.
+        given: the level of each column that names one, which counts for all columns together.
+    """
+    fixed = sum(
+        one.size(level) for name, one, _ in bounds if (level := given[name]) is not None and 0 <= level < one.levels
+    )
+    room, most = max(MOST_LABELS - fixed, MOST_LABELS // 2), MOST_MARGIN_LABELS
+    levels = [_finest_of(one, coarsest, most) for _, one, coarsest in bounds]
+    while True:
+        sizes = [one.size(level) for (name, one, _), level in zip(bounds, levels, strict=True) if given[name] is None]
+        # The columns with most labels become coarser, as far as they have coarser ones that tell something.
+        most = max((size for size in sizes if size <= most), default=0) - 1
+        if sum(sizes) <= room or most < 2:
+            return levels
+        lower = [_finest_of(one, coarsest, most) for _, one, coarsest in bounds]
+        levels = [
+            new if one.size(new) > 1 else level for (_, one, _), level, new in zip(bounds, levels, lower, strict=True)
+        ]
+
+
+def _finest_of(hierarchy: Hierarchy, coarsest: int, most: int) -> int:
+    """Return the finest level that has at most so many labels; the coarsest that is possible where none has."""
+    return next((level for level in range(coarsest) if hierarchy.size(level) <= most), coarsest)
+
+
 def automatic_levels(
     path: Path, columns: Mapping[str, ColumnTable], *, base: Path, refused: Sequence[str]
 ) -> tuple[LatticeColumn, ...] | None:
@@ -167,8 +199,8 @@ def automatic_levels(
     """
     if not any(column.levels == "auto" for column in columns.values()):
         return None
-    bounded = []
-    for where, name, column, hierarchy in _declared(path, columns, base, refused=refused):
+    declared = list(_declared(path, columns, base, refused=refused))
+    for where, _, column, _ in declared:
         if column.levels != "auto" or column.level is not None:
             raise InputRefused(
                 "other columns' levels follow from published figures, and this one's don't.",
@@ -181,9 +213,11 @@ def automatic_levels(
                 where=f"{where}.margin_level",
                 remedy="Write min_level instead.",
             )
-        own = margin_map(path, {name: column}, [(name, hierarchy, hierarchy.levels - 1)]).columns[0]
-        bounded.append(_bounded(name, hierarchy, column, low=own.level, where=where))
-    return tuple(bounded)
+    finest = margin_map(path, columns, [(name, one, one.levels - 1) for _, name, _, one in declared])
+    return tuple(
+        _bounded(name, hierarchy, column, low=own.level, where=where)
+        for (where, name, column, hierarchy), own in zip(declared, finest.columns, strict=True)
+    )
 
 
 def _bounded(name: str, hierarchy: Hierarchy, column: ColumnTable, *, low: int, where: str) -> LatticeColumn:

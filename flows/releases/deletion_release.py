@@ -443,13 +443,14 @@ def _given_noise(given: GivenSpec) -> DeletionNoise | None:
 
 def _layout(request: DeletionRequest) -> SourceLayout:
     """Return the files of records, which can't have more groups than there is memory for."""
-    from ...tasks.counting.memory import require_room
+    from ...tasks.counting.memory import require_room, require_room_for_pairs
 
     layout, choice = record_layout(request), request.recoding
     finest = (choice.lattice.map_of(choice.lattice.finest),) if isinstance(choice, MapChoice) else ()
     maps = finest * request.mechanism.stages
     if request.paired is not None and isinstance(choice, GeneralizationMap):
         maps = (choice,) * (1 + request.mechanism.stages)
+        require_room_for_pairs(choice.sizes)
     # Asked before the charge: a release that runs out of memory afterwards stays paid for. Where levels aren't known
     # yet, every stage counts as the finest one, which has the most groups.
     require_room(layout, maps=maps or request.maps)

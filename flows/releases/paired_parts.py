@@ -61,9 +61,29 @@ Stages = tuple[GeneralizationMap, ...] | tuple[LatticeColumn, ...]
 
 
 def pair_details(counted: GeneralizationMap, stages: Stages) -> tuple[GeneralizationMap, ...]:
-    """Return the maps by whose labels pairs may be counted, the map of the margins first."""
+    """Return the maps by whose labels pairs may be counted, the map of the margins first.
+
+    Where some pair has too many cells by all of them, the last map has few labels of every column.
+    """
     coarser = _coarser_detail(counted, stages)
-    return (counted,) if coarser is None else (counted, coarser)
+    details = (counted,) if coarser is None else (counted, coarser)
+    few = GeneralizationMap(columns=tuple(_with_few_labels(column) for column in counted.columns))
+    uncounted = any(
+        min(few.sizes[first], few.sizes[second]) > 1
+        and all(one.sizes[first] * one.sizes[second] > MOST_PAIR_CELLS for one in details)
+        for first, second in combinations(range(len(few.sizes)), 2)
+    )
+    return (*details, few) if uncounted else details
+
+
+def _with_few_labels(column: MappedColumn) -> MappedColumn:
+    """Return a column at its finest level by which it can be counted with any other; as it is where it has none."""
+    few = (
+        level
+        for level in range(column.level, column.hierarchy.levels)
+        if 1 < column.hierarchy.size(level) <= math.isqrt(MOST_PAIR_CELLS)
+    )
+    return replace(column, level=next(few, column.level))
 
 
 @lru_cache(maxsize=4)  # what a plan has computed of a release's figures serves each of its steps

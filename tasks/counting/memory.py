@@ -16,6 +16,8 @@ _GIB = 1 << 30
 _NUMBER_BYTES = 8
 _FEW_GROUPS = 1 << 20
 """So many groups take less memory than reading the records does."""
+_TABLES_OF_A_PAIR = 5
+"""Its exact counts, estimates by both details, the model's table and the next model's."""
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -46,6 +48,27 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
             where="[columns]",
             remedy="Begin with coarser levels or fewer columns; or, where there is more memory or there are surely "
             f"fewer groups, set CROWDBLEND_MEMORY to {_rounded(needed)}.",
+        )
+
+
+def require_room_for_pairs(labels: Sequence[int]) -> None:
+    """Refuse columns whose pairs have more cells than there is memory for: five tables of each while pairs are drawn.
+
+    Args:
+        labels: of each column.
+
+    Raises:
+        InputRefused: the tables need more than CROWDBLEND_MEMORY says, or half of this machine's memory.
+    """
+    cells = (sum(labels) ** 2 - sum(size * size for size in labels)) // 2
+    needed, room = cells * _NUMBER_BYTES * _TABLES_OF_A_PAIR, room_bytes()
+    if needed > room:
+        raise InputRefused(
+            f"the tables of all pairs of columns, by the labels of their margins, need {_rounded(needed)} GiB of "
+            f"memory, and {room / _GIB:.3g} GiB are meant for them.",
+            where="[columns]",
+            remedy="Give the columns with most labels a coarser min_level, or margin_level; or, where there is more "
+            f"memory, set CROWDBLEND_MEMORY to {_rounded(needed)}.",
         )
 
 
