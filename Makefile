@@ -162,7 +162,8 @@ site: $(READY)
 # The same with the reference of every module, to be read offline: build/docs/index.html.
 docs: site
 	$(BIN)/python -m pdoc --docformat google --output-directory build/docs/reference \
-	    crowdblend.deploy crowdblend.flows crowdblend.tasks crowdblend.accounting crowdblend.mechanisms \
+	    crowdblend.deploy crowdblend.analysis crowdblend.flows crowdblend.tasks crowdblend.accounting \
+	    crowdblend.mechanisms \
 	    '!crowdblend.deploy.__main__' '!crowdblend.accounting.ledger.migrations'
 
 record-path: $(READY)
