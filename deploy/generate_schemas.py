@@ -34,7 +34,7 @@ from .commands.doctor import Check
 from .commands.spec_commands import DOCUMENTS, FOLDER
 from .documents.preview.deletion_forecast import DeletionForecast
 from .documents.preview.suppression_forecast import Forecast, Suggestion
-from .schemas.document_forms import Certificate, ExportedEntry
+from .schemas.document_forms import Certificate, ExportedEntry, ToldBeforehand
 from .schemas.outputs import (
     BudgetForecast,
     DatasetList,
@@ -106,6 +106,7 @@ class DeletionPreview(DeletionForecast):
     """What a deletion release would delete."""
 
     suggestions: Annotated[list[Suggestion], "Always empty."]
+    told: Annotated[ToldBeforehand | None, "What will be told of each column; null where no pairs are chosen."]
 
 
 class PrivateReport(TypedDict):

@@ -203,7 +203,7 @@ def preview(
     Never on the private records: they are refused, and nothing is charged or read of them.
     """
     from ..documents.preview.render_preview import preview as predicted
-    from ..documents.preview.render_preview import print_forecast, require_place
+    from ..documents.preview.render_preview import print_preview, require_place
 
     if html is not None:
         require_place(html, spec=spec)
@@ -215,7 +215,7 @@ def preview(
     if as_json:
         click.echo(json.dumps(made.facts, ensure_ascii=False))
     else:
-        print_forecast(made.forecast, made.suggestions)
+        print_preview(made)
 
 
 def _level(text: str) -> tuple[str, int]:

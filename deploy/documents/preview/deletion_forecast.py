@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 
@@ -29,6 +29,8 @@ from .suppression_forecast import MOST_LABELS, SAME_PRICE_RATES, ForecastBasis, 
 LIKE_PRICES = Decimal("0.01")
 """A plan with about the same shares isn't shown beside the specification's own where their prices are so near."""
 EPSILONS = tuple(Decimal(epsilon) for epsilon in ("0.1", "0.2", "0.5", "1", "2", "4"))
+MOST_COLUMNS_PRICED = 40
+"""Other prices of a release that counts the pairs of more columns take long, and aren't tried."""
 WIDEST = 2_000
 """Prices whose noise is wider are not tried: they would take long, and publish next to nothing."""
 BLOCK = 1 << 21
@@ -42,6 +44,7 @@ class StageForecast:
     """One stage, in expectation.
 
     Args:
+        block: Name of the table of rows; empty where there is one table.
         stage: Number of the stage, 1 for the finest.
         levels: Level of each column.
         groups: Number of groups that have a record in the population, at these levels.
@@ -52,6 +55,7 @@ class StageForecast:
             deleted for good.
     """
 
+    block: str
     stage: int
     levels: dict[str, int]
     groups: int
@@ -59,6 +63,27 @@ class StageForecast:
     left: float
     published: float
     withheld: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableForecast:
+    """One of several tables of rows, in expectation.
+
+    Args:
+        block: Name of the table.
+        columns: Its columns.
+        published: Expected number of published records, at all its stages.
+        groups: Expected number of published groups.
+        deleted: Share of all records that no stage of it would publish.
+        telling: How much its records would tell; the information is a share of that of its columns.
+    """
+
+    block: str
+    columns: tuple[str, ...]
+    published: float
+    groups: float
+    deleted: float
+    telling: TellingRecords
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,10 +139,11 @@ class DeletionForecast(ForecastBasis):
     Args:
         expected_deletion: Expected number E[Z] of records that a group loses at a stage.
         largest_deletion: Largest number of records that a group loses at a stage.
-        published: Expected number of published records, at all stages.
-        groups: Expected number of published groups, at all stages.
-        deleted: Share of all records that no stage would publish.
-        stages: What each stage would do.
+        published: Expected number of published records, at all stages of all tables.
+        groups: Expected number of published groups, at all stages of all tables.
+        deleted: Share of all records that no stage would publish; of several tables the mean.
+        stages: What each stage would do, table by table.
+        tables: What each table of rows would have; empty where there is one.
         sampled: What sampling would publish instead; empty where sampling has no such price.
         by_epsilon: The specification's price and others, with the noise that follows from each.
     """
@@ -128,13 +154,14 @@ class DeletionForecast(ForecastBasis):
     groups: float
     deleted: float
     stages: tuple[StageForecast, ...]
+    tables: tuple[TableForecast, ...]
     sampled: tuple[SampledInstead, ...]
     by_epsilon: tuple[ByEpsilon, ...]
 
     @property
     def columns(self) -> int:
         """How many columns are released."""
-        return len(self.stages[0].levels)
+        return len({name for stage in self.stages for name in stage.levels})
 
     @property
     def published_groups(self) -> float:
@@ -145,24 +172,61 @@ class DeletionForecast(ForecastBasis):
 def forecast_deletion(
     request: DeletionRequest, reference: ReferencePopulation, *, chain: Sequence[Levels]
 ) -> DeletionForecast:
-    """Predict a release on a public reference population.
+    """Predict a release with one table of rows on a public reference population.
 
     Args:
         request: the specification.
         reference: who stands for the private records.
         chain: the levels of each stage, nowhere finer than the reference population's.
     """
-    mechanism, charged = request.mechanism, request.price
     groups = _chained(reference, chain)
-    own = _expected(mechanism, reference, groups)
+    own = _expected(request.mechanism, reference, groups)
 
     def evaluate(some: ReferencePopulation, levels: Sequence[Levels]) -> TellingRecords:
         parts = _chained(some, levels)
-        return _telling(some, levels, parts, _expected(mechanism, some, parts))
+        return _telling(some, levels, parts, _expected(request.mechanism, some, parts))
 
-    plans = [DeletionPlan(mechanism=mechanism, price=charged), *_plans(request)]
     last = groups[-1].groups
     lost = own[-1].withheld / np.maximum(last.counts * reference.scale, 1e-300)
+    return replace(
+        forecast_tables(request, reference, tables={"": (reference, chain)}),
+        tables=(),
+        sampled=tuple(_sampled(request, reference, groups)),
+        by_label=tuple(worst_labels(reference, last, chain[-1], lost, together=1)[:MOST_LABELS]),
+        changes=column_changes(reference, chain, evaluate),
+        kept=columns_kept(reference, chain, evaluate),
+    )
+
+
+def forecast_tables(
+    request: DeletionRequest,
+    reference: ReferencePopulation,
+    *,
+    tables: Mapping[str, tuple[ReferencePopulation, Sequence[Levels]]],
+) -> DeletionForecast:
+    """Predict a release with several tables of rows on a public reference population.
+
+    Args:
+        request: the specification.
+        reference: who stands for the private records.
+        tables: of each, by its name, the same people with its columns, and the levels of each stage.
+    """
+    mechanism, charged = request.mechanism, request.price
+    chained = {name: _chained(some, chain) for name, (some, chain) in tables.items()}
+    expected = {name: _expected(mechanism, tables[name][0], groups) for name, groups in chained.items()}
+    parts = [
+        TableForecast(
+            block=name,
+            columns=some.names,
+            published=float(sum(stage.published.sum() for stage in expected[name])),
+            groups=float(sum(stage.there.sum() for stage in expected[name])),
+            deleted=_share(float(expected[name][-1].withheld.sum()), reference.people),
+            telling=_telling(some, chain, chained[name], expected[name]),
+        )
+        for name, (some, chain) in tables.items()
+    ]
+    plans = [DeletionPlan(mechanism=mechanism, price=charged), *_plans(request)]
+    prices = (_at(plan, reference, tables, chained, chosen=plan is plans[0]) for plan in plans)
     return DeletionForecast(
         crowd=reference.origin,
         remarks=(*reference.remarks, *limit_remarks(request)),
@@ -172,32 +236,43 @@ def forecast_deletion(
         delta=float(charged.delta),
         expected_deletion=float(expected_deletion(mechanism.noise)),
         largest_deletion=largest_deletion(mechanism.noise),
-        published=float(sum(stage.published.sum() for stage in own)),
-        groups=float(sum(stage.there.sum() for stage in own)),
-        deleted=_share(float(own[-1].withheld.sum()), reference.people),
+        published=sum(part.published for part in parts),
+        groups=sum(part.groups for part in parts),
+        deleted=sum(part.deleted for part in parts) / len(parts),
         stages=tuple(
             StageForecast(
+                block=name,
                 stage=number,
-                levels=dict(zip(reference.names, levels, strict=True)),
+                levels=dict(zip(some.names, levels, strict=True)),
                 groups=int(one.groups.counts.size),
                 published_groups=float(stage.there.sum()),
                 left=float(stage.left.sum()),
                 published=float(stage.published.sum()),
                 withheld=_share(float(stage.withheld.sum()), float(stage.left.sum())),
             )
-            for number, (levels, one, stage) in enumerate(zip(chain, groups, own, strict=True), start=1)
-        ),
-        sampled=tuple(_sampled(request, reference, groups)),
-        by_epsilon=tuple(
-            sorted(
-                (_at(plan, reference, groups, chosen=plan is plans[0]) for plan in plans), key=lambda one: one.epsilon
+            for name, (some, chain) in tables.items()
+            for number, (levels, one, stage) in enumerate(
+                zip(chain, chained[name], expected[name], strict=True), start=1
             )
         ),
-        by_label=tuple(worst_labels(reference, last, chain[-1], lost, together=1)[:MOST_LABELS]),
-        telling=_telling(reference, chain, groups, own),
+        tables=tuple(parts),
+        sampled=(),
+        by_epsilon=tuple(sorted(prices, key=lambda one: one.epsilon)),
+        by_label=(),
+        telling=_told_by_all(parts),
         undeclared=reference.undeclared,
-        changes=column_changes(reference, chain, evaluate),
-        kept=columns_kept(reference, chain, evaluate),
+        changes=(),
+        kept=(),
+    )
+
+
+def _told_by_all(parts: Sequence[TableForecast]) -> TellingRecords:
+    """Return what all tables tell: their records added up, the fewest columns, and the mean by the columns' number."""
+    columns = sum(len(part.columns) for part in parts)
+    return TellingRecords(
+        informative=sum(part.telling.informative for part in parts),
+        columns_told=min(part.telling.columns_told for part in parts),
+        information=sum(part.telling.information * len(part.columns) for part in parts) / columns,
     )
 
 
@@ -208,15 +283,23 @@ def _telling(
     return telling_records(reference, chain, published)
 
 
-def _at(plan: DeletionPlan, reference: ReferencePopulation, groups: Sequence[_Chained], *, chosen: bool) -> ByEpsilon:
-    stages = _expected(plan.mechanism, reference, groups)
+def _at(
+    plan: DeletionPlan,
+    reference: ReferencePopulation,
+    tables: Mapping[str, tuple[ReferencePopulation, Sequence[Levels]]],
+    chained: Mapping[str, Sequence[_Chained]],
+    *,
+    chosen: bool,
+) -> ByEpsilon:
+    expected = [_expected(plan.mechanism, some, chained[name]) for name, (some, _) in tables.items()]
+    deleted = [_share(float(stages[-1].withheld.sum()), reference.people) for stages in expected]
     return ByEpsilon(
         epsilon=float(plan.price.epsilon),
         expected_deletion=plan.expected_deletion,
         largest_deletion=plan.largest_deletion,
-        published=float(sum(stage.published.sum() for stage in stages)),
-        groups=float(sum(stage.there.sum() for stage in stages)),
-        deleted=_share(float(stages[-1].withheld.sum()), reference.people),
+        published=float(sum(stage.published.sum() for stages in expected for stage in stages)),
+        groups=float(sum(stage.there.sum() for stages in expected for stage in stages)),
+        deleted=sum(deleted) / len(deleted),
         chosen=chosen,
     )
 
@@ -228,6 +311,8 @@ def _share(part: float, whole: float) -> float:
 def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
     """Yield the noise that follows from other prices, where there is one."""
     mechanism, charged, paired = request.mechanism, request.price, request.paired
+    if paired is not None and paired.mechanism.margins > MOST_COLUMNS_PRICED:
+        return
     for epsilon in EPSILONS:
         try:
             if paired is not None:

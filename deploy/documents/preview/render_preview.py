@@ -25,14 +25,17 @@ from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.group_counts import GroupCounts
 from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.map_selection.choice import Levels, MapChoice
+from ....mechanisms.pair_model.blocks import Block, BlockChoice
+from ....mechanisms.pair_model.paired_plan import RowMaps
 from ....mechanisms.wording import grouped
 from ....tasks.request import Request
 from ...release_paths import require_elsewhere, write_new
+from ...terminal.explanation import TOLD_HEADERS, explanation, told_in_words, told_rows
 from ...terminal.stages import console as own_console
 from ..document_registry import Document, verified_release
 from ..rendering import page, percent
 from .changes import TellingRecords
-from .deletion_forecast import DeletionForecast, forecast_deletion
+from .deletion_forecast import DeletionForecast, forecast_deletion, forecast_tables
 from .reference_population import REMEDY, WHY, ReferencePopulation, reference_of_records, reference_of_release
 from .suppression_forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
 
@@ -40,7 +43,10 @@ BAR = 16
 MOST_WITH_BARS = 5
 LONGEST_VALUE = 40
 LEAST_TOLD = 0.0005
-FOUND = "The levels are those that the release's rule finds on these records without noise; a release finds its own."
+FOUND = (
+    "Levels, and blocks where they aren't written, are those that the release's rule finds on these records without "
+    "noise; a release finds its own."
+)
 Write = Callable[[float], str]
 """How a number, or a share that is not drawn as a bar, is written."""
 
@@ -67,7 +73,7 @@ def preview_tables(
     """Return the tables that have rows, by a word for each, in their order."""
     tables = _column_tables(prediction, number=number, percent=percent)
     if isinstance(prediction, DeletionForecast):
-        tables |= _deletion_tables(prediction, number)
+        tables |= _deletion_tables(prediction, number, percent)
     else:
         tables |= _suppression_tables(prediction, helpful, number=number, percent=percent)
     return {name: table for name, table in tables.items() if table.rows}
@@ -164,12 +170,26 @@ def _suppression_tables(
     }
 
 
-def _deletion_tables(prediction: DeletionForecast, number: Write) -> dict[str, PreviewTable]:
+def _deletion_tables(prediction: DeletionForecast, number: Write, percent: Write) -> dict[str, PreviewTable]:
     stages, several = [], len(prediction.stages) > 1
+    tables = [
+        PreviewRow(
+            (
+                one.block,
+                ", ".join(one.columns),
+                *map(number, (one.groups, one.published)),
+                f"{one.telling.columns_told} of {len(one.columns)}",
+                percent(one.telling.information),
+                one.deleted,
+            )
+        )
+        for one in prediction.tables
+    ]
     for stage in prediction.stages:
         levels = ", ".join(f"{name} {level}" for name, level in stage.levels.items())
         records = map(number, (stage.groups, stage.published_groups, stage.left, stage.published))
-        stages.append(PreviewRow((f"{stage.stage}", levels, *records, stage.withheld)))
+        named = f"{stage.block}, {stage.stage}" if stage.block else f"{stage.stage}"
+        stages.append(PreviewRow((named, levels, *records, stage.withheld)))
     own = ("deletion, as specified •", f"{prediction.k}", "–", number(prediction.published), number(prediction.groups))
     sampled = [PreviewRow((*own, "–", prediction.deleted), chosen=True)] if prediction.sampled else []
     for one in prediction.sampled:
@@ -183,6 +203,13 @@ def _deletion_tables(prediction: DeletionForecast, number: Write) -> dict[str, P
         epsilon, counts = _marked(amount_shown(point.epsilon), point.chosen), (point.published, point.groups)
         prices.append(PreviewRow((epsilon, *noise, *map(number, counts), point.deleted), point.chosen))
     return {
+        "tables": PreviewTable(
+            "Table by table",
+            "Each is of all records. Columns told: of at least half of its records. Information: of what the finest "
+            "values of its columns would tell of everybody.",
+            ("table", "columns", "groups", "records", "columns told", "information", "deleted"),
+            tables,
+        ),
         "stages": PreviewTable(
             "Stage by stage",
             "What a stage withholds goes on to the next; at the last it is deleted for good. Groups: combinations of "
@@ -243,6 +270,12 @@ def _quoted(value: str) -> str:
 def told_words(prediction: Forecast | DeletionForecast) -> str:
     """Return how much the published records would tell."""
     told, columns = prediction.telling, counted(prediction.columns, "column")
+    if isinstance(prediction, DeletionForecast) and prediction.tables:
+        return (
+            f"About {told.informative:,.0f} of the {prediction.published:,.0f} published rows of "
+            f"{len(prediction.tables)} tables would be informative, with a label that isn't *; in each table at least "
+            f"half would tell {told.columns_told} columns or more."
+        )
     return (
         f"About {told.informative:,.0f} of the {prediction.published:,.0f} published records would be informative, "
         f"with a label that isn't *; at least half would tell {told.columns_told} of {columns} or more."
@@ -261,8 +294,9 @@ def lost_words(prediction: Forecast | DeletionForecast) -> str:
     return f"Of the records {nothing:.1%} would tell nothing: {deleted}, {starred:.1%} published as * in every column."
 
 
-def print_forecast(prediction: Forecast | DeletionForecast, helpful: Sequence[Suggestion]) -> None:
+def print_preview(made: Preview) -> None:
     """Write a preview to standard output."""
+    prediction, helpful = made.forecast, made.suggestions
     out = own_console(highlight=False)
     out.print(Text(lost_words(prediction), style="bold"))
     said = (
@@ -279,10 +313,13 @@ def print_forecast(prediction: Forecast | DeletionForecast, helpful: Sequence[Su
     out.print(Text(told_words(prediction)))
     for remark in prediction.remarks:
         out.print(Text(remark, style="dim"))
-    for table in preview_tables(prediction, helpful, number="{:,.0f}".format, percent="{:.1%}".format).values():
+    tables = preview_tables(prediction, helpful, number="{:,.0f}".format, percent="{:.1%}".format)
+    for table in (*made.told_table.values(), *tables.values()):
         shown = Table(*table.headers, title=table.title, title_justify="left", title_style="bold")
         for row in table.rows:
             shown.add_row(*(_cell(cell, narrow=len(row.cells) > MOST_WITH_BARS) for cell in row.cells))
+        if table.headers == TOLD_HEADERS:
+            shown.caption, shown.caption_justify = table.note, "left"
         out.print()
         out.print(shown)
     if isinstance(prediction, Forecast) and not helpful:
@@ -322,8 +359,27 @@ class Preview:
     @property
     def facts(self) -> dict[str, Any]:
         """What `crowdblend preview --json` prints."""
-        return dataclasses.asdict(self.forecast) | {
+        facts = dataclasses.asdict(self.forecast) | {
             "suggestions": [dataclasses.asdict(one) for one in self.suggestions]
+        }
+        return facts | ({"told": self.told} if isinstance(self.forecast, DeletionForecast) else {})
+
+    @property
+    def told(self) -> dict[str, Any] | None:
+        """What will be told of each column, and how exactly; None where no pairs are chosen."""
+        return explanation(self.request, records=max(1, round(self.forecast.people))).get("told")
+
+    @property
+    def told_table(self) -> dict[str, PreviewTable]:
+        """The same as a table; none where there is nothing to be told."""
+        explained = explanation(self.request, records=max(1, round(self.forecast.people)))
+        if "told" not in explained:
+            return {}
+        rows = [PreviewRow(row) for row in told_rows(explained)]
+        return {
+            "told": PreviewTable(
+                "What will be told of each column", told_in_words(explained["told"]), TOLD_HEADERS, rows
+            )
         }
 
     def write_page(self, path: Path | str) -> None:
@@ -349,7 +405,10 @@ def preview_texts(made: Preview) -> dict[str, str]:
             name=made.request.label,
             lost=lost_words(prediction),
             told=told_words(prediction),
-            tables=preview_tables(prediction, made.suggestions, number=grouped, percent=percent),
+            tables={
+                **made.told_table,
+                **preview_tables(prediction, made.suggestions, number=grouped, percent=percent),
+            },
         )
     }
 
@@ -500,24 +559,30 @@ def _of_deletion(request: Request, reference: ReferencePopulation, wanted: Mappi
             where="--level",
             remedy="Change the levels of its columns in the specification.",
         )
+    if request.blocks is not None or request.free:
+        rows = _found_rows(request, reference)
+        if request.free or isinstance(request.blocks, BlockChoice):
+            reference = dataclasses.replace(reference, remarks=(*reference.remarks, FOUND))
+    else:
+        rows = (RowMaps(Block("", tuple(range(len(reference.names)))), request.maps),)
+    tables = {}
+    for block, maps in rows:
+        some = reference if len(block.columns) == len(reference.names) else reference.of_columns(block.columns)
+        levels = (_previewed([column.level for column in one.columns], some, wanted) for one in maps)
+        tables[block.name] = (some, tuple(levels))
     if request.blocks is not None:
-        raise InputRefused(
-            "a preview of several blocks isn't made yet.",
-            where="[blocks]",
-            remedy="Remove them from a copy of the specification, with the columns of one block alone.",
-        )
-    maps = request.maps if not request.free else _found_maps(request, reference)
-    if request.free:
-        reference = dataclasses.replace(reference, remarks=(*reference.remarks, FOUND))
-    chain = tuple(_previewed([column.level for column in one.columns], reference, wanted) for one in maps)
-    return Preview(forecast=forecast_deletion(request, reference, chain=chain), suggestions=(), request=request)
+        made = forecast_tables(request, reference, tables=tables)
+    else:
+        [(reference, chain)] = tables.values()
+        made = forecast_deletion(request, reference, chain=chain)
+    return Preview(forecast=made, suggestions=(), request=request)
 
 
-def _found_maps(request: DeletionRequest, reference: ReferencePopulation) -> tuple[GeneralizationMap, ...]:
-    """Return the maps that the release's own rule finds from exact counts of the reference population."""
+def _found_rows(request: DeletionRequest, reference: ReferencePopulation) -> tuple[RowMaps, ...]:
+    """Return the tables of rows that the release's own rule finds from exact counts of the reference population."""
     plan = request.paired
     if plan is None:
-        raise TypeError("levels that follow from what is published, without pairs")
+        raise TypeError("rows that follow from what is published, without pairs")
     levels = tuple(column.level for column in plan.counted.columns)
     if any(level < known for level, known in zip(levels, reference.base, strict=True)):
         raise InputRefused(
@@ -529,8 +594,7 @@ def _found_maps(request: DeletionRequest, reference: ReferencePopulation) -> tup
     counts = np.rint(groups.counts * reference.scale).astype(np.int64)
     keys = plan.counted.keys(list(groups.codes))
     order = np.lexsort(keys[::-1])
-    [(_, maps)] = plan.rows_of_public_records(GroupCounts(keys[:, order], counts[order]))
-    return maps
+    return plan.rows_of_public_records(GroupCounts(keys[:, order], counts[order]))
 
 
 def _levels(
