@@ -165,6 +165,30 @@ def test_written_blocks_are_published_under_their_names(desk, people, form, file
     assert result["release_id"] in shown
 
 
+@pytest.mark.slow
+def test_the_page_reads_the_tables_of_all_blocks(browser, desk, people) -> None:
+    spec = spec_of(desk, FOUND)
+    spec.write_text(spec.read_text().replace('output = "out"', 'output = "out"\nverify_page = true'))
+    result = desk.succeed("run", spec, "--json").json
+    desk.succeed("key", "export", "publisher.pem")
+
+    def told(folder: Path) -> str:
+        page = browser.new_page()
+        page.goto((folder / "verify.html").as_uri())
+        page.get_by_label("Choose the folder").set_input_files(folder)
+        page.get_by_label("Choose the key").set_input_files(desk.folder / "publisher.pem")
+        page.locator("#answer .verdict").wait_for()
+        answer: str = page.locator("#answer").inner_text()
+        page.close()
+        return answer
+
+    whole = told(Path(result["output"]))
+    assert "What was checked holds, but not all was checked." in whole, "it computes no price of composed noises"
+    assert f"{result['published_records']} rows; all labels" in whole.replace(",", "").replace("\u202f", "")
+    (Path(result["output"]) / "data-2.parquet").unlink()
+    assert "does not hold" in told(Path(result["output"]))
+
+
 REFUSED = {
     "no pairs": ("", {"margins": True}, "[blocks]: blocks go by pairs"),
     "unknown": ('[blocks.a]\ncolumns = ["town"]\n', {}, "[blocks.a].columns: 'town' is not a released column"),

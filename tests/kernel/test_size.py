@@ -8,8 +8,8 @@ from audit.kernel_size import FOLDERS, kernel_files, kinds, lines_of, shared_fil
 
 MOST = {"mechanisms/kernel": (9, 1115), "accounting/kernel": (16, 4460), "tasks/kernel": (5, 1460)}
 """Files and lines of each folder."""
-MOST_OF_A_KIND = 400
-MOST_SHARED = 3650
+MOST_OF_A_KIND = 470
+MOST_SHARED = 3680
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
