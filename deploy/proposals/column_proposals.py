@@ -101,7 +101,7 @@ def proposed_by_public(kind: ColumnKind, role: Role, public: PublicColumn) -> Pr
     if mostly_numbers and role != "code" and (kind == "number" or public.distinct > FEW_VALUES):
         return _numbers(kind, public)
     listed = {text: times for text, times in texts.items() if text.isprintable() and text != BUCKET_LABEL}
-    if role == "code" or (public.distinct > FREQUENT[0][0] and _like_codes(listed)):
+    if (role == "code" and _with_digits(listed)) or (public.distinct > FREQUENT[0][0] and _like_codes(listed)):
         rows = prefix_levels(sorted(listed, key=_natural))
         if rows is not None:
             return _of_rows(rows, ("Levels are prefixes of its codes.", _UNSEEN))
@@ -188,6 +188,11 @@ def prefix_levels(codes: Sequence[str]) -> Rows | None:
 def _stem(prefix: str) -> str:
     """Return a prefix without the separator that it ends with; the prefix where nothing else is left."""
     return prefix.rstrip(_SEPARATORS) or prefix
+
+
+def _with_digits(texts: Mapping[str, int]) -> bool:
+    """Return whether most texts have a digit: an occupation may be a code, or a word whose prefix says nothing."""
+    return 2 * sum(_DIGITS.search(text) is not None for text in texts) > len(texts)
 
 
 def _like_codes(texts: Mapping[str, int]) -> bool:

@@ -312,7 +312,7 @@ def told_in_words(told: Mapping[str, Any]) -> str:
     share = "" if told["records"] is None else " and its share of the records"
     return (
         f"Each column is counted by all labels of its level, with the standard error of each count{share}; finer "
-        "labels are told nowhere, and values that aren't declared are *. Pairs are found among those that may be. "
+        "labels are told nowhere, and values that aren't declared are *. Which pairs are counted is found on the way. "
         f"At a stage a group of rows that {told['likely_group']} people share is shown in 19 of 20 releases, from "
         f"{told['certain_group']} on in each; what isn't shown goes on to coarser labels, and at the last stage it is "
         f"missing. {together}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import tomllib
@@ -248,6 +249,82 @@ def test_columns_of_which_nothing_is_known_are_left_out_and_the_rest_can_be_run(
     assert text.count("## Nothing public tells its values.") == 30 - 3 - len(released)
     desk.succeed("dataset", "add", "wide", "--epsilon", "10", "--delta", "1e-3")
     desk.succeed("run", "wide.toml", "--dry-run")
+
+
+def adult_like(folder: Path, name: str, *, seed: int) -> None:
+    """Records with the columns of the Adult data set and values like theirs."""
+    stream, records = np.random.default_rng(seed), 3_000
+    table = {
+        "age": stream.integers(17, 91, records),
+        "workclass": stream.choice(["Private", "Self-emp-inc", "State-gov", "?"], records, p=[0.7, 0.2, 0.08, 0.02]),
+        "fnlwgt": stream.integers(12_285, 1_484_705, records),
+        "education": stream.choice([f"grade {number}" for number in range(16)], records),
+        "education-num": stream.integers(1, 17, records),
+        "marital-status": stream.choice(["Married", "Divorced", "Never-married"], records),
+        "occupation": stream.choice(["Sales", "Tech-support", "Craft-repair", "Armed-Forces"], records),
+        "relationship": stream.choice(["Wife", "Husband", "Own-child"], records),
+        "race": stream.choice(["White", "Black", "Other"], records, p=[0.85, 0.1, 0.05]),
+        "sex": stream.choice(["Female", "Male"], records),
+        "capital-gain": np.where(stream.random(records) < 0.08, stream.integers(100, 99_999, records), 0),
+        "capital-loss": np.where(stream.random(records) < 0.05, stream.integers(100, 4_356, records), 0),
+        "hours-per-week": stream.integers(1, 100, records),
+        "native-country": stream.choice([f"Land {number}" for number in range(41)], records),
+        "income": stream.choice(["<=50K", ">50K"], records),
+    }
+    arrow_csv.write_csv(pa.table(table), folder / name)
+
+
+def test_adults_fourteen_columns_are_proposed_without_their_weight(desk) -> None:
+    adult_like(desk.folder, "adult.csv", seed=1)
+    adult_like(desk.folder, "census.csv", seed=2)
+    desk.succeed("spec", "new", "--from", "adult.csv", "--public", "census.csv", "--records", "30000")
+    tables = tomllib.loads((desk.folder / "adult.toml").read_text(encoding="utf-8"))
+    assert len(tables["columns"]) == 14
+    assert "fnlwgt" not in tables["columns"]
+    lines = (desk.folder / tables["columns"]["occupation"]["hierarchy"]).read_text().splitlines()
+    labels = {label for line in lines for label in line.split(";")}
+    assert {"Armed-Forces", "Craft-repair", "Sales", "Tech-support"} <= labels
+    assert not {"Armed", "Craft", "S", "T"} & labels, "words have no prefixes that say anything"
+    assert tables["columns"]["hours-per-week"]["interval"]["lower"] == 0
+    assert "blocks" in tables
+    desk.succeed("dataset", "add", "adult", "--epsilon", "10", "--delta", "1e-3")
+    desk.succeed("run", "adult.toml", "--dry-run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [30, 100])
+def test_a_wide_file_goes_from_a_proposal_to_a_sheet_without_an_edit(desk, columns: int) -> None:
+    own = wide_records(desk.folder, "wide.parquet", records=4_000, columns=columns, seed=1)
+    wide_records(desk.folder, "earlier.parquet", records=2_000, columns=columns, seed=2)
+    walk(desk, own.name, records=4_000, columns=columns)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("csv", [False, True], ids=["parquet", "csv"])
+def test_a_million_records_of_a_hundred_columns_go_from_a_proposal_to_a_sheet(desk, csv: bool) -> None:
+    ending = "csv" if csv else "parquet"
+    own = wide_records(desk.folder, f"wide.{ending}", records=1_000_000, columns=100, seed=1, csv=csv)
+    wide_records(desk.folder, "earlier.parquet", records=20_000, columns=100, seed=2)
+    published = walk(desk, own.name, records=1_000_000, columns=100)
+    assert min(block["records"] for block in published["blocks"]) >= 500_000
+
+
+def walk(desk, source: str, *, records: int, columns: int) -> dict:
+    """From `spec new` to `sheet`; what the certificate says was published."""
+    desk.succeed("spec", "new", "--from", source, "--public", "earlier.parquet", "--records", records)
+    desk.succeed("dataset", "add", "wide", "--epsilon", "10", "--delta", "1e-3")
+    out = Path(desk.succeed("run", "wide.toml", "--json").json["output"])
+    certificate = out / "certificate.json"
+    assert desk("verify", certificate).code == 0
+    desk.succeed("sheet", out)
+    [page] = desk.folder.glob("*-sheet.html")
+    text = page.read_text(encoding="utf-8")
+    assert "can't be linked" in text.replace("&#39;", "'")
+    assert text.count('class="counted"') > columns, "the map has the counted pairs"
+    published = json.loads(certificate.read_text())["published"]
+    assert len({name for block in published["blocks"] for name in block["columns"]}) == columns - 3
+    assert not {"person_id", "email", "PWGTP"} & {name for block in published["blocks"] for name in block["columns"]}
+    return published
 
 
 def test_public_records_that_are_the_private_ones_are_refused_unread(desk) -> None:
