@@ -85,3 +85,14 @@ def test_a_project_of_arx_is_released(newcomer, blocks) -> None:
     for block in blocks("docs/coming-from-arx.md", "## Step by step"):
         newcomer.paste(block.text)
     assert (newcomer.folder / "out" / "patients" / "data.csv").is_file()
+
+
+@pytest.mark.slow
+def test_a_wide_file_is_released_as_its_page_says(newcomer, blocks) -> None:
+    [block] = blocks("docs/wide-files.md", "## Try it")
+    said = newcomer.paste(block.text)
+    assert "Proposed to be released: 38 columns; 2 columns stand there as a question." in said
+    assert "What will be told of each column" in said
+    assert "signature holds" in said.lower()
+    [page] = newcomer.folder.glob("*-sheet.html")
+    assert "Rows of different tables" in page.read_text(encoding="utf-8")
