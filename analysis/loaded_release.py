@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..mechanisms.hierarchies.declare import Hierarchy
     from .figures import DataFrame
 
+_TOO_FEW = "too few records to tell"
 _LEFT_OUT = "records without a number, or outside the declared range, are left out"
 
 
@@ -127,7 +128,7 @@ class LoadedRelease:
             lower=within(lower, 0.0, 1.0),
             upper=within(upper, 0.0, 1.0),
             source=source_of({*part, *whole}),
-            note="" if math.isfinite(lower) else "too few records to tell",
+            note="" if math.isfinite(lower) else _TOO_FEW,
         )
 
     def mean(self, column: str, *, where: Where | None = None, by: str | None = None) -> Figure | DataFrame:
@@ -147,7 +148,7 @@ class LoadedRelease:
         place, selection = place_of(column, self.columns), selection_of(where or {}, self.columns)
         if by is None:
             return self._mean(place, selection)
-        return self._by(by, lambda label: self._mean(place, both(selection, label)))
+        return self._by(by, place, lambda label: self._mean(place, both(selection, label)))
 
     def quantile(
         self, column: str, q: float = 0.5, *, where: Where | None = None, by: str | None = None
@@ -170,7 +171,7 @@ class LoadedRelease:
         place, selection = place_of(column, self.columns), selection_of(where or {}, self.columns)
         if by is None:
             return self._quantile(place, q, selection)
-        return self._by(by, lambda label: self._quantile(place, q, both(selection, label)))
+        return self._by(by, place, lambda label: self._quantile(place, q, both(selection, label)))
 
     def table(self, rows: str, columns: str | None = None, *, where: Where | None = None) -> DataFrame:
         """Return the number of records of each label of a column, or of each two labels of two columns, as a frame.
@@ -243,9 +244,12 @@ class LoadedRelease:
         name = f"{self.certificate.get('release_id', '')}/{seed}"
         return CompletedCopies(published=self.published, copies=copies, seed=name, frames=self._frames)
 
-    def _by(self, name: str, figure: Callable[[Selection], Figure]) -> DataFrame:
+    def _by(self, name: str, of: int, figure: Callable[[Selection], Figure]) -> DataFrame:
+        """Return a figure of a column for each label of another: the finest by which both were counted together."""
         place = place_of(name, self.columns)
-        level = self._level_by(place)
+        together = [pair for pair in self.published.pairs if set(pair.columns) == {place, of}]
+        levels = [pair.levels[pair.columns.index(place)] for pair in together]
+        level = min(levels, default=self.columns[place].level)
         own = labels_to(self.columns[place], level)
         rows = [
             {name: label} | figure({place: own == code}).as_dict()
@@ -253,11 +257,6 @@ class LoadedRelease:
             if code != BUCKET_CODE or self.columns[place].hierarchy.size(level) == 1
         ]
         return frame_of(rows, self._frames)
-
-    def _level_by(self, place: int) -> int:
-        """Return the finest level by which a column is counted in pairs, or its finest where it is in none."""
-        levels = [pair.levels[pair.columns.index(place)] for pair in self.published.pairs if place in pair.columns]
-        return max([self.columns[place].level, *levels])
 
     def _level_of_table(self, place: int, *, alone: bool) -> int:
         own = self.columns[place]
@@ -309,9 +308,15 @@ class LoadedRelease:
         return least
 
     def _share_by_rows(self, part: Selection, whole: Selection) -> Figure:
-        above, below = self.counts.count(part), self.counts.count(whole)
+        """Return a share by the intervals of both counts, each with half of the error."""
+        above, below = (self.counts.count(one, error=ERROR / 2) for one in (part, whole))
         estimate = within(above.estimate / below.estimate, 0.0, 1.0) if below.estimate > 0 else math.nan
-        return Figure(estimate=estimate, lower=None, upper=None, source="rows", note=above.note or NO_INTERVAL)
+        note = above.note or below.note
+        if above.lower is None or above.upper is None or below.lower is None or below.upper is None:
+            return Figure(estimate=estimate, lower=None, upper=None, source="rows", note=note or NO_INTERVAL)
+        lower = above.lower / below.upper if below.upper > 0 else 0.0
+        upper = min(above.upper / below.lower, 1.0) if below.lower > 0 else 1.0
+        return Figure(estimate=estimate, lower=lower, upper=upper, source="rows", note=note)
 
     def _weighted(self, place: int, selection: Selection) -> tuple[Any, Edges] | None:
         """Return how weights of a column's labels become a weighted count, and the numbers of these labels.
@@ -364,12 +369,13 @@ class LoadedRelease:
         width = quantile_of(ERROR)
         lower, upper = lowest.interval(width)[0], highest.interval(width)[1]
         least, most = float(np.nanmin(edges.lower)), float(np.nanmax(edges.upper))
+        note = _LEFT_OUT if not edges.known.all() else ""
         return Figure(
             estimate=within(middle.estimate, least, most),
             lower=within(lower, least, most),
             upper=within(upper, least, most),
             source=source_of({*selection, place}),
-            note=_LEFT_OUT if not edges.known.all() else "",
+            note=note if math.isfinite(lower) and math.isfinite(upper) else _TOO_FEW,
         )
 
     def _mean_by_rows(self, place: int, selection: Selection) -> Figure:

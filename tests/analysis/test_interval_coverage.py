@@ -186,6 +186,8 @@ def test_bounds_by_rows_hold_at_least_as_often(kind) -> None:
             assert figure.source == "rows"
             held.append(holds(figure, sizes[at].sum()))
             assert figure.upper - figure.lower < 4_000
+        share = release.share({"town": "x"}, of={"age": range(3), "sex": "m"})
+        held.append(holds(share, sizes[2, 1, 2] / sizes[2, :, 2].sum()))
     assert np.mean(held) >= 0.95 - SLACK
 
 
