@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CERTIFICATE = "certificate.json"
 NOT_DONE = "Nothing was read of its tables."
 _MOST_LABELS = 1 << 20
-_FIGURES = frozenset({"stage", "weight", "count"})
+_FIGURES = ("stage", "weight", "count")
 _TABLE_FORMS = frozenset({"microdata", "counts", "histogram", "synthetic"})
 
 
@@ -152,7 +152,7 @@ def _tables(folder: Path, certificate: Mapping[str, Any], given: Mapping[str, Hi
     known = [
         MappedColumn(name=one["column"], hierarchy=hierarchy, level=one["level"])
         for one in certificate["map"]["columns"]
-        if one["column"] not in _FIGURES and (hierarchy := _hierarchy(one, given)) is not None
+        if (hierarchy := _hierarchy(one, given)) is not None
     ]
     columns = tuple(column for column in known if column.size <= _MOST_LABELS)
     published = certificate["published"]
@@ -228,8 +228,10 @@ def _row_tables(
         own = block.get("columns") if name else None
         places = tuple(place for place, one in enumerate(columns) if own is None or one.name in own)
         levels = [stage["levels"] for stage in block.get("stages", ())] or [first]
+        figures = [name for name in _FIGURES if name not in first]
+        own_columns = [columns[place] for place in places]
         yield _row_table(
-            folder / file, [columns[place] for place in places], places, levels=levels, weight_of_row=weight_of_row
+            folder / file, own_columns, places, figures=figures, levels=levels, weight_of_row=weight_of_row
         )
 
 
@@ -238,6 +240,7 @@ def _row_table(
     columns: Sequence[MappedColumn],
     places: tuple[int, ...],
     *,
+    figures: Sequence[str],
     levels: Sequence[Mapping[str, int]],
     weight_of_row: float,
 ) -> RowTable:
@@ -246,20 +249,21 @@ def _row_table(
 
     names = [column.name for column in columns]
     table = _read(path, texts=names)
-    figures = [name for name in ("stage", "weight") if name in table.column_names]
-    labelled = table.select([*names, *figures, *(["count"] if "count" in table.column_names else [])])
+    there = [name for name in figures if name in table.column_names]
+    labelled = table.select([*names, *there])
     for place, name in enumerate(labelled.column_names):
         if name in names:
             labelled = labelled.set_column(place, name, labelled[name].cast(pa.string()))
-    counted = "count" in labelled.column_names
-    groups = labelled.group_by([*names, *figures]).aggregate([("count", "sum") if counted else ([], "count_all")])
+    counted = "count" in there
+    keys = [*names, *(name for name in there if name != "count")]
+    groups = labelled.group_by(keys).aggregate([("count", "sum") if counted else ([], "count_all")])
     counts = groups["count_sum" if counted else "count_all"]
     stages = []
     for number, stage in enumerate(levels, start=1):
-        kept = pc.equal(groups["stage"], number) if "stage" in figures else None
+        kept = pc.equal(groups["stage"], number) if "stage" in there else None
         own = groups if kept is None else groups.filter(kept)
         times = (counts if kept is None else counts.filter(kept)).to_numpy().astype(np.float64)
-        weights = own["weight"].to_numpy() if "weight" in figures else weight_of_row
+        weights = own["weight"].to_numpy() if "weight" in there else weight_of_row
         at = tuple(stage[name] for name in names)
         stages.append(
             RowGroups(

@@ -206,6 +206,21 @@ def test_survey_weights_are_a_column_of_classes(desk, people) -> None:
     assert len(release.published.pairs) >= 3, "each column was counted together with the classes"
 
 
+def test_columns_may_have_the_names_of_figures(desk, people) -> None:
+    lines = (desk.folder / "people.csv").read_text().splitlines()
+    (desk.folder / "people.csv").write_text("\n".join(["weight,age,stage", *lines[1:]]) + "\n")
+    path = desk.folder / "researched.toml"
+    columns = (
+        COLUMNS.format(**LEVELS).replace("[columns.sex]", "[columns.weight]").replace("columns.town", "columns.stage")
+    )
+    head = HEAD.format(form="microdata", file_format="csv", privacy="delta = 1e-3")
+    path.write_text(head + SAMPLE + "[suppression]\nk = 20\n" + columns)
+    release = load(Path(desk.succeed("run", path, "--json").json["output"]))
+    figure = release.count({"weight": "f", "stage": "x"})
+    true = ((people["sex"] == "f") & (people["town"] == "x")).sum()
+    assert figure.lower - 200 <= true <= figure.upper + 200
+
+
 def test_tables_without_labels_of_records_are_refused(desk, people) -> None:
     path = desk.folder / "answer.toml"
     path.write_text(
