@@ -70,6 +70,7 @@ def test_each_table_is_that_of_a_release_of_its_columns_with_the_same_noise(peop
         stages = [stage for stage in together["stages"] if stage["block"] == table["block"]]
         assert [stage["published"] for stage in stages] == pytest.approx([one["published"] for one in alone["stages"]])
     assert together["published"] == pytest.approx(sum(table["published"] for table in together["tables"]))
+    assert together["deleted"] == pytest.approx(np.mean([table["deleted"] for table in together["tables"]]))
     assert [point["epsilon"] for point in together["by_epsilon"] if point["chosen"]] == [together["epsilon"]]
     deleted = [point["deleted"] for point in together["by_epsilon"]]
     assert deleted == sorted(deleted, reverse=True), "a higher price never loses more"
