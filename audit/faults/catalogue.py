@@ -392,6 +392,14 @@ FAULTS = (
         detectors=("audit statistics deletion-with-pairs 0.05", "pytest tests/mechanisms/test_paired_deletion.py"),
     ),
     Fault(
+        name="blocks-priced-as-one-table",
+        what="of several tables of rows the stages of one alone are charged",
+        file="accounting/kinds/paired_deletion_prices.py",
+        old="    draws[mechanism.noise] += (mechanism.tables - 1) * mechanism.stages\n",
+        new="",
+        detectors=("pytest tests/mechanisms/test_paired_deletion.py",),
+    ),
+    Fault(
         name="deletion-weights-of-the-stage-before",
         what="records of the last stage but one stand for deleted ones, which were not lost",
         file="mechanisms/record_weights.py",

@@ -25,7 +25,7 @@ from .catalogue import FAULTS, Fault
 __all__ = ["PACKAGE_NAMES", "copied", "detected", "planted_faults"]
 
 PROJECT = Path(__file__).resolve().parents[2]
-PACKAGE_NAMES = ("mechanisms", "accounting", "tasks", "flows", "deploy")
+PACKAGE_NAMES = ("mechanisms", "accounting", "tasks", "flows", "deploy", "analysis")
 LONGEST = 400.0
 SOUND = ""
 
