@@ -30,7 +30,7 @@ Cells = NDArray[np.int64]
 _GROUPS_AT_ONCE = 1 << 14
 _JOINT_CELLS = 1 << 15
 _GROUPS_PER_JOINT_CELL = 16
-_SETS_AT_ONCE = 64
+_SETS_AT_ONCE = 128
 
 
 class WithMargins(Protocol):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..generalization_map import GeneralizationMap
 from ..kernel.group_counts import GroupCounts
+from ..kinds.margins import exact_margins
 from ..kinds.paired_deletion import (
     ESTIMATE_UNIT,
     Chain,
@@ -205,19 +206,20 @@ class PairedPlan:
         Args:
             exact: the groups of the public records by the labels of the margins.
         """
-        codes = self.counted.layout.decode(exact.keys)
-        margins = [
-            np.bincount(own, weights=exact.counts, minlength=size).astype(np.int64)
-            for own, size in zip(codes, self.counted.sizes, strict=True)
-        ]
+        singles = [(place,) for place in range(len(self.counted.columns))]
+        margins = exact_margins(exact, layout=self.counted.layout, margins=singles)
         cells, penalties = self.protection().exact_cells(exact), self.penalties()
         pairs: list[CountedPair] = []
+        before: list[Cells] = []
+        qualities: dict[int, int] = {}
         for _ in range(self.mechanism.pairs):
             estimates = self.estimates(margins, tuple(pairs))
-            left = sorted(set(range(len(cells))) - {pair.number for pair in pairs})
-            qualities = [pair_quality(cells[one], estimates[one], penalties[one]) for one in left]
-            number = left[int(np.argmax(qualities))]
+            for one, estimate in enumerate(estimates):
+                if not before or estimate is not before[one]:
+                    qualities[one] = pair_quality(cells[one], estimate, penalties[one])
+            number = max(set(qualities) - {pair.number for pair in pairs}, key=lambda one: (qualities[one], -one))
             pairs.append(CountedPair(number, cells[number]))
+            before = estimates
         return self.rows(margins, tuple(pairs))
 
     def model(self, margins: Sequence[Cells], pairs: Sequence[CountedPair]) -> PairModel:

@@ -283,4 +283,4 @@ def test_many_margins_of_many_columns_need_little_memory():
     finally:
         tracemalloc.stop()
     assert all(cells.sum() == 100_000 for cells in found)
-    assert peak < 24 << 20
+    assert peak < 32 << 20
