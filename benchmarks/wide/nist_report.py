@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from crowdblend.analysis import load
+from crowdblend.analysis.combined_counts import CombinedCounts
 from crowdblend.analysis.label_tree import pair_model
 from crowdblend.analysis.published_tables import PublishedTables, RowTable, labels_to
 from crowdblend.deploy.api import add_dataset, release
@@ -101,12 +102,15 @@ def model_people(folder: Path, *, number: int, coins: np.random.Generator) -> tu
         SystemExit: it isn't released by the values of this comparison, or counts nothing beside its rows.
     """
     loaded, columns = load(folder), nist_columns()
-    published, combined = loaded.published, loaded.combined
+    published = loaded.published
     names = [column.name for column in published.columns]
-    if combined is None or any(
+    if not published.margins or any(
         name not in columns or set(loaded.labels(name)) - {"*"} != set(columns[name].values) for name in names
     ):
         raise SystemExit(f"{folder}: this is no release of the excerpt with margins by the values of this comparison")
+    combined = CombinedCounts(
+        published.margins, deviation=published.margin_deviation, pairs=published.pairs, total=published.total
+    )
     model = pair_model(published, combined)
     codes = model_records(model, number=max(LEAST_DRAWN, number))
     partitions = [_row_groups(codes, table, published) for table in published.rows]
