@@ -67,7 +67,7 @@ def test_the_cross_table_s_code_counts_one_table_by_its_own_labels(blocked: Path
     (tmp_path / facts.labels_file).write_text(texts["-labels.csv"])
     monkeypatch.chdir(tmp_path)
     table = facts.of_cross
-    [code] = re.findall(r"## A cross table.*?```python\n(.*?)```", texts["-sheet.md"], re.DOTALL)
+    [code] = re.findall(r"## A cross table.*?### pandas\n\n```python\n(.*?)```", texts["-sheet.md"], re.DOTALL)
     space: dict = {}
     exec(code, space)  # noqa: S102 - what a researcher would run
     coarser = {
