@@ -147,6 +147,8 @@ def _levels_of_tables(certificate: Mapping[str, Any]) -> dict[str, list[Mapping[
     }
     if not len(blocks) == len(published["blocks"]) == mechanism["blocks"]:
         raise ValueError("these are other blocks")
+    if any(not (own := block["columns"]) or len(set(own)) < len(own) for block in published["blocks"]):
+        raise ValueError("a block has no columns, or names one twice")
     return blocks
 
 

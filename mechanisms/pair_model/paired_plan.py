@@ -226,11 +226,13 @@ class PairedPlan:
         """Return the model of margins, and of pairs in the order of their draws."""
         key = _digest(margins, pairs)
         if key not in self._models:
-            if pairs:
-                # Each draw asks for one pair more than the draw before, so that one model is added to.
-                made = self._with_pair(self.model(margins, pairs[:-1]), pairs[-1], prior=None)
-            else:
-                made = PairModel.of_margins(margins)
+            # Each draw asks for one pair more than the draw before, so that one model is added to. Whoever reads a
+            # release has none yet; there may be more pairs than calls within calls.
+            made, left = self._models.get(_digest(margins, pairs[:-1])) if pairs else None, pairs[-1:]
+            if made is None:
+                made, left = PairModel.of_margins(margins), pairs
+            for pair in left:
+                made = self._with_pair(made, pair, prior=None)
             # One model is remembered, the last: tables of many pairs take much memory, and only the next draw needs it.
             self._models.clear()
             self._models[key] = made

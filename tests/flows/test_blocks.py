@@ -136,6 +136,7 @@ def test_blocks_that_do_not_follow_from_the_counts_are_found(desk, people) -> No
         "its blocks are not those that follow": lambda one: one["chosen_blocks"].update(pinned=[]),
         "its levels can't be computed again": lambda one: one["chosen_blocks"].update(rule="blocks/0"),
         "its stages are not those": lambda one: one["blocks"].pop(),
+        "its stages are not those of": lambda one: one["blocks"][0]["columns"].append(one["blocks"][0]["columns"][0]),
     }
     for said, change in changes.items():
         changed = json.loads(json.dumps(certificate))

@@ -110,3 +110,17 @@ def test_only_pairs_move_that_follow_from_another_table() -> None:
     assert max(sizes) < len(every)
     with pytest.raises(ValueError, match="other margins"):
         own.model(margins, ()).moved(plan().model(margins, ()))
+
+
+def test_a_thousand_pairs_are_read_at_once_as_they_are_draw_by_draw() -> None:
+    columns = tuple(replace(COLUMNS[0], name=f"c{place}") for place in range(46))
+    counted = GeneralizationMap(columns=columns)
+    candidates = pair_candidates((counted,), most_cells=1_000)
+    release = replace(RELEASE, margins=len(columns), pairs=1_000)
+    margins = [np.full(column.size, 100) for column in columns]
+    pairs = tuple(CountedPair(number, np.full(columns[0].size ** 2, 30 + number % 7)) for number in range(1_000))
+    made = PairedPlan(mechanism=release, details=(counted,), candidates=candidates, stages=(counted,))
+    few, every = made.model(margins, pairs[:2]), made.model(margins, pairs)
+    assert len(every.tables) == 1_000
+    assert made.model(margins, pairs[:1]).tables.keys() < few.tables.keys()
+    np.testing.assert_array_equal(few.tables[0, 1], every.tables[0, 1])
