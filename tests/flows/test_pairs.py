@@ -162,7 +162,7 @@ def test_a_preview_finds_levels_on_public_records_by_the_same_rule(desk, people)
         spec = spec_of(desk, levels)
         seen = desk.succeed("preview", spec, "--public", "public.csv", "--population", "6000", "--json").json
         assert seen["deleted"] < 0.2
-        told = [remark for remark in seen["remarks"] if "levels are those that the release's rule finds" in remark]
+        told = [remark for remark in seen["remarks"] if "are those that the release's rule finds" in remark]
         assert bool(told) == (levels == FREE)
         own = next(one for one in seen["by_epsilon"] if one["chosen"])
         widths = [one["largest_deletion"] for one in seen["by_epsilon"]]
