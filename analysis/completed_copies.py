@@ -145,9 +145,9 @@ def completed_codes(
     """Draw one copy: per column's place the finest label of each record.
 
     Published rows are all in it, each with finest labels within its own. The records that are missing to the number of
-    all are drawn by the rows' weights. Of several candidates for each record weights choose one, which are fitted so
-    that all records together have the counts of margins and counted pairs that this copy drew: rows of coarse labels
-    are those that finer stages left over, which no single row tells.
+    all are drawn by the rows' weights, or of any labels by the model. Of several candidates for each record weights
+    choose one. They are fitted so that all records together have the counts of margins and counted pairs that this copy
+    drew: rows of coarse labels are those that finer stages left over, which no single row tells.
 
     Args:
         published: the release.
@@ -163,13 +163,18 @@ def completed_codes(
     there = [np.repeat(np.arange(part.counts.size), part.counts * _CANDIDATES) for part in parts]
     known = sum(own.size for own in there) // _CANDIDATES
     missing = max(round(combined.records) - known, 0)
-    spare = np.concatenate([part.left for part in parts])
-    chosen = _systematic(spare if spare.sum() > 0 else np.ones(spare.size), missing * _CANDIDATES, uniform)
+    spare = np.concatenate([np.zeros(0), *(part.left for part in parts)])
+    # Half of the others come of groups that are there, half of any labels: some groups have no row at all.
+    half = missing * _CANDIDATES // 2 if spare.sum() > 0 else 0
+    chosen = _systematic(spare, half, uniform) if half else np.zeros(0, dtype=np.int64)
     begins = np.cumsum([0, *(part.counts.size for part in parts)])
     candidates = [_drawn_of(tree, part.masks, own, uniform) for part, own in zip(parts, there, strict=True)]
     for part, begin, end in zip(parts, begins, begins[1:], strict=False):
         own = chosen[(chosen >= begin) & (chosen < end)] - begin
         candidates.append(_drawn_of(tree, part.masks, own, uniform))
+    free = {0: np.ones((1, published.columns[0].size), dtype=np.bool_)}
+    anywhere = np.zeros(missing * _CANDIDATES - half, dtype=np.int64)
+    candidates.append(_drawn_of(tree, free, anywhere, uniform))
     codes = {place: np.concatenate([own[place] for own in candidates]) for place in sorted(tree.shares)}
     weights = _fitted_weights(codes, drawn, model, known=known, missing=missing)
     # Of a published row's candidates one by their weights; of the others' so many as are missing.
@@ -177,8 +182,9 @@ def completed_codes(
     one = (reached <= (uniform(known) * reached[:, -1])[:, None]).sum(axis=1)
     taken = np.arange(known) * _CANDIDATES + np.minimum(one, _CANDIDATES - 1)
     if missing:
-        others = known * _CANDIDATES + _systematic(weights[known * _CANDIDATES :], missing, uniform)
-        taken = np.concatenate([taken, others])
+        # In the order of their labels, so that each label is taken as often as its weights say but for one.
+        order = known * _CANDIDATES + np.lexsort([own[known * _CANDIDATES :] for own in codes.values()])
+        taken = np.concatenate([taken, order[_systematic(weights[order], missing, uniform)]])
     return {place: own[taken] for place, own in codes.items()}
 
 

@@ -20,10 +20,12 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from crowdblend.accounting.theory.count_bounds import HALF, QUANTILE
 from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
 from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
 from crowdblend.accounting.theory.planning.paired_planning import plan_paired, proposed_pairs
+from crowdblend.analysis import rubin
 from crowdblend.analysis.combined_counts import PairCells
 from crowdblend.analysis.conditions import Where, labels_of, place_of, selection_of
 from crowdblend.analysis.figures import Figure
@@ -503,6 +505,49 @@ class Questions:
         return found
 
 
+COPIES = 8
+WHOLE = {
+    "count of a label": lambda own: float((own["schooling"] == "higher").sum()),
+    "count of two labels": lambda own: float(((own["schooling"] == "higher") & (own["sex"] == "m")).sum()),
+    "count by three columns": lambda own: float(
+        ((own["region"] == "north") & (own["sex"] == "f") & (own["age"] < 32)).sum()
+    ),
+    "mean of income": lambda own: float(own["income"].mean()),
+    "mean of age": lambda own: float(own["age"].mean()),
+    "income by schooling, slope": lambda own: _slope(own["schooling"].map(SCHOOLING.index), own["income"]),
+    "income by hours, slope": lambda own: _slope(own["hours"], own["income"]),
+}
+"""What somebody may ask of a completed copy, as of the records."""
+
+
+def _slope(numbers: pd.Series, answers: pd.Series) -> float:
+    return float(np.polyfit(numbers, answers, 1)[0])
+
+
+def copied(way: str, people: People, *, draws: int, epsilon: Decimal, seed: int = 8) -> Iterator[str]:
+    """Yield a line for each question to copies: the true answer, the mean of what they give, how often they hold.
+
+    Args:
+        way: of releasing.
+        people: generated ones.
+        draws: releases.
+        epsilon: of each.
+        seed: of what isn't drawn by the operating system.
+    """
+    coins = np.random.default_rng([seed, draws])
+    records = pd.DataFrame(dict(people.values))
+    found: dict[str, list[Figure]] = {name: [] for name in WHOLE}
+    for _ in range(draws):
+        release = LoadedRelease(WAYS[way](people, epsilon=epsilon, coins=coins))
+        copies = [copy.dropna() for copy in release.complete(COPIES)]
+        for name, asked in WHOLE.items():
+            found[name].append(rubin([asked(copy) for copy in copies]))
+    for name, figures in found.items():
+        true = WHOLE[name](records)
+        held = np.mean([(one.lower or 0.0) <= true <= (one.upper or 0.0) for one in figures])
+        yield f"| {way} | {name} | {true:,.4g} | {np.mean([one.estimate for one in figures]):,.4g} | {held:.0%} |"
+
+
 WAYS: dict[str, Callable[..., PublishedTables]] = {
     "chosen pairs": drawn,
     "named pairs": named,
@@ -567,7 +612,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--epsilon", type=Decimal, default=Decimal(1))
     parser.add_argument("--write", action="store_true", help="into docs/analysis.md")
+    parser.add_argument("--copies", type=int, metavar="DRAWS", help="the table of completed copies instead")
     given = parser.parse_args(arguments)
+    if given.copies is not None:
+        lines = ["| release | figure | records | copies, mean | intervals that hold |", "|---|---|---|---|---|"]
+        for way in ("chosen pairs", "named pairs"):
+            lines += copied(way, generated(10_000), draws=given.copies, epsilon=given.epsilon)
+        print("\n".join(lines))
+        if given.write:
+            write_between(PAGE, lines, by=f"{BY}, copies")
+        return
     files = [*(generated(number) for number in given.sizes), *([census()] if given.census else [])]
     titles = " | ".join(people.title for people in files)
     lines = [

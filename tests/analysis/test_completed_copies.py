@@ -82,6 +82,24 @@ def test_counts_of_copies_are_spread_as_the_noise_is() -> None:
     assert 0.6 * half < (combined.upper - combined.lower) / 2 < 1.7 * half
 
 
+def test_groups_that_are_absent_are_in_the_copies_by_the_margins() -> None:
+    """Nobody of z is published, and a third of the records are of it."""
+    whole = published()
+    [stage] = whole.rows[0].stages
+    kept = stage.codes[1] != 3
+    fewer = replace(
+        stage, codes=tuple(own[kept] for own in stage.codes), counts=stage.counts[kept], mass=stage.mass[kept]
+    )
+    release = LoadedRelease(replace(whole, rows=(RowTable(columns=(0, 1, 2), stages=(fewer,)),)))
+    figure = release.count({"town": "z"})
+    copies = [int((frame["town"] == "z").sum()) for frame in release.complete(4)]
+    assert np.mean(copies) == pytest.approx(figure.estimate, rel=0.1)
+    none = replace(fewer, codes=tuple(own[:0] for own in stage.codes), counts=stage.counts[:0], mass=stage.mass[:0])
+    release = LoadedRelease(replace(whole, rows=(RowTable(columns=(0, 1, 2), stages=(none,)),)))
+    [frame] = release.complete(1)
+    assert len(frame) == pytest.approx(figure.estimate * 3, rel=0.2)
+
+
 def test_the_same_seed_draws_the_same_copies_and_each_copy_is_another() -> None:
     release = LoadedRelease(published())
     first, again, other = release.complete(2), release.complete(2), release.complete(2, seed=2)
