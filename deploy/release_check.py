@@ -103,15 +103,20 @@ def _table_findings(
     import pyarrow as pa
 
     labels: dict[tuple[str, int], set[str | None]] = {}
-    names = frozenset(carried) | ({STAGE} if len(stages) > 1 else set())
+    seen = frozenset(stages[0])
+    names = seen | ({STAGE} if len(stages) > 1 else set())
     try:
         for batch in _batches(folder / name, names):
+            seen &= set(batch.schema.names)
             for number, rows in _by_stage(batch, stages=len(stages)):
                 for column in carried.keys() & set(rows.schema.names):
                     texts = rows.column(column).cast(pa.string()).unique().to_pylist()
                     labels.setdefault((column, number), set()).update(texts)
     except (OSError, ValueError, pa.ArrowException):
         yield f"{name} can't be read as a table"
+        return
+    if stem != DATA and seen != stages[0].keys():
+        yield f"{name} lacks a column of its block"
         return
     for column, hierarchy in carried.items():
         for number, stage in enumerate(stages):

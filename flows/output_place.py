@@ -11,7 +11,8 @@ from ..tasks.kernel.publication import try_staging
 from ..tasks.readers.source_files import is_url
 from ..tasks.request import Request
 
-TABLES = ("data.csv", "data.parquet", "data-1.csv", "data-1.parquet", "margins.csv", "margins.parquet")
+STEMS = ("data", "data-1", "margins", "totals")
+TABLES = tuple(f"{stem}.{ending}" for stem in STEMS for ending in ("csv", "parquet"))
 """Names of the tables of a release; the number stands for any block's name."""
 MARKS = "*?["
 

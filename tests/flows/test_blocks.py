@@ -142,8 +142,12 @@ def test_blocks_that_do_not_follow_from_the_counts_are_found(desk, people) -> No
         changed = json.loads(json.dumps(certificate))
         change(changed["published"])
         assert any(finding.startswith(said) for finding in findings(changed)), said
+    swapped = [(path.parent / f"data-{number}.parquet").read_bytes() for number in (2, 1)]
+    for number, content in enumerate(swapped, start=1):
+        (path.parent / f"data-{number}.parquet").write_bytes(content)
+    assert findings(certificate) == [f"data-{number}.parquet lacks a column of its block" for number in (1, 2)]
     (path.parent / "data-2.parquet").unlink()
-    assert findings(certificate) == ["data-2.parquet can't be read as a table"]
+    assert "data-2.parquet can't be read as a table" in findings(certificate)
 
 
 @pytest.mark.slow

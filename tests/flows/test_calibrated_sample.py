@@ -150,7 +150,8 @@ def test_the_sheet_counts_by_margins_or_bounds_by_the_total(desk, people) -> Non
     total = desk.succeed("run", spec_of(desk, output="total", margins="columns = false"), "--json").json
     assert total["margins"]["cells"] == 1
     desk.succeed("sheet", total["output"], "--output", desk.folder / "two")
-    code = read_sheet(desk, "two").split("```python")[1].split("```")[0].replace("print(shown)", "")
+    codes = (part.split("```")[0] for part in read_sheet(desk, "two").split("```python")[1:])
+    code = next(one for one in codes if "read_parquet" in one).replace("print(shown)", "")
     names: dict = {}
     exec(code.replace('read_parquet("', f'read_parquet("{total["output"]}/'), names)  # noqa: S102 - the sheet's own
     sizes = Counter(sex for sex, _ in labelled(people_of(desk)))
