@@ -51,6 +51,10 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
         for column in columns
         if column["hierarchy"] is None
     )
+    if left_out and {"chosen_levels", "chosen_blocks"} & certificate["published"].keys():
+        left_out += (
+            "whether levels and blocks are those that follow from its counts: that takes every column's hierarchy.",
+        )
     kernel, own = certificate["code_sources"], kernel_digest(certified_mechanism(certificate))
     return replace(
         check,

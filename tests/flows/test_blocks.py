@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from crowdblend.accounting.certificate import write_certificate
 from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
 from crowdblend.deploy import release_check
@@ -148,6 +149,14 @@ def test_blocks_that_do_not_follow_from_the_counts_are_found(desk, people) -> No
     assert findings(certificate) == [f"data-{number}.parquet lacks a column of its block" for number in (1, 2)]
     (path.parent / "data-2.parquet").unlink()
     assert "data-2.parquet can't be read as a table" in findings(certificate)
+
+
+@pytest.mark.slow
+def test_a_choice_that_can_not_be_computed_again_is_named(desk, people, monkeypatch) -> None:
+    monkeypatch.setattr(write_certificate, "MOST_CARRIED", 1)
+    result = desk.succeed("run", spec_of(desk, FOUND), "--json").json
+    told = desk.succeed("verify", result["certificate"], "--json").json
+    assert any("whether levels and blocks are those that follow" in one for one in told["unchecked"])
 
 
 @pytest.mark.slow
