@@ -102,6 +102,9 @@ class Office(CommandFolder):
         return self.run(self.spec(name, **options))
 
     def run(self, spec: Path) -> Path:
+        made = self.folder / spec.stem
+        if made.is_dir():  # a fixture with parameters is set up again where tests of other files ask for it in between
+            return made
         return Path(json.loads(self("run", str(spec), "--json"))["output"])
 
     def deletion(self, name: str, **changes: str) -> Path:
