@@ -1,4 +1,4 @@
-"""The researcher's kit: what a published release says of its records, with intervals that hold.
+"""The researcher's kit: what a published release says of its records, with intervals.
 
 It needs a release's folder and nothing else.
 

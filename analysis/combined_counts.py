@@ -100,7 +100,7 @@ class _Column:
 
 
 class CombinedCounts:
-    """What margins, counted pairs and a total tell together.
+    """Hold what margins, counted pairs and a total tell together.
 
     Args:
         margins: each column's noisy counts of its finest labels; none where only a total was counted.

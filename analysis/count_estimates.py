@@ -1,4 +1,4 @@
-"""How many records a set of labels has: by what was counted with noise, else by rows, with an interval or without."""
+"""Estimate how many records a set of labels has: by noisy counts, else by rows, with an interval or without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an analysis answers: figures with intervals, frames of them, and the intervals of ratios."""
+"""Hold what an analysis answers: figures with intervals, frames of them, and the intervals of ratios."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Frames = Literal["pandas", "polars"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """A figure of all records, with the ends of an interval that holds it in 19 of 20 releases or more.
+    """A figure of all records, with the ends of an interval that is made to hold it in 19 of 20 releases.
 
     Args:
         estimate: of the figure.

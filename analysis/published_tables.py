@@ -1,4 +1,4 @@
-"""What a release published, read from its folder and verified: rows by stages, margins, pairs, and how rows count."""
+"""Read and verify what a release published: rows by stages, margins, pairs, and how rows count."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TABLE_FORMS = frozenset({"microdata", "counts", "histogram", "synthetic"})
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowReading:
-    """How rows count.
+    """State how rows count.
 
     Args:
         form: "microdata", "counts", "histogram" or "synthetic".

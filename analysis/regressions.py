@@ -30,7 +30,7 @@ _MOST_NOISE = 0.2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """What a formula says of a column.
+    """State what a formula says of a column.
 
     Args:
         column: its name.

@@ -15,9 +15,9 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...mechanisms.record_weights import QUANTILE
 from ..descriptions.kind_description import DeletedRecords
 
-QUANTILE = 1.959964
 QUANTILE_OF_HALF = 2.241403
 """Of the normal law, for half of the error of one bound."""
 HALF = 0.5

@@ -145,10 +145,6 @@ class LevelChoice:
                 break
         return best
 
-    def scored(self, model: PairModel, chain: tuple[Levels, ...]) -> int:
-        """Return a chain's quality on records drawn from a model."""
-        return self.scorer(model).quality(chain)
-
     def scorer(self, model: PairModel) -> ChainScorer:
         """Return what scores chains on records drawn from a model."""
         number = min(MOST_DRAWN, max(1, round(model.records)))

@@ -214,8 +214,9 @@ def test_the_chosen_map_is_near_the_best_of_all() -> None:
     choice = LevelChoice(columns=COLUMNS, stages=1, threshold=60)
     model = model_of_codes(8_000)
     [found] = choice.chain(model)
-    scores = {levels: choice.scored(model, (levels,)) for levels in product(range(3), repeat=4) if max(levels) < 2}
-    assert choice.scored(model, (found,)) >= 0.98 * max(scores.values())
+    scorer = choice.scorer(model)
+    scores = {levels: scorer.quality((levels,)) for levels in product(range(3), repeat=4) if max(levels) < 2}
+    assert scorer.quality((found,)) >= 0.98 * max(scores.values())
 
 
 def test_chains_get_coarser_are_finer_for_more_records_and_have_no_star_at_first() -> None:
