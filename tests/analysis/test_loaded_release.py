@@ -74,6 +74,14 @@ def require_near(figure: Figure, true: float, *, times: float = 3.0) -> None:
     assert abs(figure.estimate - true) <= times * half, (figure, true)
 
 
+def require_within(figure: Figure, true: float) -> None:
+    """The truth is no farther outside of the interval than the interval is wide: as rare as in `require_near`."""
+    assert figure.lower is not None
+    assert figure.upper is not None
+    width = figure.upper - figure.lower
+    assert figure.lower - width <= true <= figure.upper + width, (figure, true)
+
+
 def test_a_release_with_chosen_pairs_answers_by_margins_and_pairs_and_rows(desk, people) -> None:
     folder = released(desk, PAIRED, AUTO)
     release = load(folder)
@@ -97,7 +105,7 @@ def test_a_release_with_chosen_pairs_answers_by_margins_and_pairs_and_rows(desk,
     assert (table["lower"] >= 0).all()
     by_all = release.count({"sex": "f", "town": "x", "age": range(30)})
     assert by_all.source == "rows"
-    assert by_all.lower <= (female & young & north).sum() <= by_all.upper
+    require_within(by_all, (female & young & north).sum())
     assert isinstance(load(folder, frames="polars").table("sex"), pl.DataFrame)
     with pytest.raises(InputRefused, match="finer"):
         release.count({"age": "between"})
@@ -136,10 +144,9 @@ def test_margins_of_all_kinds_answer_counts_by_a_column(desk, people, tables, le
     require_near(release.count({"age": range(60, 90)}), (people["age"] >= 60).sum())
     both = release.count({"age": range(60, 90), "town": "z"})
     true = ((people["age"] >= 60) & (people["town"] == "z")).sum()
-    assert both.lower <= true <= both.upper
+    require_within(both, true)
     assert both.source == ("pairs" if "pairs" in tables else "rows")
-    mean = release.mean("age")
-    assert mean.lower <= people["age"].mean() <= mean.upper
+    require_within(release.mean("age"), people["age"].mean())
 
 
 @pytest.mark.parametrize(
@@ -160,9 +167,7 @@ def test_releases_without_margins_have_the_sheets_bounds(desk, people, tables, l
     release = load(Path(desk.succeed("run", path, "--json").json["output"]))
     for where, true in (({"sex": "f"}, (people["sex"] == "f").sum()), ({"age": range(30)}, (people["age"] < 30).sum())):
         figure = release.count(where)
-        # Bounds that hold in 95%, with what an unlucky draw may be off by.
-        slack = 0.1 * true
-        assert figure.lower - slack <= true <= figure.upper + slack
+        require_within(figure, true)
         assert math.isfinite(figure.estimate)
     mean = release.mean("age", by="sex")
     assert mean["lower"].isna().all()
@@ -183,7 +188,7 @@ def test_a_release_in_blocks_answers_of_each_table_and_of_two_by_the_model(desk,
         for name, asked in where.items():
             true &= np.isin(people[name], list(asked) if isinstance(asked, range) else [asked])
         figure = release.count(where)
-        assert figure.lower - 300 <= true.sum() <= figure.upper + 300
+        require_within(figure, true.sum())
         assert abs(figure.estimate - true.sum()) < 600
     assert set(next(iter(release.complete(1))).columns) == {"completed_copy", "sex", "age", "town"}
 
@@ -218,7 +223,7 @@ def test_columns_may_have_the_names_of_figures(desk, people) -> None:
     release = load(Path(desk.succeed("run", path, "--json").json["output"]))
     figure = release.count({"weight": "f", "stage": "x"})
     true = ((people["sex"] == "f") & (people["town"] == "x")).sum()
-    assert figure.lower - 200 <= true <= figure.upper + 200
+    require_within(figure, true)
 
 
 def test_tables_without_labels_of_records_are_refused(desk, people) -> None:
