@@ -19,10 +19,16 @@ from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 from crowdblend.mechanisms.kinds.answers import CountAnswer, answered, tallied
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
 from crowdblend.mechanisms.kinds.deletion_noise import OptimalDeletion, deletion_weights
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
+from crowdblend.mechanisms.kinds.histogram import (
+    NoisyHistogram,
+    OutlierPrivateHistogram,
+    SuppressedHistogram,
+    noisy_counts,
+    outlier_private_counts,
+    suppressed_counts,
+)
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, flipped, outcome_counts
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, summed
 from crowdblend.mechanisms.local_reports.design import QuestionDesign, answer_labels, estimated

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from ...mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
-from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from ...mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from ...mechanisms.kinds.points import SyntheticPoints
 from ..kinds.composition.composed import Part, not_composed
 from ..kinds.suppressed_histogram_prices import suppressed_losses

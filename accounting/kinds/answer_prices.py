@@ -1,4 +1,4 @@
-"""COUNT, SUM and MEAN: they cost ε exactly, or less on a fresh sample."""
+"""COUNT, SUM and MEAN, and sums of products: they cost ε exactly, or less on a fresh sample."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...mechanisms.kinds.answers import (
     RehearsalProtection,
     SumAnswer,
 )
+from ...mechanisms.kinds.moments import MomentsAnswer, MomentsProtection
 from ..kernel.prices.arithmetic import decimal_up
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm
 from .composition.amplification import Guarantee, amplified
@@ -48,6 +49,27 @@ ANSWERS: MechanismKind[Answer] = MechanismKind(
     price=_price,
     filter_parts=pure_filter_parts(_price),
     sampling_rate=lambda answer: answer.sampling_rate,
+    survey_rate=None,
+    exclusive=False,
+)
+
+
+def price_moments(moments: MomentsAnswer) -> Price:
+    """Return the price of all sums together, under their own relation: ε, and δ is 0 (docs/proofs/answers.md)."""
+    epsilon, relation = decimal_up(moments.epsilon), moments.relation
+    return Price(epsilon=epsilon, delta=Decimal(0), relation=relation, rule="pure-noise/1", releases=1)
+
+
+_price_of_moments = summed_group_price(price_moments)
+
+MOMENTS: MechanismKind[MomentsAnswer] = MechanismKind(
+    records={"moments-answer/1": RecordForm(mechanism=MomentsAnswer)},
+    protections=(MomentsProtection,),
+    pure=True,
+    series=False,
+    price=_price_of_moments,
+    filter_parts=pure_filter_parts(_price_of_moments),
+    sampling_rate=lambda _: None,
     survey_rate=None,
     exclusive=False,
 )

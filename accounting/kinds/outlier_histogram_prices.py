@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.amounts import amount_exact
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kinds.histogram import HistogramProtection
-from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from ...mechanisms.kinds.histogram import HistogramProtection, OutlierPrivateHistogram
 from ..kernel.prices.arithmetic import decimal_up, float_down, least_epsilon
 from ..kernel.prices.mechanism_kind import RELATION, MechanismKind, Price, RecordForm, check_request
 from .composition.composed import FilterPart, filter_parts_of_one

@@ -458,5 +458,13 @@ FAULTS = (
         new="    return whole + (whole > 0) * draw_deletions(",
         detectors=("pytest tests/mechanisms/test_margins.py", "pytest tests/flows/test_margins.py -k declared"),
     ),
+    Fault(
+        name="a-products-bound-of-one-column",
+        what="noise on sums of products is for the greatest amount of one of the two columns",
+        file="mechanisms/kinds/moments.py",
+        old="factors[one].most * factors[other].most",
+        new="max(factors[one].most, factors[other].most)",
+        detectors=("pytest tests/mechanisms/test_moments.py",),
+    ),
 )
 """In the order of the report."""

@@ -9,9 +9,13 @@ from decimal import Decimal
 import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.mechanisms.kinds.answers import Answer, CountAnswer, MeanAnswer, SumAnswer, Tally, answered
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, noisy_counts
+from crowdblend.mechanisms.kinds.histogram import (
+    NoisyHistogram,
+    OutlierPrivateHistogram,
+    noisy_counts,
+    outlier_private_counts,
+)
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts, flipped
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch, encode, hash_positions
 from numpy.typing import NDArray
 

@@ -186,6 +186,16 @@ class RehearsedColumn(TypedDict):
     high: Annotated[float | None, "Upper end of the share's 95 % interval."]
 
 
+class MultipliedColumn(TypedDict):
+    """A column whose products with others were added up: a number has bounds and a centre, others have labels."""
+
+    column: Annotated[str, "Name of the column."]
+    lower: NotRequired[Annotated[int, "Least number counted; smaller ones count as it."]]
+    upper: NotRequired[Annotated[int, "Greatest number counted; greater ones count as it."]]
+    centre: NotRequired[Annotated[int, "What is taken from each number before it is multiplied."]]
+    labels: NotRequired[Annotated[int, "Number of labels, each of which counts as a column of 0 and 1."]]
+
+
 class Published(TypedDict):
     """What was published; what is there beside form, groups and records depends on the kind of release."""
 
@@ -207,6 +217,12 @@ class Published(TypedDict):
     ]
     confidence: NotRequired[Annotated[str, "Confidence of the intervals."]]
     missing: NotRequired[Annotated[int | None, "What a missing value counted as in an answer."]]
+    moments: NotRequired[
+        Annotated[list[MultipliedColumn], "The columns whose products were added up, in the order of the mechanism."]
+    ]
+    request: NotRequired[
+        Annotated[Sha256, "SHA-256 of the request that was answered; absent where nobody has sent one."]
+    ]
     stages: NotRequired[Annotated[list[PublishedStage], "The stages of a deletion release, the finest first."]]
     blocks: NotRequired[
         Annotated[list[PublishedBlock], "The tables of rows where there are several, in the order of their blocks."]

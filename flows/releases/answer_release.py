@@ -1,4 +1,4 @@
-"""Releases of one noisy COUNT, SUM or MEAN, of all records or of each declared group."""
+"""Releases of one noisy COUNT, SUM or MEAN, in all or in each declared group; or of the sums that regressions need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, assert_never
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, assert_never, cast
 
 import numpy as np
 from pydantic import Field
@@ -27,11 +27,13 @@ from ...mechanisms.kinds.answers import (
     SumAnswer,
     noise_of,
 )
+from ...mechanisms.kinds.moments import MomentsAnswer, MomentsProtection
 from ...mechanisms.map_selection.choice import Levels
 from ...tasks.destinations import Output, output_at
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable, refuse_unknown_noise
+from .moments_parts import PRODUCT_LABELS, declared_products, product_facts, product_labels
 from .release_kind import (
     NOISE_MEANS,
     RATE_MEANS,
@@ -58,49 +60,60 @@ _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
 LARGEST_BOUND = 10**9  # so that sums of 4.6 thousand million records fit 64 bits
 
 
-class AnswerTable(SpecTable):
-    """[answer]: one noisy number, or one for each declared group, instead of the records."""
+class AskedTable(SpecTable):
+    """What is asked, of all that [answer] says; a request has no more of it."""
 
-    kind: Literal["count", "sum", "mean"]
+    kind: Literal["count", "sum", "mean", "moments"]
     epsilon: Exact = Field(gt=0, le=100)
-    noise: str = "two-sided-geometric"
-    relation: Relation = ADD_REMOVE
     column: str | None = None
     by: list[str] = Field(default=[])
     lower: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
     upper: int | None = Field(default=None, ge=-LARGEST_BOUND, le=LARGEST_BOUND)
     least_records: int | None = Field(default=None, ge=1, le=10**12)
     missing: int | None = None
+
+
+class AnswerTable(AskedTable):
+    """[answer]: one noisy number, or one for each declared group, or sums of products, instead of the records."""
+
+    noise: str = "two-sided-geometric"
+    relation: Relation = ADD_REMOVE
     confidence: Exact = Field(default=Decimal("0.95"), gt=0, lt=1)
+    request: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AnswerRequest(Request):
-    """One COUNT, SUM or MEAN, in all or in each group, from the specification alone.
+    """One COUNT, SUM or MEAN, in all or in each group, or sums of products, from the specification alone.
 
     Args:
-        recoding: the columns that are read: those of `groups`, then the one that is added up.
+        recoding: the columns that are read: those of `groups`, then the one that is added up; of sums of products all
+            that are multiplied.
         groups: the partition of the records, None where the answer is about all of them.
-        missing: what a missing value, or one that is no whole number, counts as; within the bounds.
+        missing: what a missing value, or one that is no whole number, counts as; within the bounds. Sums of products
+            leave such records out, and have 0 here.
         confidence: of the intervals beside the answers, between 0 and 1.
+        answered_request: SHA-256 (hex) of the request that is answered; None where nobody sent one.
     """
 
     kind: ClassVar[str] = "answer"
     domain: ClassVar[bytes] = b"crowdblend answer 1\n"
 
-    mechanism: Answer
+    mechanism: Answer | MomentsAnswer
     recoding: GeneralizationMap
     groups: GeneralizationMap | None
     missing: int
     confidence: Decimal
+    answered_request: str | None = None
 
     @property
     def own_terms(self) -> Mapping[str, object]:
-        """Return the groups, what counts for a missing value, the confidence, and whether it is a rehearsal."""
+        """Return groups, what counts for a missing value, confidence, the request, and whether it is a rehearsal."""
         return {
             "groups": None if self.groups is None else self.groups.digest(),
             "missing": self.missing,
             "confidence": str(self.confidence),
+            **({} if self.answered_request is None else {"request": self.answered_request}),
             **({"rehearsal": 1} if self.rehearsal else {}),
         }
 
@@ -155,9 +168,18 @@ def rehearsal_of(request: Request, *, output: Output | None) -> AnswerRequest:
 def _request(given: GivenSpec) -> AnswerRequest:
     shared, table = given.shared, given.own
     refuse_unknown_noise(table.noise, where=f"{given.path}: [answer].noise")
-    groups = _groups(given)
+    groups, recoding, missing = None, None, 0
     try:
-        mechanism = _mechanism(given, groups=1 if groups is None else groups.cells)
+        if table.kind == "moments":
+            products = declared_products(given, refused=(*PRODUCT_LABELS, *FIGURES))
+            recoding = products.recoding
+            mechanism: Answer | MomentsAnswer = MomentsAnswer(
+                epsilon=table.epsilon, relation=table.relation, columns=products.text
+            )
+        else:
+            groups = _groups(given)
+            mechanism = _mechanism(given, groups=1 if groups is None else groups.cells)
+            recoding, missing = _read_columns(given, mechanism, groups), _missing(given, mechanism)
     except ValueError as error:
         raise InputRefused(f"{error}.", where=f"{given.path}: [answer]") from None
     return AnswerRequest(
@@ -165,9 +187,10 @@ def _request(given: GivenSpec) -> AnswerRequest:
         price=price(mechanism, delta=Decimal(0), rows_per_person=given.tables.data.rows_per_person),
         mechanism=mechanism,
         groups=groups,
-        recoding=_read_columns(given, mechanism, groups),
-        missing=_missing(given, mechanism),
+        recoding=recoding,
+        missing=missing,
         confidence=table.confidence,
+        answered_request=table.request,
     )
 
 
@@ -277,12 +300,15 @@ def _missing(given: GivenSpec, mechanism: Answer) -> int:
             assert_never(mechanism)
 
 
-def _protection(request: AnswerRequest, levels: Levels | None) -> AnswerProtection:
+def _protection(request: AnswerRequest, levels: Levels | None) -> AnswerProtection | MomentsProtection:
     """Return the noisy numbers, in steps of the answer."""
     del levels
+    mechanism = request.mechanism
+    if isinstance(mechanism, MomentsAnswer):
+        return MomentsProtection(mechanism=mechanism, layout=request.recoding.layout)
     protection = RehearsalProtection if request.rehearsal else AnswerProtection
     return protection(
-        mechanism=request.mechanism,
+        mechanism=mechanism,
         layout=request.recoding.layout,
         groups=None if request.groups is None else request.groups.layout,
         missing=request.missing,
@@ -295,7 +321,7 @@ def starred_shares(request: AnswerRequest, steps: Sequence[int]) -> list[dict[st
     The interval has the noise of both counts and the choice of the records that were counted for the column, by the
     normal approximation; no share is given where the noise exceeds the counts.
     """
-    deviation, quantile = noise_of(request.mechanism).variance ** 0.5, NormalDist().inv_cdf(0.975)
+    deviation, quantile = noise_of(cast("Answer", request.mechanism)).variance ** 0.5, NormalDist().inv_cdf(0.975)
     found = []
     for place, column in enumerate(request.recoding.columns):
         declared, starred = int(steps[2 * place]), int(steps[2 * place + 1])
@@ -321,41 +347,56 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
     from ...tasks.stages.table import (
         Publication,
         PublishedTable,
-        TableColumn,
         figure_columns,
         label_columns,
         text_column,
     )
 
     answer, confidence = request.mechanism, float(request.confidence)
-    errors = standard_errors(answer, steps)
-    if answer.sampling_rate is None or isinstance(answer, MeanAnswer):
-        widths = [float(half_width(answer, confidence=confidence))] * len(errors)
+    details: dict[str, Any] = {"confidence": str(request.confidence)}
+    if request.answered_request is not None:
+        details["request"] = request.answered_request
+    if isinstance(answer, MomentsAnswer):
+        noises = [noise for block in answer.blocks for noise in [answer.noise(block)] * block.cells]
+        errors = [noise.variance**0.5 for noise in noises]
+        widths = [float(noise.half_width(confidence)) for noise in noises]
+        values = [float(sum_) for sum_ in steps]
+        cells = zip(*product_labels(answer, request.recoding), strict=True)
+        labels = tuple(text_column(name, own) for name, own in zip(PRODUCT_LABELS, cells, strict=True))
+        details["moments"] = product_facts(answer, request.recoding)
     else:
-        # On a sample the error has two parts, of sampling and of noise, whose sum has no law in closed form.
-        quantile = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-        widths = [quantile * error for error in errors]
-    values = [float(value) for value in estimates(answer, steps)]
-    labels: tuple[TableColumn, ...] = ()
-    details: dict[str, Any] = {"confidence": str(request.confidence), "missing": request.missing}
+        errors = standard_errors(answer, steps)
+        widths = _half_widths(answer, errors, confidence=confidence)
+        values = [float(value) for value in estimates(answer, steps)]
+        labels = ()
+        details["missing"] = request.missing
     if request.rehearsal:
         names = [column.name for column in request.recoding.columns for _ in range(2)]
-        cells = (names, ["declared", "*"] * len(request.recoding.columns))
-        labels = tuple(text_column(name, own) for name, own in zip(REHEARSAL_LABELS, cells, strict=True))
+        texts = (names, ["declared", "*"] * len(request.recoding.columns))
+        labels = tuple(text_column(name, own) for name, own in zip(REHEARSAL_LABELS, texts, strict=True))
         details["rehearsal"] = starred_shares(request, steps)
     if request.groups is not None:
-        labels = label_columns(np.arange(answer.groups).reshape(1, -1), generalization=request.groups)
+        labels = label_columns(np.arange(request.groups.cells).reshape(1, -1), generalization=request.groups)
     # Every group is a row, so that a dictionary of the labels would be as long as the column.
     plain = (replace(column, values=column.values.dictionary_decode()) for column in labels)
     figures = figure_columns(FIGURES, values, widths, errors, shown=_shown)
     return Publication(
         table=PublishedTable(columns=(*plain, *figures), times=None),
         file_format=request.file_format,
-        groups=answer.groups,
+        groups=len(values),
         records=None,
         form="answer",
         details=details,
     )
+
+
+def _half_widths(answer: Answer, errors: Sequence[float], *, confidence: float) -> list[float]:
+    """Return half the width of the interval round each answer."""
+    if answer.sampling_rate is None or isinstance(answer, MeanAnswer):
+        return [float(half_width(answer, confidence=confidence))] * len(errors)
+    # On a sample the error has two parts, of sampling and of noise, whose sum has no law in closed form.
+    quantile = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
+    return [quantile * error for error in errors]
 
 
 def _shown(figure: float) -> str:
@@ -367,26 +408,23 @@ def _shown(figure: float) -> str:
 def _explained(request: AnswerRequest) -> dict[str, Any]:
     """Return how accurate the answer will be; known beforehand, since the noise doesn't depend on the records."""
     answer, confidence = request.mechanism, float(request.confidence)
-    return {
-        "maps": 1,
-        "selection": None,
-        "cells": answer.groups,
-        "relation": request.price.relation,
-        "confidence": confidence,
-        "half_width": float(half_width(answer, confidence=confidence)),
-    }
+    told: dict[str, Any] = {"maps": 1, "selection": None, "relation": request.price.relation, "confidence": confidence}
+    if isinstance(answer, MomentsAnswer):
+        return told | {"cells": answer.cells}
+    return told | {"cells": answer.groups, "half_width": float(half_width(answer, confidence=confidence))}
 
 
-def _table_reading(mechanism: Answer, form: str) -> TableReading:
+def _table_reading(mechanism: Answer | MomentsAnswer, form: str) -> TableReading:
     del form
-    return TableReading(shape="answers", rate=mechanism.sampling_rate, k=None, suppresses=False, noise=None)
+    rate = None if isinstance(mechanism, MomentsAnswer) else mechanism.sampling_rate
+    return TableReading(shape="answers", rate=rate, k=None, suppresses=False, noise=None)
 
 
 KIND = ReleaseKind(
     name=AnswerRequest.kind,
     model=AnswerTable,
     allows=frozenset({"sampling", "columns"}),
-    mechanisms=(CountAnswer, SumAnswer, MeanAnswer),
+    mechanisms=(CountAnswer, SumAnswer, MeanAnswer, MomentsAnswer),
     series=False,
     forms=False,
     limits=True,
@@ -403,6 +441,7 @@ KIND = ReleaseKind(
         "relation": "what is hidden: a person's presence, or a person's values",
         "lower": "smaller values count as this",
         "upper": "larger values count as this",
+        "columns": "whose products are added up: numbers by their bounds, and labels by how many there are",
         "least_records": "N: a mean is divided by this where there are fewer records",
     },
     sheet=_table_reading,

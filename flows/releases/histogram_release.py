@@ -20,8 +20,12 @@ from ...mechanisms.kinds.biased_sampling import (
     UnequalRatesHistogram,
     UnequalRatesProtection,
 )
-from ...mechanisms.kinds.histogram import HistogramProtection, NoisyHistogram, SuppressedHistogram
-from ...mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from ...mechanisms.kinds.histogram import (
+    HistogramProtection,
+    NoisyHistogram,
+    OutlierPrivateHistogram,
+    SuppressedHistogram,
+)
 from ...mechanisms.map_selection.choice import Levels
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells

@@ -32,6 +32,12 @@ _FIGURES = {
     "interval_high": "Upper end of that interval.",
     "standard_error": "Standard error of the figure.",
 }
+_PRODUCTS = {
+    "column": "The first column that is multiplied; empty where records are counted.",
+    "label": "The label of that column that counts as 1; empty for a number.",
+    "second_column": "The second column that is multiplied; empty where one column is added up alone.",
+    "second_label": "The label of the second column; empty for a number.",
+}
 _COUNTS = {
     "counts": "How many records of the group are published.",
     "histogram": "The published count of the cell: counted in the sample, then suppressed or noisy.",
@@ -234,6 +240,8 @@ def _figure(name: str, *, of_rows: bool, certificate: Mapping[str, Any]) -> str:
         return _COUNTS["margins"] if name == "count" else _MARGINS.get(name, _OTHER)
     if form == "points":
         return _POINT
+    if "moments" in certificate["published"] and name in _PRODUCTS:
+        return _PRODUCTS[name]
     return _COUNTS.get(form, "The published count.") if name == "count" else _FIGURES.get(name, _OTHER)
 
 

@@ -53,11 +53,11 @@ from crowdblend.mechanisms.kinds.deletion import (
     SelectedDeletion,
 )
 from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, GeometricDeletion, OptimalDeletion
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from crowdblend.mechanisms.kinds.moments import MomentsAnswer
 from crowdblend.mechanisms.kinds.paired_deletion import BlockedDeletion, PairedDeletion
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
@@ -95,6 +95,10 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
         CountAnswer(**ANSWER | {"sampling_rate": None, "relation": REPLACEMENT}),
         SumAnswer(**ANSWER, lower=-3, upper=9),
         MeanAnswer(**ANSWER | {"sampling_rate": None}, lower=0, upper=9, least_records=4),
+    ),
+    "moments": (
+        MomentsAnswer(epsilon=HALF, relation=ADD_REMOVE, columns="18 to 90; 4 labels"),
+        MomentsAnswer(epsilon=HALF, relation=REPLACEMENT, columns="-7 to 0"),
     ),
     "local_reports": (CountMeanSketch(epsilon=Decimal(4), hashes=8, bits=64, seed=b"seed"), FLIPS, ONE),
     "outcome_counts": (

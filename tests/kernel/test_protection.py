@@ -31,6 +31,7 @@ from crowdblend.mechanisms.kinds.histogram import HistogramProtection, Suppresse
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.local_reports import ReportsProtection
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, Suppression
+from crowdblend.mechanisms.kinds.moments import MomentsAnswer, MomentsProtection
 from crowdblend.mechanisms.kinds.points import PointsProtection, SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticProtection, SyntheticTable
@@ -77,6 +78,9 @@ PROTECTED = {
         layout=LAYOUT,
         groups=KeyLayout(sizes=(3,)),
         missing=6,
+    ),
+    "moments": MomentsProtection(
+        mechanism=MomentsAnswer(epsilon=ONE, relation=ADD_REMOVE, columns="2 labels; 3 labels"), layout=LAYOUT
     ),
     "rehearsal": RehearsalProtection(
         mechanism=CountAnswer(epsilon=ONE, relation=ADD_REMOVE, groups=4, sampling_rate=None),
@@ -217,6 +221,7 @@ REFUSED: dict[str, Callable[[], object]] = {
     "other groups than are priced": lambda: replace(PROTECTED["sum"], groups=KeyLayout(sizes=(4,))),
     "groups of other columns": lambda: replace(PROTECTED["count"], groups=KeyLayout(sizes=(4, 3))),
     "no groups where some are priced": lambda: replace(PROTECTED["count"], groups=None),
+    "sums of other columns": lambda: replace(PROTECTED["moments"], layout=KeyLayout(sizes=(3, 5))),
     "a rehearsal of other columns": lambda: replace(PROTECTED["rehearsal"], layout=KeyLayout(sizes=(3, 4, 5))),
     "a rehearsal with groups": lambda: replace(PROTECTED["rehearsal"], groups=LAYOUT),
     "a rehearsal of a sum": lambda: replace(PROTECTED["rehearsal"], mechanism=PROTECTED["sum"].mechanism),

@@ -19,10 +19,9 @@ from crowdblend.mechanisms.kinds.deletion_noise import (
     GeometricDeletion,
     OptimalDeletion,
 )
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.kinds.sketch import CountMeanSketch
 from crowdblend.mechanisms.kinds.synthetic_table import SyntheticTable, counted_cells, library_rho

@@ -8,8 +8,14 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from crowdblend.mechanisms.kernel.noise import TwoSidedGeometricNoise
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram, noisy_counts, suppressed_counts
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram, outlier_private_counts
+from crowdblend.mechanisms.kinds.histogram import (
+    NoisyHistogram,
+    OutlierPrivateHistogram,
+    SuppressedHistogram,
+    noisy_counts,
+    outlier_private_counts,
+    suppressed_counts,
+)
 
 DRAWS = 30_000
 

@@ -140,6 +140,7 @@ MECHANISM_KINDS: dict[str, RegisteredKind] = {
     "unequal_rates": _own("unequal_rates_prices", "biased_sampling_description", ("unequal-rates-histogram/1",)),
     "points": _own("point_prices", "histogram_description", ("synthetic-points/1", "synthetic-noisy-points/1")),
     "answers": _own("answer_prices", "answer_description", ("count-answer/1", "sum-answer/1", "mean-answer/1")),
+    "moments": _own("answer_prices", "answer_description", ("moments-answer/1",)),
     "local_reports": _own(
         "local_report_prices", "local_report_description", ("count-mean-sketch/1", "k-randomization/1")
     ),

@@ -20,8 +20,7 @@ from crowdblend.accounting.kinds.outlier_histogram_prices import (
     price_outlier_histogram,
 )
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram
 
 NOISY = NoisyHistogram(k=4, epsilon=Decimal("0.5"), sampling_rate=Decimal("0.25"))
 OUTLIER = OutlierPrivateHistogram(epsilon=Decimal("0.5"), horizon=9, margin=3)

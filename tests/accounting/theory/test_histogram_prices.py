@@ -30,8 +30,7 @@ from crowdblend.accounting.kinds.outlier_histogram_prices import (
 from crowdblend.accounting.kinds.survey_prices import price_biased_counts
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats

@@ -30,10 +30,9 @@ from crowdblend.accounting.theory.planning.searches import epsilon_exact, last_r
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 
 RELEASE = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))

@@ -35,10 +35,9 @@ from crowdblend.mechanisms.kinds.deletion_noise import (
     OptimalDeletion,
     deletion_weights,
 )
-from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, SuppressedHistogram
+from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, StronglySafeRelease
-from crowdblend.mechanisms.kinds.outlier_histogram import OutlierPrivateHistogram
 from scipy.special import logsumexp
 from scipy.stats import binom
 
