@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from ..mechanisms.generalization_map import MappedColumn
-from ..mechanisms.hierarchies.declare import IntervalHierarchy
+from ..mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.pair_model.model import PairModel, merged_table
 from .combined_counts import Amounts, Codes, CombinedCounts
@@ -261,11 +261,16 @@ def _fitted_weights(
 
 
 def _values(column: MappedColumn, codes: Codes, uniform: Callable[[int], Amounts]) -> Any:  # noqa: ANN401
-    """Return values within labels: numbers of intervals, others their labels; what has none is missing."""
+    """Return values within labels: numbers of intervals, others their labels; what has none is missing.
+
+    A column has numbers if all values that were declared are numbers: N, for not applicable, isn't a missing number.
+    """
     labels = labels_of(column, column.level)
     try:
         edges = edges_of(column, column.level)
     except InputRefused:
+        edges = None
+    if edges is None or (isinstance(column.hierarchy, ValueHierarchy) and not edges.known[1:].all()):
         texts = np.array([None, *labels[1:]] if len(labels) > 1 else labels, dtype=object)
         return texts[codes]
     lower, upper = edges.lower[codes], edges.upper[codes]

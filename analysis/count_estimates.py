@@ -76,6 +76,13 @@ class CountEstimates:
                     found.append(combined.of_pair(number, np.outer(masks[0], masks[1]).astype(np.float64)))
         return found
 
+    def counted(self, part: Selection, whole: Selection) -> tuple[LinearCount, LinearCount] | None:
+        """Return the narrowest estimates of two counts by margins and pairs; None where one isn't made of them."""
+        above, below = self.linear(part), self.linear(whole)
+        if self.combined is None or not above or not below:
+            return None
+        return self.combined.narrowest(above), self.combined.narrowest(below)
+
     def count(self, selection: Selection, *, error: float = ERROR) -> Figure:
         """Return how many records a set has.
 

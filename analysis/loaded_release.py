@@ -1,4 +1,4 @@
-"""A release as a researcher works with it: counts, tables, shares, means and quantiles, each with an interval."""
+"""A release as a researcher works with it: counts, tables, shares, odds, means, quantiles, each with an interval."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from .count_estimates import (
     within,
 )
 from .figures import Figure, Frames, frame_of, quantile_of
+from .odds import TOO_FEW, odds_by_rows, odds_of, odds_ratio
 from .published_tables import PublishedTables, labels_to, read_release
 from .regressions import Of, least_squares
 from .row_counts import table_for
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ..mechanisms.hierarchies.declare import Hierarchy
     from .figures import DataFrame
 
-_TOO_FEW = "too few records to tell"
 _LEFT_OUT = "records without a number, or outside the declared range, are left out"
 
 
@@ -117,19 +117,64 @@ class LoadedRelease:
             of: of which records; all where it is None.
         """
         whole = selection_of(of or {}, self.columns)
-        part = both(whole, selection_of(where, self.columns))
-        above, below = self.counts.linear(part), self.counts.linear(whole)
-        if self.counts.combined is None or not above or not below:
+        return self._share(both(whole, selection_of(where, self.columns)), whole)
+
+    def _share(self, part: Selection, whole: Selection) -> Figure:
+        counted = self.counts.counted(part, whole)
+        if counted is None:
             return self._share_by_rows(part, whole)
-        ratio = self.counts.ratio(self.counts.combined.narrowest(above), self.counts.combined.narrowest(below))
+        ratio = self.counts.ratio(*counted)
         lower, upper = ratio.interval(quantile_of(ERROR))
         return Figure(
             estimate=within(ratio.estimate, 0.0, 1.0),
             lower=within(lower, 0.0, 1.0),
             upper=within(upper, 0.0, 1.0),
             source=source_of({*part, *whole}),
-            note="" if math.isfinite(lower) else _TOO_FEW,
+            note="" if math.isfinite(lower) else TOO_FEW,
         )
+
+    def odds(
+        self, where: Where, *, of: Where | None = None, by: str | None = None, against: str | None = None
+    ) -> Figure | DataFrame:
+        """Return how many records fulfil a condition for each one that doesn't.
+
+        By the labels of a column, against one of them, the logarithms are the coefficients of a logit with this column
+        alone. One with several columns needs counts of all of them together, which pairs don't tell.
+
+        Args:
+            where: the condition.
+            of: of which records; all where it is None.
+            by: a column; then a frame of the odds for each of its labels but `*`.
+            against: one of these labels; then a frame of odds ratios, each label's odds over those of this one.
+
+        Raises:
+            InputRefused: a condition that the labels can't express, or several columns to compare by.
+        """
+        if by is None and against is None:
+            return odds_of(self.share(where, of=of))
+        if not isinstance(by, str):
+            raise InputRefused(
+                "odds are compared by the labels of one column.",
+                not_done=NOTHING_COUNTED,
+                remedy="A logit of several columns doesn't follow from counts of two; `regression` with a label as the "
+                "response, as employed[yes] ~ education + sex, gives the linear probability model.",
+            )
+        whole = selection_of(of or {}, self.columns)
+        part, place = both(whole, selection_of(where, self.columns)), place_of(by, self.columns)
+        base = {} if against is None else selection_of({by: against}, self.columns)
+
+        def figure(label: Selection) -> Figure:
+            if not base:
+                return odds_of(self._share(both(part, label), both(whole, label)))
+            if (label[place] == base[place]).all():
+                return Figure(estimate=1.0, lower=1.0, upper=1.0, source="pairs", note="compared with")
+            own, other = (self.counts.counted(both(part, some), both(whole, some)) for some in (label, base))
+            if self.counts.combined is None or own is None or other is None:
+                shares = [self._share(both(part, some), both(whole, some)) for some in (label, base)]
+                return odds_by_rows(*shares)
+            return odds_ratio(own, other, self.counts.combined, ERROR)
+
+        return self._by(by, next((one for one in part if one != place), place), figure)
 
     def mean(self, column: str, *, where: Where | None = None, by: str | None = None) -> Figure | DataFrame:
         """Return the mean of a column of numbers, by the middles of its labels.
@@ -206,8 +251,8 @@ class LoadedRelease:
         Columns of numbers have the middles of their labels; of others each label but the first has a coefficient.
 
         Args:
-            formula: `income ~ age + C(region) + sex[Female]`; C(column) gives each label of a column of numbers a
-                coefficient, column[label] takes one label.
+            formula: `log(income) ~ age + square(age) + C(region) + sex[Female]`; C(column) gives each label of a column
+                of numbers a coefficient, column[label] takes one label, log and square are of the labels' middles.
             of: whose coefficients the intervals are of: those that all records give, or those of a population of which
                 they are a random sample, with residuals of one variance.
 
@@ -375,7 +420,7 @@ class LoadedRelease:
             lower=within(lower, least, most),
             upper=within(upper, least, most),
             source=source_of({*selection, place}),
-            note=note if math.isfinite(lower) and math.isfinite(upper) else _TOO_FEW,
+            note=note if math.isfinite(lower) and math.isfinite(upper) else TOO_FEW,
         )
 
     def _mean_by_rows(self, place: int, selection: Selection) -> Figure:

@@ -16,16 +16,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..mechanisms.hierarchies.codebook import label_bounds
 from ..mechanisms.kernel.errors import InputRefused
 from .combined_counts import Amounts, Codes, CombinedCounts, LinearCount
 from .conditions import NOTHING_COUNTED, edges_of, labels_of, place_of
 from .figures import quantile_of
-from .published_tables import PublishedTables
+from .published_tables import PublishedTables, labels_to
 
 Of = Literal["records", "population"]
-_TERM = re.compile(r"(?P<categories>C\((?P<inner>.+)\))|(?P<column>[^\[\]]+)\[(?P<label>.+)\]|(?P<name>.+)")
+_TERM = re.compile(r"(?P<function>C|log|square)\((?P<inner>.+)\)|(?P<column>[^\[\]]+)\[(?P<label>.+)\]|(?P<name>.+)")
 _MOST_NOISE = 0.2
 """Noise of what a term has besides the others, as a share of it, up to which first-order errors are relied on."""
+_LEAST_COUNT = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +37,13 @@ class Part:
     Args:
         column: its name.
         categories: whether each of its labels has a coefficient.
+        function: of its numbers, "log" or "square"; None for the numbers themselves.
         label: the label that alone has one; None where the column isn't taken so.
     """
 
     column: str
     categories: bool = False
+    function: str | None = None
     label: str | None = None
 
 
@@ -51,7 +55,7 @@ class Term:
         name: as it is shown.
         place: of its column; None of the constant.
         level: of the labels that have its values.
-        values: of each label, 0 where a label has none.
+        values: of each label.
     """
 
     name: str
@@ -81,8 +85,9 @@ def _part(text: str) -> Part:
     found = _TERM.fullmatch(text)
     if found is None:
         return Part(column="")
-    if found["categories"]:
-        return Part(column=found["inner"].strip(), categories=True)
+    if found["function"]:
+        function = None if found["function"] == "C" else found["function"]
+        return Part(column=found["inner"].strip(), categories=function is None, function=function)
     if found["label"]:
         return Part(column=found["column"].strip(), label=found["label"])
     return Part(column=found["name"].strip())
@@ -129,12 +134,38 @@ def terms_of(part: Part, published: PublishedTables, levels: Mapping[int, int]) 
         return [_indicator(f"{part.column}[{part.label}]", place, level, labels, part.label)]
     if not part.categories:
         try:
-            values = edges_of(column, level).middle
+            values = _numbers(part, place, published, level)
         except InputRefused:
-            pass
+            if part.function:
+                raise
         else:
-            return [Term(name=part.column, place=place, level=level, values=np.nan_to_num(values))]
+            name = part.column if part.function is None else f"{part.function}({part.column})"
+            return [Term(name=name, place=place, level=level, values=values)]
     return [_indicator(f"{part.column}[{label}]", place, level, labels, label) for label in labels[2:]]
+
+
+def _numbers(part: Part, place: int, published: PublishedTables, level: int) -> Amounts:
+    """Return what a formula takes of the numbers of a column's labels.
+
+    Numbers beyond the declared range count as its ends. What is no number counts as the mean of the others, by the
+    margin: as 0 its cell's noise alone would make every coefficient worse.
+    """
+    column = published.columns[place]
+    values, labels = edges_of(column, level).middle, labels_of(column, level)
+    for code in np.flatnonzero(np.isnan(values)).tolist():
+        ends = label_bounds(labels[code])
+        if any(ends):
+            values[code] = float(ends[0] or ends[1])
+    if part.function == "log" and (values <= 0).any():
+        raise InputRefused(
+            f"labels of column {part.column!r} have middles at 0 or below, which have no logarithm.",
+            not_done=NOTHING_COUNTED,
+        )
+    values = np.log(values) if part.function == "log" else values**2 if part.function == "square" else values
+    known = np.isfinite(values)
+    counts = np.bincount(labels_to(column, level), published.margins[place], minlength=values.size)[known]
+    weights = np.maximum(counts, 0.0) + _LEAST_COUNT
+    return np.where(known, values, float(weights @ values[known]) / float(weights.sum()))
 
 
 def _indicator(name: str, place: int, level: int, labels: Sequence[str], label: str) -> Term:
@@ -181,7 +212,7 @@ def least_squares(
     """Return a row for each coefficient: its name, its estimate, its interval, its standard error, a note.
 
     Args:
-        formula: `income ~ age + C(region)`.
+        formula: `log(income) ~ age + square(age) + C(region)`.
         published: the release.
         combined: its margins and pairs.
         of: whose coefficients the intervals are of: the records', or those of a population of which the records are a

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 
 from .whole_run import write_between
 
-__all__ = ["People", "census", "drawn", "generated", "named", "sampled"]
+__all__ = ["People", "census", "drawn", "generated", "named", "released", "sampled"]
 
 BY = "benchmarks/analysis_coverage.py"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "analysis.md"
@@ -184,9 +184,27 @@ def _mechanism(epsilon: Decimal, columns: int, pairs: int) -> PairedDeletion:
 
 def drawn(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
     """Return what one release of these people publishes, its pairs and labels chosen by itself."""
+    return released(people.hierarchies, people.codes, epsilon=epsilon, coins=coins)
+
+
+def released(
+    hierarchies: Mapping[str, Hierarchy],
+    codes: Sequence[NDArray[np.int64]],
+    *,
+    epsilon: Decimal,
+    coins: np.random.Generator,
+) -> PublishedTables:
+    """Return what a release of records publishes, its pairs and labels chosen by itself.
+
+    Args:
+        hierarchies: of the columns.
+        codes: of each column's values at level 0, shape (records,).
+        epsilon: of the release.
+        coins: of the noise; the draws of pairs are the operating system's.
+    """
     free = tuple(
         LatticeColumn(name=name, hierarchy=one, min_level=0, max_level=one.levels - 1, weight=Decimal(1))
-        for name, one in people.hierarchies.items()
+        for name, one in hierarchies.items()
     )
     values = GeneralizationMap(
         columns=tuple(MappedColumn(name=one.name, hierarchy=one.hierarchy, level=0) for one in free)
@@ -194,7 +212,7 @@ def drawn(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> Pu
     details = pair_details(values, free)
     pairs = min(proposed_pairs(len(free)), len(pair_candidates(details, most_cells=10**6)))
     plan = paired_plan(_mechanism(epsilon, len(free), pairs), values, free)
-    exact = count_keys(values.keys(people.codes), cells=values.cells)
+    exact = count_keys(values.keys(codes), cells=values.cells)
     result = PairedResult(plan, plan.protection().protect(exact, randomness=coins.bytes))
     return published_of(result)
 
@@ -461,6 +479,26 @@ class Questions:
             if of.any():
                 true = float((self._records(part) & of).sum() / of.sum())
                 yield Asked(kind="share within labels", figure=release.share(part, of=whole), true=true)
+        yield from self._odds(release, names, labels, coins)
+
+    def _odds(
+        self, release: LoadedRelease, names: Sequence[str], labels: Sequence[Sequence[str]], coins: np.random.Generator
+    ) -> Iterator[Asked]:
+        """Yield the odds of some labels for each label of the pair's other column, and their ratios to one of them."""
+        where = {names[0]: [label for label in labels[0] if coins.random() < 0.5] or labels[0][1:]}
+        against = labels[1][coins.integers(len(labels[1]))]
+        true = {}
+        for label in labels[1]:
+            own, part = self._records({names[1]: label}), self._records(where)
+            counts = float((own & part).sum()), float((own & ~part).sum())
+            true[label] = counts[0] / counts[1] if min(counts) > 0 else np.nan
+        for kind, base, divisor in (("odds by a label", None, 1.0), ("odds ratio", against, true[against])):
+            if not np.isfinite(divisor):
+                continue
+            for row in release.odds(where, by=names[1], against=base).to_dict("records"):
+                label = row.pop(names[1])
+                if np.isfinite(true.get(label, np.nan)) and label != base and not np.isnan(row["lower"]):
+                    yield Asked(kind=kind, figure=Figure(**row), true=true[label] / divisor)
 
     def _of_three(self, release: LoadedRelease, coins: np.random.Generator) -> Iterator[Asked]:
         last = release.published.rows[0].stages[-1]

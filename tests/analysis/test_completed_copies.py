@@ -72,6 +72,18 @@ def test_a_copy_has_every_published_row_and_as_many_records_as_there_were() -> N
             assert found.get((age, town, sex), 0) >= rows
 
 
+def test_a_text_beside_numbers_stays_what_it_is() -> None:
+    """As N, for not applicable, beside the codes of a survey."""
+    whole = published()
+    coded = replace(COLUMNS[1], hierarchy=ValueHierarchy.from_values(["1", "2", "N"]))
+    mixed = next(iter(LoadedRelease(replace(whole, columns=(COLUMNS[0], coded, COLUMNS[2]))).complete(1)))
+    assert {*mixed["town"].dropna()} == {"1", "2", "N"}
+    numbers = replace(COLUMNS[1], hierarchy=ValueHierarchy.from_values(["1", "2", "3"]))
+    alone = next(iter(LoadedRelease(replace(whole, columns=(COLUMNS[0], numbers, COLUMNS[2]))).complete(1)))
+    assert {*alone["town"].dropna()} == {1.0, 2.0, 3.0}
+    assert (mixed["town"] == "N").sum() == (alone["town"] == 3.0).sum()
+
+
 def test_counts_of_copies_are_spread_as_the_noise_is() -> None:
     release = LoadedRelease(published())
     figure = release.count({"town": "x"})

@@ -80,6 +80,41 @@ def test_intervals_hold_the_records_coefficients_in_95_of_100_draws() -> None:
     assert 0.93 <= np.mean(held) <= 0.97
 
 
+def test_logarithms_and_squares_are_of_the_numbers() -> None:
+    codes = people()
+    release = LoadedRelease(published(codes, np.random.default_rng(1), error=0.0))
+    age = codes[1] - 2.0
+    true, _, _, _ = np.linalg.lstsq(np.column_stack([np.ones(age.size), age, age**2]), codes[0] - 2.0, rcond=None)
+    frame = release.regression("pay ~ age + square(age)")
+    assert frame["term"].tolist() == ["(constant)", "age", "square(age)"]
+    assert frame["estimate"].to_numpy() == pytest.approx(true, rel=1e-6)
+    older = replace(COLUMNS[1], hierarchy=IntervalHierarchy(lower=1, upper=31, widths=(5,)))
+    shifted = replace(release.published, columns=(COLUMNS[0], older, *COLUMNS[2:]))
+    frame = LoadedRelease(shifted).regression("log(age) ~ pay")
+    design = np.column_stack([np.ones(age.size), codes[0] - 2.0])
+    true, _, _, _ = np.linalg.lstsq(design, np.log(age + 1), rcond=None)
+    assert frame["estimate"].to_numpy() == pytest.approx(true, rel=1e-6)
+    with pytest.raises(InputRefused, match="no logarithm"):
+        release.regression("log(age) ~ pay")
+    with pytest.raises(InputRefused, match="no numbers"):
+        release.regression("pay ~ square(town)")
+
+
+def test_numbers_beyond_the_range_count_as_its_ends_and_others_as_the_mean() -> None:
+    """A declared range that is too short, and a tenth of the records without an age."""
+    codes = people()
+    age = codes[1].copy()
+    age[age < 7] = 1
+    age[:600] = 0
+    numbers = np.where(age == 1, 0.0, age - 2.0)
+    numbers[:600] = numbers[600:].mean()
+    frame = LoadedRelease(published([codes[0], age, *codes[2:]], np.random.default_rng(1), error=0.0)).regression(
+        "pay ~ age"
+    )
+    true, _, _, _ = np.linalg.lstsq(np.column_stack([np.ones(age.size), numbers]), codes[0] - 2.0, rcond=None)
+    assert frame["estimate"].to_numpy() == pytest.approx(true, rel=1e-6)
+
+
 def test_where_the_noise_is_as_large_as_what_a_term_has_there_is_no_interval() -> None:
     codes = people(150)
     frame = LoadedRelease(published(codes, np.random.default_rng(4), error=40.0)).regression("pay ~ C(town) + sex")
@@ -110,3 +145,6 @@ def test_formulas_are_read() -> None:
         Part(column="weeks", categories=True),
         Part(column="marital-status", label="Never married"),
     )
+    response, parts = parsed("log(income) ~ square(age) + C(age)")
+    assert response == Part(column="income", function="log")
+    assert parts == (Part(column="age", function="square"), Part(column="age", categories=True))
