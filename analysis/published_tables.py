@@ -135,13 +135,20 @@ def read_release(
             remedy="Get it again from its publisher.",
         )
     certificate = read_certificate(place)
+    return certificate, read_tables(place.parent, certificate, hierarchies=hierarchies)
+
+
+def read_tables(
+    folder: Path, certificate: Mapping[str, Any], *, hierarchies: Mapping[str, Hierarchy] | None = None
+) -> PublishedTables:
+    """Read the tables of a release that was verified; arguments and errors as of `read_release`."""
     try:
-        return certificate, _tables(place.parent, certificate, hierarchies or {})
+        return _tables(folder, certificate, hierarchies or {})
     except (LookupError, TypeError, ValueError) as error:
         # A publisher's signature holds, so that only tables of another version come here.
         raise InputRefused(
             f"its tables are not those that its certificate tells of ({type(error).__name__}).",
-            where=str(place.parent),
+            where=str(folder),
             not_done=NOT_DONE,
             remedy="Check it with `crowdblend verify`.",
         ) from None

@@ -61,6 +61,8 @@ def counted_rows(
     """
     weight = certain = 0.0
     groups, spread = 0, False
+    # Of a histogram without noise a 0 stands for a group that isn't shown; with noise each cell is there.
+    suppressed = published.reading.form == "histogram" and published.reading.noise is None
     for number, stage in enumerate(table.stages, start=1):
         share, surely, maybe = _shares(selection, stage, table, published.columns, fitted)
         if less is not None:
@@ -69,7 +71,7 @@ def counted_rows(
         certain += float(stage.counts @ surely)
         spread = spread or bool((maybe & ~surely).any())
         if number == len(table.stages):
-            shown = stage.counts > 0 if published.reading.form == "histogram" else np.ones(surely.shape, dtype=bool)
+            shown = stage.counts > 0 if suppressed else np.ones(surely.shape, dtype=bool)
             groups = int((surely & shown).sum())
     return CountedRows(weight=weight, certain=certain, groups=groups, spread=spread)
 

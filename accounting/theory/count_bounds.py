@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,6 @@ LONG_TAILS = 0.2
 """Variance of one noise that is added once: its tails are longer than a normal law's."""
 
 Amounts = NDArray[np.float64] | np.float64
-Language = Literal["python", "sql", "r"]
-LARGER = {"python": "np.maximum", "sql": "greatest", "r": "pmax"}
 
 
 class CountBounds(Protocol):
@@ -54,10 +52,6 @@ class CountBounds(Protocol):
 
     def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
         """Return upper bounds; infinite where `combinations` isn't known."""
-        ...
-
-    def texts(self, language: Language) -> dict[str, str]:
-        """Return the estimate and the bounds as expressions in `counted` and `groups`, by the name of each."""
         ...
 
 
@@ -92,18 +86,6 @@ class NormalBounds:
         """Return the normal law's width and half a record, since counts are whole."""
         return QUANTILE * np.sqrt(self.deviation**2 * groups + self.once) + HALF
 
-    def texts(self, language: Language) -> dict[str, str]:  # noqa: ARG002 - Python, SQL and R read these alike
-        """Return expressions."""
-        shown = {"people": "counted", "at_least": self._text("counted", "-", "groups")}
-        if self.combinations is not None:
-            shown["at_most"] = self._text(_most_text(self), "+", str(self.combinations))
-        return shown
-
-    def _text(self, counted: str, sign: str, groups: str) -> str:
-        once = f" + {number(self.once)}" if self.once else ""
-        width = f"{QUANTILE} * ({number(self.deviation**2)} * {groups}{once}) ** 0.5"
-        return f"{counted} {sign} {width} {sign} {HALF}"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BinomialBounds:
@@ -111,7 +93,7 @@ class BinomialBounds:
 
     Without noise they are the exact limits of the binomial law: the least n with Pr[Bin(n, β) ≥ c] > 1/40, and the
     largest with Pr[Bin(n, β) ≤ m] > 1/40. The number of people at whom the c-th is drawn is negative binomial, and
-    these are its quantiles. With noise, and where a tool has no such quantiles, they are wider and of closed form.
+    these are its quantiles. With noise they are wider and of closed form.
 
     Args:
         rate: β, of the sample.
@@ -177,31 +159,6 @@ class BinomialBounds:
     def _noise(self, groups: Amounts) -> Amounts:
         return self.deviation**2 * (groups + LONG_TAILS)
 
-    def texts(self, language: Language) -> dict[str, str]:
-        """Return expressions; exact ones, in Python and R where there is no noise, have the error in `error`."""
-        rate, most = number(self.rate), _most_text(self)
-        if self.deviation or language == "sql":
-            lower, upper = self._closed_texts(LARGER[language], most)
-        elif language == "python":
-            lower = f"(nbinom.ppf(error / 2, counted.clip(1), {rate}) + counted) * (counted > 0)"
-            upper = f"nbinom.ppf(1 - error / 2, {most} + 1, {rate}) + {most}"
-        else:
-            lower = f"qnbinom(error / 2, counted, {rate}) + counted"
-            upper = f"qnbinom(1 - error / 2, {most} + 1, {rate}) + {most}"
-        shown = {"people": f"counted / {rate}", "at_least": lower}
-        return shown if self.combinations is None else shown | {"at_most": upper}
-
-    def _closed_texts(self, larger: str, most: str) -> tuple[str, str]:
-        rate, share, square = number(self.rate), number(1 - self.rate), number(QUANTILE**2)
-
-        def noise(groups: str) -> str:
-            return f" + {number(self.deviation**2)} * ({groups} + {LONG_TAILS})" if self.deviation else ""
-
-        lower = f"counted - 1 - {QUANTILE} * ({share} * {larger}(counted - 1, 0){noise('groups')}) ** 0.5"
-        root = f"{share} * {larger}({most} + 1, 0) + {square} / 4{noise(str(self.combinations))}"
-        upper = f"{most} + 1 + {square} / 2 + {QUANTILE} * ({root}) ** 0.5"
-        return f"{larger}({lower}, 0) / {rate}", f"{larger}({upper}, 0) / {rate}"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TotalBounds:
@@ -245,39 +202,6 @@ class TotalBounds:
     def _most_of_all(self) -> float:
         return self.total + (QUANTILE if self.rate is None else QUANTILE_OF_HALF) * self.deviation + HALF
 
-    def texts(self, language: Language) -> dict[str, str]:
-        """Return expressions; exact ones, in Python and R, have the error in `error`."""
-        others = f"({self.records} - counted)"
-        if self.rate is None:
-            return {"at_least": "counted", "at_most": f"{number(self._most_of_all)} - {others}"}
-        people = f"counted * {number(max(self.total, self.records) / max(self.records, 1))}"
-        rate, start = number(self.rate), number(self.total + HALF)
-        spread = number(self.deviation)
-        if language == "python":
-            lower = f"(nbinom.ppf(error / 2, counted.clip(1), {rate}) + counted) * (counted > 0)"
-            least = f"(nbinom.ppf(error / 4, {others}.clip(1), {rate}) + {others}) * ({others} > 0)"
-            upper = f"{start} + norm.ppf(1 - error / 4) * {spread} - {least}"
-        elif language == "r":
-            lower = f"qnbinom(error / 2, counted, {rate}) + counted"
-            upper = f"{start} + qnorm(1 - error / 4) * {spread} - qnbinom(error / 4, {others}, {rate}) - {others}"
-        else:
-            lower = self._closed_text("counted", QUANTILE)
-            upper = f"{number(self._most_of_all)} - {self._closed_text(others, QUANTILE_OF_HALF)}"
-        return {"people": people, "at_least": lower, "at_most": upper}
-
-    def _closed_text(self, counted: str, quantile: float) -> str:
-        """Return the sample's lower bound in SQL, which has no quantiles of the binomial law."""
-        rate = self.rate or 1.0
-        root = f"({number(1 - rate)} * greatest({counted} - 1, 0)) ** 0.5"
-        return f"greatest({counted} - 1 - {quantile} * {root}, 0) / {number(rate)}"
-
-
-def _most_text(bounds: CountBounds) -> str:
-    """Return the records that there may be, absent combinations taken for as large as they may be."""
-    if not bounds.absent:
-        return "counted"
-    return f"(counted + {number(bounds.absent)} * ({bounds.combinations} - groups))"
-
 
 def deletion_bounds(deleted: DeletedRecords, *, combinations: int | None) -> NormalBounds:
     """Return the bounds of sums of weights, before raking, over combinations of labels of the last stage.
@@ -310,11 +234,6 @@ class CountInterval:
     people: float
     low: int
     high: int
-
-    @property
-    def weight(self) -> float:
-        """For how many people each of the records stands."""
-        return self.people / self.published
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -363,8 +282,3 @@ def geometric_deviation(epsilon: float) -> float:
     """Return the deviation of two-sided geometric noise: √(2α)/(1 − α), α = e^−ε."""
     alpha = math.exp(-epsilon)
     return math.sqrt(2.0 * alpha) / (1.0 - alpha)
-
-
-def number(value: float) -> str:
-    """Return a number as every tool reads it."""
-    return f"{value:.12g}"

@@ -135,14 +135,9 @@ def literals(texts: Iterable[str], form: str = "{}") -> str:
     return ", ".join(form.format(literal(text)) for text in texts)
 
 
-def sql_name(name: str) -> str:
-    """Return a column's name as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def sql_text(text: str) -> str:
     """Return a text as SQL writes it."""
     return "'" + text.replace("'", "''") + "'"
 
 
-FILTERS = (percent, fine_percent, digits, digits_up, cell, exact, yaml, literal, literals, sql_name, sql_text)
+FILTERS = (percent, fine_percent, digits, digits_up, cell, exact, yaml, literal, literals, sql_text)

@@ -137,7 +137,8 @@ def test_the_sheet_says_how_the_population_is_counted_and_what_no_error_covers(
     rows = list(csv.DictReader((folder / "data.csv").read_text().splitlines()))
     factors = ("weight", "survey_weight", "count")
     assert space["people"].sum() == pytest.approx(sum(math.prod(float(row[name]) for name in factors) for row in rows))
-    assert space["shown"]["label"].tolist() == ["*", "f", "m"]
+    totals = space["totals"]
+    assert totals[totals["column"] == "sex"]["label"].tolist() == ["*", "f", "m"]
     assert "weights = ~I(survey_weight * weight * count)" in code["R"]
     needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
     (tmp_path / "code.R").write_text(code["R"])  # R's package survey need not be there
@@ -159,7 +160,7 @@ def test_every_block_has_the_classes_and_the_numbers(desk, people, tmp_path) -> 
     code = Path(answer["markdown"]).read_text().split("## The population")[1]
     first = result["blocks"][0]
     assert f'"data-{first["name"]}.parquet"' in code
-    assert re.findall(r'table\[\["(.*?)"\]\]', code) == first["columns"][:1]
+    assert re.findall(r'rows\[\["(.*?)"\]\]', code) == first["columns"][:1]
 
 
 @pytest.mark.slow

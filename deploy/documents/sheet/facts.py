@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from itertools import accumulate, combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,38 +15,20 @@ import pyarrow.parquet as pq
 
 from ....accounting.certificate.row_tables import DATA, row_tables
 from ....accounting.descriptions.description_registry import description_of
-from ....accounting.descriptions.kind_description import DeletedRecords
-from ....accounting.theory.count_bounds import (
-    BinomialBounds,
-    Chance,
-    CountBounds,
-    CountInterval,
-    NormalBounds,
-    TotalBounds,
-    deletion_bounds,
-    geometric_deviation,
-    published_intervals,
-)
-from ....accounting.theory.survival import record_survival
+from ....accounting.theory.count_bounds import BinomialBounds, Chance, CountInterval, geometric_deviation
 from ....flows.releases.release_kind import NoDocument, Shape, kind_of_mechanism
 from ....mechanisms.generalization_map import told_sentences
 from ....mechanisms.hierarchies.build import described_hierarchy
-from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, published_levels, stage_labels
+from ....mechanisms.hierarchies.codebook import ColumnCodebook, StageLabel, codebook, stage_labels
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.wording import grouped
 from ....tasks.stages.table import ROWS_OF_LABELS, labels_told
 from ..document_registry import NOT_DONE, VerifiedRelease, file_stem
 from ..report_pictures import MOST_PAIR_COLUMNS
+from .kit_calls import KitCalls, kit_calls
+from .small_groups import Attempt, DeletionFacts, attempts, deletion_facts, sampled_chances, sampled_intervals
 
 LABELS = "-labels.csv"
-COUNTS = (1, 2, 5, 10, 100, 1_000, 10_000)
-"""Times k."""
-TIMES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-FALSE_ALARMS = (0.01, 0.05, 0.2, 0.5)
-DELETION_COUNTS = (1, 2, 5, 10, 20, 50, 100, 1_000)
-SHARES = (Fraction(1, 5), Fraction(7, 20), Fraction(1, 2), Fraction(13, 20), Fraction(4, 5), Fraction(1))
-SMALL = 5
-OUTSIDE = Fraction(1, 40)
 MOST_EXAMPLES = 4
 
 
@@ -70,49 +49,6 @@ class PublishedColumn:
     labels: int
     examples: tuple[str, ...]
     starred: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Attempt:
-    """What the release can do for somebody who wants to find out whether a person's records are in it.
-
-    Args:
-        false_alarms: share of absent people of whom a method says that they are there.
-        found: share of those present that it can find at the most.
-    """
-
-    false_alarms: float
-    found: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DeletionFacts:
-    """What the noise of a release means for its table; from the integer weights that it was drawn by.
-
-    Args:
-        stages: the chain as the certificate has it, the finest first.
-        k: the smallest number of records that is published of a group.
-        expected: E[Z], records.
-        deviation: sd(Z), records.
-        largest: the largest Z.
-        bounds: of groups of the last stage.
-        small: what becomes of small groups.
-        calibrated: whether the weights were raked to noisy margins afterwards.
-    """
-
-    stages: tuple[Mapping[str, Any], ...]
-    k: int
-    expected: float
-    deviation: float
-    largest: int
-    bounds: tuple[CountInterval, ...]
-    small: tuple[Chance, ...]
-    calibrated: bool
-
-    @property
-    def unbiased_from(self) -> int:
-        """So many records of a group are published for certain, and estimated without bias."""
-        return self.largest + self.k
 
 
 class NoisyTotal(NamedTuple):
@@ -163,10 +99,9 @@ class SheetFacts:
         groups: how many groups, cells or answers, as certified.
         intervals: of combinations that are in the table of a sample.
         labels: those of each column and stage, with what they become at the last one.
-        bounds: of what the code counts; None where there are none.
-        cross: the columns of a cross table; empty where there aren't two.
-        cross_bounds: of what it counts; None where there are none.
-        margins: the name of the file of noisy counts that is read instead of the table; None where there is none.
+        kit: what is asked by the researcher's kit; None where it can't read the release.
+        margins: the name of the file of noisy counts by columns; None where there is none.
+        margin_error: the standard error of the noisy counts of single columns; None where there are none.
         pairs: that were chosen and counted, in the order of their draws; none where no pair was chosen.
         distances: of every two columns how far they are from independence, by the counted pairs; empty where no pair
             was chosen.
@@ -196,10 +131,9 @@ class SheetFacts:
     groups: int
     intervals: tuple[CountInterval, ...]
     labels: tuple[StageLabel, ...]
-    bounds: CountBounds | None
-    cross: tuple[str, ...]
-    cross_bounds: CountBounds | None
+    kit: KitCalls | None
     margins: str | None
+    margin_error: float | None
     pairs: tuple[SheetPair, ...]
     distances: Mapping[tuple[str, str], float]
     blocks: Mapping[str, tuple[str, ...]]
@@ -216,11 +150,6 @@ class SheetFacts:
     def each_table(self) -> tuple[SheetFacts, ...]:
         """The tables of rows, each by itself."""
         return self.tables or (self,)
-
-    @property
-    def of_cross(self) -> SheetFacts:
-        """The table of rows that the code for a cross table counts: the first of which one tells something."""
-        return next((one for one in self.each_table if one.cross), self.each_table[0])
 
     @property
     def digests(self) -> str:
@@ -251,22 +180,9 @@ class SheetFacts:
         return 1 if self.deletion is None else len(self.deletion.stages)
 
     @property
-    def comparable(self) -> tuple[str, ...]:
-        """The columns that tell something once the labels of all stages are made alike."""
-        alike = [
-            column.name
-            for column in self.columns
-            if column.labels > 1
-            and (len({*column.levels}) == 1 or (declared_sizes(self.certificate)[column.name] or 1) > 1)
-        ]
-        return tuple(alike)
-
-    @property
-    def counted_by(self) -> str:
-        """The column that the code counts by, or `stage`."""
-        if self.stages == 1 or self.margins is not None:
-            return self.columns[0].name
-        return self.comparable[0] if self.comparable else "stage"
+    def texts(self) -> list[str]:
+        """The columns of labels, which are read as texts."""
+        return [column.name for column in self.columns]
 
     @property
     def noise_deviation(self) -> float | None:
@@ -288,7 +204,7 @@ class SheetFacts:
 
     @property
     def shown_pair(self) -> SheetPair | None:
-        """The counted pair that the code counts by: that which tells most; None where no pair was chosen."""
+        """The counted pair that tells most; None where no pair was chosen."""
         return max(self.pairs, key=lambda pair: (pair.distance, -pair.cells), default=None)
 
     @property
@@ -314,14 +230,11 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
         return _table_facts(release, release.certificate, stem=DATA)
     margins = release.folder / _margins_file(release.certificate)
     pairs = tuple(_pairs(margins, release.certificate))
-    counted = frozenset(frozenset(pair.columns) for pair in pairs)
     blocks = release.certificate["published"]["blocks"]
     tables = tuple(
         replace(
             # Of the pairs nothing is of one table alone.
-            _table_facts(
-                release, {**view, "published": {**view["published"], "pairs": []}}, stem=stem, counted=counted
-            ),
+            _table_facts(release, {**view, "published": {**view["published"], "pairs": []}}, stem=stem),
             block=block["name"],
             theme=block.get("theme", ""),
         )
@@ -344,8 +257,7 @@ def _together(release: VerifiedRelease, tables: tuple[SheetFacts, ...], pairs: t
         records=certificate["published"]["records"],
         groups=certificate["published"]["groups"],
         labels=(),
-        cross=(),
-        cross_bounds=None,
+        kit=kit_calls(release, preferred=_telling(pairs)),
         pairs=pairs,
         distances=_distances(release.folder, certificate),
         blocks={table.block: tuple(column.name for column in table.columns) for table in tables},
@@ -356,16 +268,13 @@ def _together(release: VerifiedRelease, tables: tuple[SheetFacts, ...], pairs: t
     )
 
 
-def _table_facts(
-    release: VerifiedRelease, certificate: Mapping[str, Any], *, stem: str, counted: Collection[frozenset[str]] = ()
-) -> SheetFacts:
+def _table_facts(release: VerifiedRelease, certificate: Mapping[str, Any], *, stem: str) -> SheetFacts:
     """Return what a release with one table tells, or what one of several tables does.
 
     Args:
         release: the release.
         certificate: as if there were no other table.
         stem: the table's name without its ending.
-        counted: pairs of columns that were counted besides those of the certificate.
     """
     folder, mechanism = release.folder, release.mechanism
     kind = kind_of_mechanism(mechanism)
@@ -387,7 +296,8 @@ def _table_facts(
     beside = certificate["published"].get("margins")
     by_column = beside is not None and any(beside["columns"])
     margins = None if beside is None else _margins_file(certificate)
-    facts = SheetFacts(
+    pairs = () if margins is None else tuple(_pairs(folder / margins, certificate))
+    return SheetFacts(
         certificate=certificate,
         shape=reading.shape,
         file=file,
@@ -400,31 +310,25 @@ def _table_facts(
         rows=table.num_rows,
         records=certificate["published"]["records"],
         groups=certificate["published"]["groups"],
-        intervals=_intervals(rate, k) if rate is not None and k is not None and reading.suppresses else (),
+        intervals=sampled_intervals(rate, k) if rate is not None and k is not None and reading.suppresses else (),
         labels=_labels(table, certificate, columns),
-        bounds=None,
-        cross=(),
-        cross_bounds=None,
+        kit=kit_calls(release, preferred=_telling(pairs)) if stem == DATA else None,
         margins=margins if by_column else None,
-        pairs=() if margins is None else tuple(_pairs(folder / margins, certificate)),
+        margin_error=float(beside["standard_error"]) if by_column else None,
+        pairs=pairs,
         distances=_distances(folder, certificate),
         blocks={},
         total=None if margins is None or by_column else _noisy_total(folder / margins, certificate),
-        chances=tuple(_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
-        attempts=tuple(_attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
-        deletion=None if deleted is None else _deletion_facts(deleted, certificate),
+        chances=tuple(sampled_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
+        attempts=tuple(attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
+        deletion=None if deleted is None else deletion_facts(deleted, certificate),
         told=_told(table, certificate, columns, shape=reading.shape),
     )
-    if not columns or reading.shape in ("answers", "synthetic"):
-        return facts
-    own = facts.margins is not None
-    bounds: CountBounds | None
-    bounds = _margin_bounds(facts) if own else _bounds(facts, deleted, by=(facts.counted_by,))
-    counted_pairs = {*counted, *(frozenset(pair.columns) for pair in facts.pairs)}
-    not_counted = (pair for pair in combinations(facts.comparable, 2) if frozenset(pair) not in counted_pairs)
-    cross = next(not_counted, facts.comparable[:2] if len(facts.comparable) > 1 else ())
-    cross_bounds = None if own or not cross else _bounds(facts, deleted, by=cross)
-    return replace(facts, bounds=bounds, cross=cross, cross_bounds=cross_bounds)
+
+
+def _telling(pairs: Sequence[SheetPair]) -> list[tuple[str, str]]:
+    """Return the columns of counted pairs, those furthest from independence first."""
+    return [pair.columns for pair in sorted(pairs, key=lambda pair: (-pair.distance, pair.cells))]
 
 
 def _margins_file(certificate: Mapping[str, Any]) -> str:
@@ -435,12 +339,6 @@ def _margins_file(certificate: Mapping[str, Any]) -> str:
 def _noisy_total(path: Path, certificate: Mapping[str, Any]) -> NoisyTotal:
     error = float(certificate["published"]["margins"]["standard_error"])
     return NoisyTotal(records=float(_read(path, pa.csv.ConvertOptions())["count"][0].as_py()), error=error)
-
-
-def _margin_bounds(facts: SheetFacts) -> CountBounds:
-    """Return the bounds of counts that are read from margins."""
-    error = float(facts.certificate["published"]["margins"]["standard_error"])
-    return NormalBounds(deviation=error, once=0.0, absent=0.0, combinations=1)
 
 
 _TEXTS = pa.csv.ConvertOptions(
@@ -478,46 +376,6 @@ def _pairs(path: Path, certificate: Mapping[str, Any]) -> Iterator[SheetPair]:
             deviation=pair["standard_error"],
             distance=float(np.abs(counts - independent).sum()) / (2.0 * total),
         )
-
-
-def _bounds(facts: SheetFacts, deleted: DeletedRecords | None, *, by: tuple[str, ...]) -> CountBounds | None:
-    """Return the bounds of counts by some columns."""
-    if facts.total is not None:
-        return TotalBounds(
-            rate=facts.rate, total=facts.total.records, deviation=facts.total.error, records=facts.records or 0
-        )
-    combinations = _combinations(facts.certificate, by)
-    if deleted is not None:
-        return deletion_bounds(deleted, combinations=combinations)
-    if facts.rate is None:
-        return None
-    return BinomialBounds.of(facts.rate, k=facts.k, noise=facts.noise, combinations=combinations)
-
-
-def _intervals(rate: float, k: int) -> tuple[CountInterval, ...]:
-    return tuple(published_intervals([times * k for times in COUNTS], k=k, rate=rate))
-
-
-def declared_sizes(certificate: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return how many labels each column has, `*` among them, at the levels of the last stage.
-
-    None where its hierarchy isn't in the certificate.
-    """
-    return {
-        column["column"]: None
-        if column.get("hierarchy") is None
-        else int(described_hierarchy(column["hierarchy"]).size(list(published_levels(certificate, column))[-1]))
-        for column in certificate["map"]["columns"]
-    }
-
-
-def _combinations(certificate: Mapping[str, Any], by: tuple[str, ...]) -> int | None:
-    """Return how many combinations of labels those of some columns have part in; None where that isn't known."""
-    sizes = declared_sizes(certificate)
-    others = [size for name, size in sizes.items() if name not in by]
-    if not sizes.keys() >= set(by) or None in others:
-        return None
-    return math.prod(size for size in others if size is not None)
 
 
 def _table(folder: Path, certificate: Mapping[str, Any], *, stem: str) -> tuple[str, pa.Table]:
@@ -603,79 +461,3 @@ def _told(
         drawn="selection" in certificate["map"],
         number=grouped,
     )
-
-
-def _chances(rate: float, k: int) -> list[Chance]:
-    """For groups around the size k/β the chance of being published, and the estimate where they are."""
-    found = []
-    for times in TIMES:
-        size = max(1, round(times * k / rate))
-        sizes = np.array([float(size)])
-        published = float(record_survival(sizes + 1.0, k=k + 1, rate=rate)[0])
-        kept = float(record_survival(sizes, k=k, rate=rate)[0])
-        found.append(
-            Chance(people=size, published=published, estimate=size * kept / published if published > 0 else math.nan)
-        )
-    return found
-
-
-def _attempts(epsilon: float, delta: float) -> list[Attempt]:
-    """Both directions of (ε, δ): found ≤ e^ε·α + δ, and 1 − found ≥ e^−ε·(1 − α − δ)."""
-    found = []
-    for alarms in FALSE_ALARMS:
-        most = min(math.exp(epsilon) * alarms + delta, 1.0 - math.exp(-epsilon) * (1.0 - alarms - delta), 1.0)
-        found.append(Attempt(false_alarms=alarms, found=most))
-    return found
-
-
-def _deletion_facts(deleted: DeletedRecords, certificate: Mapping[str, Any]) -> DeletionFacts:
-    """Read what concerns the deletion from a certificate that verifies.
-
-    Args:
-        deleted: what the certificate's mechanism deletes.
-        certificate: its fields.
-    """
-    k, largest = deleted.k, deleted.largest
-    sizes = {max(k, round(share * (largest + k))) for share in SHARES} | ({SMALL} if k <= SMALL < largest else set())
-    return DeletionFacts(
-        stages=tuple(certificate["published"]["stages"]),
-        k=k,
-        expected=float(deleted.expected),
-        deviation=math.sqrt(deleted.variance),
-        largest=largest,
-        bounds=tuple(_group_intervals(deleted)),
-        small=tuple(_small(size, deleted) for size in sorted(sizes)),
-        calibrated="margins" in certificate["published"],
-    )
-
-
-def _group_intervals(deleted: DeletedRecords) -> list[CountInterval]:
-    """Return exact intervals given that a group is published: docs/decisions/0020-intervals-that-hold.md."""
-    reached = list(accumulate(deleted.weights))
-    counts = sorted({deleted.k, *(count for count in DELETION_COUNTS if count >= deleted.k)})
-    return [
-        CountInterval(
-            published=count,
-            people=count + float(deleted.expected),
-            low=count + _fewest(reached, spare=count - deleted.k),
-            high=count + next(z for z, below in enumerate(reached) if below >= (1 - OUTSIDE) * deleted.total),
-        )
-        for count in counts
-    ]
-
-
-def _fewest(reached: Sequence[int], *, spare: int) -> int:
-    """Return the least z with Pr[Z ≤ z | Z ≤ z + spare] > 1/40.
-
-    A group of J + z is published where Z ≤ z + J − k.
-    """
-    last = len(reached) - 1
-    return next(z for z, below in enumerate(reached) if below > OUTSIDE * reached[min(z + spare, last)])
-
-
-def _small(size: int, deleted: DeletedRecords) -> Chance:
-    """Return the chance of a group of a size: it is published where Z ≤ size − k, and estimated at size − Z + E[Z]."""
-    reached = deleted.weights[: size - deleted.k + 1]
-    chance = sum(reached)
-    kept = Fraction(sum((size - z) * weight for z, weight in enumerate(reached)), chance)
-    return Chance(people=size, published=chance / deleted.total, estimate=float(kept + deleted.expected))

@@ -201,19 +201,6 @@ def test_an_interval_of_a_combination_that_is_in_the_table_holds_where_it_is(k, 
         assert BinomialBounds.of(rate, k=k, noise=None, combinations=1).at_least(np.float64(k), np.float64(1)) > k
 
 
-@pytest.mark.parametrize("rate", [*RATES, 0.69, 0.999])
-def test_where_a_tool_has_no_quantiles_the_bounds_are_wider_by_a_few_records(rate) -> None:
-    """By an inequality of Zubkov and Serov; here for every count to 3,000, and some that are large."""
-    exact = BinomialBounds.of(rate, k=1, noise=None, combinations=1)
-    counted, groups = np.array([*range(3_001), 10**5, 10**7], dtype=float), np.float64(1)
-    texts, names = exact.texts("sql"), {"greatest": np.maximum, "counted": counted, "groups": groups}
-    low, high = (eval(texts[name], names) for name in ("at_least", "at_most"))  # noqa: S307 - our own expression
-    assert np.all(low <= exact.at_least(counted, groups))
-    assert np.all(high >= exact.at_most(counted, groups))
-    assert np.all(high - exact.at_most(counted, groups) <= 5 / rate)
-    assert np.all(exact.at_least(counted, groups) - low <= 5 / rate)
-
-
 def test_the_bounds_hold_where_groups_are_lost_and_an_interval_by_the_standard_error_does_not() -> None:
     """Five times as many combinations are declared as anybody has."""
     true, combinations = float(LOSSY.sum()), 5 * LOSSY.size
