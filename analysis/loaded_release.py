@@ -134,9 +134,9 @@ class LoadedRelease:
         )
 
     def odds(
-        self, where: Where, *, of: Where | None = None, by: str | None = None, against: str | None = None
+        self, where: Where, *, of: Where | None = None, by: str | None = None, against: Where | str | None = None
     ) -> Figure | DataFrame:
-        """Return how many records fulfil a condition for each one that doesn't.
+        """Return how many records fulfil a condition for each one that doesn't, or the ratio of two such odds.
 
         By the labels of a column, against one of them, the logarithms are the coefficients of a logit with this column
         alone. One with several columns needs counts of all of them together, which pairs don't tell.
@@ -145,36 +145,43 @@ class LoadedRelease:
             where: the condition.
             of: of which records; all where it is None.
             by: a column; then a frame of the odds for each of its labels but `*`.
-            against: one of these labels; then a frame of odds ratios, each label's odds over those of this one.
+            against: records whose odds those of the others are divided by; with `by` one of its labels.
 
         Raises:
             InputRefused: a condition that the labels can't express, or several columns to compare by.
         """
-        if by is None and against is None:
-            return odds_of(self.share(where, of=of))
-        if not isinstance(by, str):
+        whole = selection_of(of or {}, self.columns)
+        condition = selection_of(where, self.columns)
+        if by is None:
+            if against is None:
+                return odds_of(self._share(both(whole, condition), whole))
+            if isinstance(against, Mapping):
+                return self._odds_ratio(condition, whole, selection_of(against, self.columns))
+        if not isinstance(by, str) or isinstance(against, Mapping):
             raise InputRefused(
                 "odds are compared by the labels of one column.",
                 not_done=NOTHING_COUNTED,
                 remedy="A logit of several columns doesn't follow from counts of two; `regression` with a label as the "
                 "response, as employed[yes] ~ education + sex, gives the linear probability model.",
             )
-        whole = selection_of(of or {}, self.columns)
-        part, place = both(whole, selection_of(where, self.columns)), place_of(by, self.columns)
-        base = {} if against is None else selection_of({by: against}, self.columns)
+        place = place_of(by, self.columns)
+        base = None if against is None else both(whole, selection_of({by: against}, self.columns))
 
         def figure(label: Selection) -> Figure:
-            if not base:
-                return odds_of(self._share(both(part, label), both(whole, label)))
-            if (label[place] == base[place]).all():
-                return Figure(estimate=1.0, lower=1.0, upper=1.0, source="pairs", note="compared with")
-            own, other = (self.counts.counted(both(part, some), both(whole, some)) for some in (label, base))
-            if self.counts.combined is None or own is None or other is None:
-                shares = [self._share(both(part, some), both(whole, some)) for some in (label, base)]
-                return odds_by_rows(*shares)
-            return odds_ratio(own, other, self.counts.combined, ERROR)
+            own = both(whole, label)
+            if base is None:
+                return odds_of(self._share(both(own, condition), own))
+            return self._odds_ratio(condition, own, base)
 
-        return self._by(by, next((one for one in part if one != place), place), figure)
+        return self._by(by, next((one for one in condition if one != place), place), figure)
+
+    def _odds_ratio(self, condition: Selection, whole: Selection, base: Selection) -> Figure:
+        """Return the odds of a condition among some records over those among others."""
+        sets = [(both(own, condition), own) for own in (whole, base)]
+        counted = [self.counts.counted(*one) for one in sets]
+        if self.counts.combined is None or counted[0] is None or counted[1] is None:
+            return odds_by_rows(*(self._share(*one) for one in sets))
+        return odds_ratio(counted[0], counted[1], self.counts.combined, ERROR)
 
     def mean(self, column: str, *, where: Where | None = None, by: str | None = None) -> Figure | DataFrame:
         """Return the mean of a column of numbers, by the middles of its labels.

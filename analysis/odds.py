@@ -50,6 +50,8 @@ def odds_ratio(
     above, below = parts
     spread = math.sqrt(combined.covariance(above.moved, above.moved) * combined.covariance(below.moved, below.moved))
     shared = combined.covariance(above.moved, below.moved) / spread if spread > 0 else 0.0
+    if shared > 1.0 - 1e-9:
+        return Figure(estimate=1.0, lower=1.0, upper=1.0, source="pairs", note="compared with")
     ends = [
         _together(above.middle - above.lower, below.upper - below.middle, shared),
         _together(above.upper - above.middle, below.middle - below.lower, shared),

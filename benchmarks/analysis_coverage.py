@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
 from importlib import resources
 from itertools import combinations
 from pathlib import Path
@@ -22,9 +21,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from crowdblend.accounting.theory.count_bounds import HALF, QUANTILE
-from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
-from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
-from crowdblend.accounting.theory.planning.paired_planning import plan_paired, proposed_pairs
 from crowdblend.analysis import rubin
 from crowdblend.analysis.combined_counts import PairCells
 from crowdblend.analysis.conditions import Where, labels_of, place_of, selection_of
@@ -32,33 +28,17 @@ from crowdblend.analysis.figures import Figure
 from crowdblend.analysis.loaded_release import LoadedRelease
 from crowdblend.analysis.published_tables import (
     PublishedTables,
-    RowGroups,
-    RowReading,
-    RowTable,
-    pair_cells,
 )
 from crowdblend.analysis.regressions import Term, levels_for, parsed, terms_of
-from crowdblend.flows.margin_specs import raked_weights
-from crowdblend.flows.releases.paired_parts import PairedResult, pair_details, paired_plan
-from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.generalization_map import MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys
-from crowdblend.mechanisms.kernel.recoding import coarsened
-from crowdblend.mechanisms.kinds.calibrated_sample import CalibratedSample
-from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, delete_records
-from crowdblend.mechanisms.kinds.deletion_noise import DeletionNoise, draw_deletions, expected_deletion
-from crowdblend.mechanisms.kinds.margins import noisy_margins, split_margins
-from crowdblend.mechanisms.kinds.microdata import suppress
-from crowdblend.mechanisms.kinds.paired_deletion import PairedDeletion
-from crowdblend.mechanisms.map_selection.choice import LatticeColumn
-from crowdblend.mechanisms.pair_model.paired_plan import pair_candidates
-from crowdblend.mechanisms.record_weights import deletion_variance, record_weights
 from numpy.typing import NDArray
 
+from .analysis_releases import chosen_pairs, map_at, named_pairs, sample_with_margins
 from .whole_run import write_between
 
-__all__ = ["People", "census", "drawn", "generated", "named", "released", "sampled"]
+__all__ = ["People", "census", "drawn", "generated", "named", "sampled"]
 
 BY = "benchmarks/analysis_coverage.py"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "analysis.md"
@@ -71,8 +51,6 @@ FORMULAS = (
     "hours ~ sex + age",
 )
 
-DELTA = Decimal("1e-6")
-STAGES = 3
 REGIONS = ("north", "east", "south", "west", "islands")
 SCHOOLING = ("none", "school", "some", "college", "higher")
 
@@ -174,206 +152,22 @@ def census() -> People:
     )
 
 
-@lru_cache
-def _mechanism(epsilon: Decimal, columns: int, pairs: int) -> PairedDeletion:
-    plan = plan_paired(epsilon=epsilon, delta=DELTA, stages=STAGES, columns=columns, pairs=pairs)
-    if not isinstance(plan.mechanism, PairedDeletion):
-        raise TypeError("this is no plan of a paired release")
-    return plan.mechanism
-
-
 def drawn(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
     """Return what one release of these people publishes, its pairs and labels chosen by itself."""
-    return released(people.hierarchies, people.codes, epsilon=epsilon, coins=coins)
-
-
-def released(
-    hierarchies: Mapping[str, Hierarchy],
-    codes: Sequence[NDArray[np.int64]],
-    *,
-    epsilon: Decimal,
-    coins: np.random.Generator,
-) -> PublishedTables:
-    """Return what a release of records publishes, its pairs and labels chosen by itself.
-
-    Args:
-        hierarchies: of the columns.
-        codes: of each column's values at level 0, shape (records,).
-        epsilon: of the release.
-        coins: of the noise; the draws of pairs are the operating system's.
-    """
-    free = tuple(
-        LatticeColumn(name=name, hierarchy=one, min_level=0, max_level=one.levels - 1, weight=Decimal(1))
-        for name, one in hierarchies.items()
-    )
-    values = GeneralizationMap(
-        columns=tuple(MappedColumn(name=one.name, hierarchy=one.hierarchy, level=0) for one in free)
-    )
-    details = pair_details(values, free)
-    pairs = min(proposed_pairs(len(free)), len(pair_candidates(details, most_cells=10**6)))
-    plan = paired_plan(_mechanism(epsilon, len(free), pairs), values, free)
-    exact = count_keys(values.keys(codes), cells=values.cells)
-    result = PairedResult(plan, plan.protection().protect(exact, randomness=coins.bytes))
-    return published_of(result)
+    return chosen_pairs(people.hierarchies, people.codes, epsilon=epsilon, coins=coins)
 
 
 def named(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
     """Return what a deletion release publishes whose steward names all pairs and two stages of levels."""
-    maps = [_map(people, levels) for levels in (people.fine, people.coarse)]
-    places = range(len(people.fine))
-    every = [*((place,) for place in places), *combinations(places, 2)]
-    mechanism = _deletion(epsilon, len(every))
-    counted = count_keys(maps[0].keys(_codes_at(people, maps[0])), cells=maps[0].cells)
-    keys, parents = coarsened(counted.keys, finer=maps[0], coarser=maps[1], tables=maps[0].tables_to(maps[1]))
-    sizes = [counted.counts.size, keys.shape[1]]
-    drawn_z = [draw_deletions(mechanism.noise, size, randomness=coins.bytes) for size in sizes]
-    left = delete_records(counted.counts, release=mechanism, parents=[parents], deletions=drawn_z)
-    stages = [
-        GroupCounts(own[:, counts > 0], counts[counts > 0])
-        for own, counts in zip((counted.keys, keys), left, strict=True)
-    ]
-    noisy = noisy_margins(counted, layout=maps[0], margins=every, release=mechanism, randomness=coins.bytes)
-    cells = split_margins(noisy, layout=maps[0], margins=every)
-    weights = [
-        record_weights(one.counts, release=mechanism, stage=number) for number, one in enumerate(stages, start=1)
-    ]
-    raked = raked_weights(np.concatenate(weights), stages, maps=maps, margins=every, noisy=cells)
-    reading = RowReading(
-        form="microdata",
-        k=mechanism.k,
-        expected=float(expected_deletion(mechanism.noise)),
-        variance=float(deletion_variance(mechanism.noise)),
-    )
-    return _with_margins(maps, stages, raked.weights, every, cells, mechanism.margin_noise, reading)
+    maps = [map_at(people.hierarchies, levels) for levels in (people.fine, people.coarse)]
+    pairs = [*combinations(range(len(people.fine)), 2)]
+    return named_pairs(maps, people.codes, pairs, epsilon=epsilon, coins=coins)
 
 
 def sampled(people: People, *, epsilon: Decimal, coins: np.random.Generator) -> PublishedTables:
     """Return what a sampled release publishes by coarse levels, with margins of each column."""
-    own = _map(people, people.coarse)
-    every = [(place,) for place in range(len(people.coarse))]
-    mechanism = _sample(epsilon, len(every))
-    rate = float(mechanism.sampling_rate)
-    counted = count_keys(own.keys(_codes_at(people, own)), cells=own.cells)
-    kept = suppress(counted.keys, coins.binomial(counted.counts, rate), mechanism.k)
-    noisy = noisy_margins(counted, layout=own, margins=every, release=mechanism, randomness=coins.bytes)
-    cells = split_margins(noisy, layout=own, margins=every)
-    raked = raked_weights(np.full(kept.counts.size, 1.0 / rate), [kept], maps=(own,), margins=every, noisy=cells)
-    reading = RowReading(form="microdata", rate=rate, k=mechanism.k)
-    return _with_margins([own], [kept], raked.weights, every, cells, mechanism.margin_noise, reading)
-
-
-@lru_cache
-def _deletion(epsilon: Decimal, margins: int) -> CalibratedDeletion:
-    mechanism = plan_deletion(
-        epsilon=epsilon, delta=DELTA, stages=2, margins=margins, margin_share=Decimal("0.5")
-    ).mechanism
-    if not isinstance(mechanism, CalibratedDeletion):
-        raise TypeError("this is no plan of a release with margins")
-    return mechanism
-
-
-@lru_cache
-def _sample(epsilon: Decimal, margins: int) -> CalibratedSample:
-    mechanism, _ = plan_calibrated_sample(
-        epsilon=epsilon,
-        delta=DELTA,
-        sampling_rate=Decimal("0.3"),
-        k=None,
-        margins=margins,
-        share=Decimal("0.5"),
-    )
-    return mechanism
-
-
-def _map(people: People, levels: Sequence[int]) -> GeneralizationMap:
-    columns = zip(people.hierarchies.items(), levels, strict=True)
-    return GeneralizationMap(
-        columns=tuple(MappedColumn(name=name, hierarchy=one, level=level) for (name, one), level in columns)
-    )
-
-
-def _codes_at(people: People, own: GeneralizationMap) -> list[NDArray[np.int64]]:
-    return [
-        column.hierarchy.coarser(codes, level=0, to=column.level)
-        for column, codes in zip(own.columns, people.codes, strict=True)
-    ]
-
-
-def _with_margins(
-    maps: Sequence[GeneralizationMap],
-    stages: Sequence[GroupCounts],
-    weights: NDArray[np.float64],
-    every: Sequence[tuple[int, ...]],
-    cells: Sequence[NDArray[np.int64]],
-    noise: DeletionNoise,
-    reading: RowReading,
-) -> PublishedTables:
-    columns, error = maps[0].columns, float(deletion_variance(noise)) ** 0.5
-    pairs = []
-    for margin, counts in zip(every, cells, strict=True):
-        if len(margin) == 2:
-            first, second = (columns[place] for place in margin)
-            own = counts.astype(np.float64).reshape(first.size, second.size)
-            levels = (first.level, second.level)
-            pairs.append(pair_cells((first, second), (margin[0], margin[1]), levels, own, error))
-    return PublishedTables(
-        columns=columns,
-        rows=(RowTable(columns=tuple(range(len(columns))), stages=_groups(stages, maps, weights)),),
-        reading=reading,
-        margins=tuple(
-            counts.astype(np.float64) for margin, counts in zip(every, cells, strict=True) if len(margin) == 1
-        ),
-        margin_deviation=error,
-        pairs=tuple(pairs),
-    )
-
-
-def _groups(
-    stages: Sequence[GroupCounts], maps: Sequence[GeneralizationMap], weights: NDArray[np.float64]
-) -> tuple[RowGroups, ...]:
-    found, begin = [], 0
-    for stage, one in zip(stages, maps, strict=True):
-        own = weights[begin : begin + stage.counts.size]
-        begin += stage.counts.size
-        found.append(
-            RowGroups(
-                levels=tuple(column.level for column in one.columns),
-                codes=tuple(np.asarray(codes, dtype=np.int64) for codes in one.decode(stage.keys)),
-                counts=stage.counts.astype(np.float64),
-                mass=stage.counts * own,
-            )
-        )
-    return tuple(found)
-
-
-def published_of(result: PairedResult) -> PublishedTables:
-    """Return a release's tables as they would be read from its folder."""
-    plan = result.plan
-    columns, noise = plan.counted.columns, plan.mechanism.noise
-    tables = [
-        RowTable(columns=table.block.columns, stages=_groups(table.stages, table.maps, raked.weights))
-        for table, raked in zip(result.rows, result.raked, strict=True)
-    ]
-    pairs = []
-    for pair in result.pairs:
-        one = plan.candidates[pair.number]
-        own, levels = (columns[one.first], columns[one.second]), plan.levels_of(one)
-        shape = [column.hierarchy.size(level) for column, level in zip(own, levels, strict=True)]
-        cells = pair.cells.astype(np.float64).reshape(shape)
-        pairs.append(pair_cells(own, (one.first, one.second), levels, cells, plan.deviation))
-    return PublishedTables(
-        columns=columns,
-        rows=tuple(tables),
-        reading=RowReading(
-            form="microdata",
-            k=plan.mechanism.k,
-            expected=float(expected_deletion(noise)),
-            variance=float(deletion_variance(noise)),
-        ),
-        margins=tuple(cells.astype(np.float64) for cells in result.margins),
-        margin_deviation=float(deletion_variance(plan.mechanism.margin_noise)) ** 0.5,
-        pairs=tuple(pairs),
-    )
+    own = map_at(people.hierarchies, people.coarse)
+    return sample_with_margins(own, people.codes, epsilon=epsilon, coins=coins)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -497,7 +291,7 @@ class Questions:
                 continue
             for row in release.odds(where, by=names[1], against=base).to_dict("records"):
                 label = row.pop(names[1])
-                if np.isfinite(true.get(label, np.nan)) and label != base and not np.isnan(row["lower"]):
+                if np.isfinite(true.get(label, np.nan)) and label != base and pd.notna(row["lower"]):
                     yield Asked(kind=kind, figure=Figure(**row), true=true[label] / divisor)
 
     def _of_three(self, release: LoadedRelease, coins: np.random.Generator) -> Iterator[Asked]:

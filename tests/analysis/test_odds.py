@@ -34,6 +34,10 @@ def test_without_noise_they_are_those_of_the_records() -> None:
     part = release.odds(RICH, of={"pay": range(6, 24)}, by="town")["estimate"][0]
     own = codes[0][codes[2] == 1] - 2
     assert part == pytest.approx((own >= 12).sum() / ((own >= 6) & (own < 12)).sum(), rel=1e-6)
+    two = release.odds(RICH, of={"town": ["x", "z"]}, against={"town": "y"})
+    both = codes[2] != 2
+    rich = codes[0] - 2 >= 12
+    assert two.estimate == pytest.approx((rich & both).sum() / (~rich & both).sum() / true[1], rel=1e-6)
     whole = codes[0] - 2 >= 12
     assert release.odds(RICH).estimate == pytest.approx(whole.sum() / (~whole).sum(), rel=1e-6)
 
