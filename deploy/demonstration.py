@@ -126,6 +126,7 @@ and the demonstration's ledger and keys beside it. What to run next:
   crowdblend ledger show --ledger sqlite:///ledger.db
   crowdblend ledger verify --ledger sqlite:///ledger.db
   crowdblend verify release/certificate.json --public-key public-key.pem
+  crowdblend sheet deletion  # for those who work with it, with code to copy
   crowdblend plan --k 20 --sampling-rate 0.1 --delta 1e-6 --releases 12
 Then copy census2000.toml and make it yours; the README shows the way."""
     )

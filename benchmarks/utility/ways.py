@@ -91,7 +91,7 @@ class Released:
         rows: records of each group, shape (groups,).
         weights: what each of them stands for, shape (groups,).
         real: how many records of people it has; 0 where none is one.
-        bounds: what the researcher's sheet says of a count: of the groups that are counted, and how many combinations
+        bounds: what is said of a count: of the groups that are counted, and how many combinations
             of labels were declared there, the least and the most; None where nothing is said.
         bounds_level: the level of labels that they are told for.
         margins: counts by each column's values, and their standard error; None where there are none.
@@ -163,7 +163,7 @@ def _of_labels(
 
 
 def _bounds(made: Callable[[int], CountBounds], counted: Amounts, there: Amounts) -> Bounds:
-    """By the sheet's formulas.
+    """Return bounds by the formulas of `count_bounds`.
 
     Args:
         made: the formulas, by the number of combinations.

@@ -36,7 +36,8 @@ def test_the_demonstration(newcomer, blocks) -> None:
 def test_an_own_csv_is_released_and_an_auditor_looks(newcomer, blocks) -> None:
     said = [newcomer.paste(block.text) for block in blocks(PAGE, OWN)]
     assert any("sex,age,region" in words for words in said)
-    assert "signature holds" in said[-1].lower()
+    assert "signature holds" in said[-2].lower()
+    assert "source='rows'" in said[-1]
     out = newcomer.folder / "out" / "survey"
     assert sorted(path.name for path in out.iterdir()) == ["certificate.json", "data.csv"]
     assert len((out / "data.csv").read_text(encoding="utf-8").splitlines()) > 100
