@@ -16,7 +16,7 @@ ifeq ($(firstword $(shell command -v chromium chromium-browser 2>/dev/null)),)
 export CROWDBLEND_TEST_BROWSER ?= off
 endif
 
-# One without R leaves one snippet of the researcher's sheet untested.
+# One without R leaves its package and the sheet's snippets for it untested.
 ifeq ($(shell command -v Rscript 2>/dev/null),)
 export CROWDBLEND_TEST_R ?= off
 endif

@@ -1,0 +1,111 @@
+"""The R package: it answers as Python does, finds what was changed, and passes R's own checks."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crowdblend.analysis import load
+from support.r_package_vectors import KEY, PACKAGE, RELEASES, SPECIFICATIONS, VECTORS, answer, questions, rubin_answers
+
+CASES = PACKAGE.parents[1] / "tests" / "vectors" / "conformance" / "certificate"
+UNSIGNED = ("bytes-", "file-", "folder-file-", "format-", "key-", "signature-", "unsigned-", "algorithm-", "sound")
+"""Cases that a verifier of signatures and files alone must judge: in the others a publisher signs what is false."""
+BASE = {"HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "_R_CHECK_FORCE_SUGGESTS_": "false"}
+"""The packages that read Parquet, and openssl, are suggested and need not be there."""
+SUGGESTED = ("jsonlite", "knitr", "mitools", "survey")
+
+
+@pytest.fixture(scope="module")
+def r_is_there(needs) -> None:
+    needs(shutil.which("Rscript") is not None and shutil.which("openssl") is not None, "R", "CROWDBLEND_TEST_R")
+    asked = f"stopifnot(lengths(lapply(c{SUGGESTED}, find.package, quiet = TRUE)) > 0)"
+    there = subprocess.run(["Rscript", "-e", asked], capture_output=True, check=False).returncode == 0
+    needs(there, f"one of R's packages {', '.join(SUGGESTED)}", "CROWDBLEND_TEST_R")
+
+
+def run(folder: Path, *words: str | Path, **environment: str) -> str:
+    """Run a command of R with none of this process's settings; what it said, or a failure with it."""
+    settings = BASE | {"PATH": os.environ["PATH"], "TMPDIR": str(folder)} | environment
+    done = subprocess.run(
+        [str(word) for word in words], cwd=folder, env=settings, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-4_000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def library(r_is_there, tmp_path_factory) -> Path:
+    """A library of R with the package alone, installed from the repository."""
+    folder = tmp_path_factory.mktemp("library")
+    run(folder, "R", "CMD", "INSTALL", "--no-docs", "--no-test-load", f"--library={folder}", PACKAGE)
+    return folder
+
+
+def require_same(mine: Any, its: Any, place: object) -> None:
+    if isinstance(its, float):
+        assert math.isclose(mine, its, rel_tol=1e-9, abs_tol=1e-9), place
+    elif isinstance(its, list):
+        assert len(mine) == len(its), place
+        for one, other in zip(mine, its, strict=True):
+            require_same(one, other, place)
+    elif isinstance(its, dict):
+        assert mine.keys() == its.keys(), place
+        for name in its:
+            require_same(mine[name], its[name], (place, name))
+    else:
+        assert mine == its, place
+
+
+@pytest.mark.parametrize("name", SPECIFICATIONS)
+def test_the_vectors_are_what_python_answers(name) -> None:
+    release = load(RELEASES / name, public_key=RELEASES / KEY)
+    written = json.loads(VECTORS.read_text(encoding="utf-8"))
+    found = [question | {"answer": answer(release, question)} for question in questions(release)]
+    require_same(json.loads(json.dumps(found)), written["releases"][name], name)
+    require_same(rubin_answers(), written["rubin"], "rubin")
+
+
+def test_r_finds_each_change_and_refuses_in_words(library, tmp_path) -> None:
+    shutil.copy(PACKAGE / "tests" / "verify.R", tmp_path)
+    run(tmp_path, "Rscript", "verify.R", R_LIBS=str(library))
+
+
+@pytest.mark.slow
+def test_r_judges_certificates_as_the_conformance_cases_say(library, tmp_path) -> None:
+    cases = [case for case in sorted(CASES.iterdir()) if case.name.startswith(UNSIGNED)]
+    assert len(cases) > 50
+    code = """
+    for (case in commandArgs(TRUE)) {
+      keys <- file.path(case, "publisher.pem")
+      holds <- tryCatch(
+        crowdblend::cb_verify(file.path(case, "release"), if (file.exists(keys)) keys)$ok,
+        cb_refusal = function(refusal) FALSE
+      )
+      cat(basename(case), holds, "\\n")
+    }
+    """
+    (tmp_path / "judge.R").write_text(code)
+    said = run(tmp_path, "Rscript", "judge.R", *cases, R_LIBS=str(library)).split()
+    judged = dict(zip(said[::2], said[1::2], strict=True))
+    assert judged == {case.name: str(json.loads((case / "case.json").read_bytes())["holds"]).upper() for case in cases}
+
+
+@pytest.mark.slow
+def test_the_package_passes_the_checks_of_r(r_is_there, tmp_path) -> None:
+    """Its tests are among them: each answer of the vectors, and verify.R."""
+    nowhere = ", ".join(f'{name} = "file:///nonexistent"' for name in ("CRAN", "BioCsoft", "BioCann", "BioCexp"))
+    (tmp_path / "profile.R").write_text(f"options(repos = c({nowhere}))\n")  # the check would ask repositories
+    run(tmp_path, "R", "CMD", "build", PACKAGE)
+    [built] = tmp_path.glob("*.tar.gz")
+    said = run(tmp_path, "R", "CMD", "check", "--no-manual", built, R_PROFILE=str(tmp_path / "profile.R"))
+    [state] = [line for line in said.splitlines() if line.startswith("Status:")]
+    assert "ERROR" not in state, said
+    assert "WARNING" not in state, said
+    assert " 0 answered otherwise" in (tmp_path / "crowdblend.Rcheck" / "tests" / "vectors.Rout").read_text()
