@@ -100,8 +100,12 @@ def test_r_judges_certificates_as_the_conformance_cases_say(library, tmp_path) -
 @pytest.mark.slow
 def test_the_package_passes_the_checks_of_r(r_is_there, tmp_path) -> None:
     """Its tests are among them: each answer of the vectors, and verify.R."""
-    nowhere = ", ".join(f'{name} = "file:///nonexistent"' for name in ("CRAN", "BioCsoft", "BioCann", "BioCexp"))
-    (tmp_path / "profile.R").write_text(f"options(repos = c({nowhere}))\n")  # the check would ask repositories
+    # The check would ask repositories which of the suggested packages there are; here is one that has none.
+    index = tmp_path / "repository" / "src" / "contrib" / "PACKAGES"
+    index.parent.mkdir(parents=True)
+    index.write_text("")
+    empty = ", ".join(f'{name} = "file://{tmp_path}/repository"' for name in ("CRAN", "BioCsoft", "BioCann", "BioCexp"))
+    (tmp_path / "profile.R").write_text(f"options(repos = c({empty}))\n")
     run(tmp_path, "R", "CMD", "build", PACKAGE)
     [built] = tmp_path.glob("*.tar.gz")
     said = run(tmp_path, "R", "CMD", "check", "--no-manual", built, R_PROFILE=str(tmp_path / "profile.R"))

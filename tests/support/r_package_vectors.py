@@ -199,6 +199,10 @@ def questions(release: LoadedRelease) -> Iterator[Question]:
         "wage ~ town",
         "wage ~ age + begun",
         "wage ~ sex[m] + schooling",
+        "log(wage) ~ schooling + age + square(age)",
+        "log(schooling) ~ square(wage)",
+        "log(age) ~ log(schooling)",
+        "wage ~ log(sex)",
         "town ~ sex",
     ):
         yield {"ask": "regression", "formula": formula, "of": "records"}

@@ -184,10 +184,11 @@ candidate_weights <- function(codes, drawn, model, known, missing) {
   weights
 }
 
-# Returns values within labels: numbers of intervals, others their labels; what has none is missing.
+# Returns values within labels: numbers of intervals, others their labels; what has none is missing. A column has
+# numbers if all values that were declared are numbers: N, for not applicable, isn't a missing number.
 values_within <- function(column, codes, uniform) {
   edges <- edges_or_null(column, column$level)
-  if (is.null(edges)) {
+  if (is.null(edges) || (column$hierarchy$kind == "values" && !all(edges$known[-1]))) {
     labels <- labels_at(column, column$level)
     if (length(labels) > 1) labels[1] <- NA
     return(labels[codes])

@@ -104,6 +104,8 @@ group_shares <- function(selection, stage, columns, fitted) {
 counted_rows <- function(release, selection, stages, less = NULL) {
   fitted <- fitted_of(release)
   result <- list(weight = 0, certain = 0, groups = 0, spread = FALSE)
+  # Of a histogram without noise a 0 stands for a group that isn't shown; with noise each cell is there.
+  suppressed <- release$reading$form == "histogram" && is.null(release$reading$noise)
   for (number in seq_along(stages)) {
     stage <- stages[[number]]
     own <- group_shares(selection, stage, release$columns, fitted)
@@ -113,7 +115,7 @@ counted_rows <- function(release, selection, stages, less = NULL) {
     result$certain <- result$certain + sum(stage$counts[surely])
     result$spread <- result$spread || any(own$maybe & !surely)
     if (number == length(stages)) {
-      shown <- if (release$reading$form == "histogram") stage$counts > 0 else TRUE
+      shown <- if (suppressed) stage$counts > 0 else TRUE
       result$groups <- sum(surely & shown)
     }
   }

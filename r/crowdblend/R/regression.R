@@ -109,16 +109,15 @@ formula_parts <- function(formula) {
   parts
 }
 
-# What a formula says of a column: whether each of its labels has a coefficient, or which label alone has one.
-formula_part <- function(column, categories = FALSE, label = NULL) {
-  list(column = column, categories = categories, label = label)
-}
+# What a formula says of a column: "C" gives each of its labels a coefficient, "log" and "square" are of its numbers;
+# a label alone may have one.
+formula_part <- function(column, of = "", label = NULL) list(column = column, of = of, label = label)
 
 part_of_text <- function(text) {
   if (!nzchar(text)) return(NULL)
-  of_all <- "^C\\((.+)\\)$"
+  of_all <- "^(C|log|square)\\((.+)\\)$"
   of_one <- "^([^][]+)\\[(.+)\\]$"
-  if (grepl(of_all, text)) return(formula_part(trimws(sub(of_all, "\\1", text)), categories = TRUE))
+  if (grepl(of_all, text)) return(formula_part(trimws(sub(of_all, "\\2", text)), sub(of_all, "\\1", text)))
   if (grepl(of_one, text)) return(formula_part(trimws(sub(of_one, "\\1", text)), label = sub(of_one, "\\2", text)))
   formula_part(text)
 }
@@ -128,8 +127,8 @@ part_of_call <- function(call) {
   if (is_name(call)) return(formula_part(as.character(call)))
   if (!is.call(call) || !is.symbol(call[[1]])) return(NULL)
   kind <- as.character(call[[1]])
-  if (kind %in% c("C", "factor") && length(call) == 2 && is_name(call[[2]])) {
-    return(formula_part(as.character(call[[2]]), categories = TRUE))
+  if (kind %in% c("C", "factor", "log", "square") && length(call) == 2 && is_name(call[[2]])) {
+    return(formula_part(as.character(call[[2]]), sub("factor", "C", kind)))
   }
   if (kind == "[" && length(call) == 3 && is_name(call[[2]]) && (is_name(call[[3]]) || is.numeric(call[[3]]))) {
     return(formula_part(as.character(call[[2]]), label = as.character(call[[3]])))
@@ -181,11 +180,31 @@ terms_of <- function(release, part, levels) {
     }
     return(list(of_label(part$label)))
   }
-  edges <- if (!part$categories) edges_or_null(column, level)
-  if (!is.null(edges)) {
-    return(list(design_column(column$name, column$name, level, ifelse(edges$known, edges$middle, 0))))
+  plain <- !nzchar(part$of)
+  if (part$of %in% c("log", "square") || (plain && !is.null(edges_or_null(column, level)))) {
+    name <- if (plain) column$name else sprintf("%s(%s)", part$of, column$name)
+    return(list(design_column(name, column$name, level, numbers_of(release, part, column, level))))
   }
   lapply(labels[-(1:2)], of_label)
+}
+
+# Returns what a formula takes of the numbers of a column's labels. Numbers beyond the declared range count as its ends;
+# what is no number counts as the mean of the others, by the margin: as 0 its noise would make all coefficients worse.
+numbers_of <- function(release, part, column, level) {
+  values <- edges_of(column, level)$middle
+  ends <- label_bounds(labels_at(column, level))
+  values <- ifelse(is.na(values), ifelse(is.na(ends$lower), ends$upper, ends$lower), values)
+  if (part$of == "log") {
+    if (any(values <= 0, na.rm = TRUE)) {
+      refuse(sprintf("Labels of column '%s' have middles at 0 or below, which have no logarithm.", column$name))
+    }
+    values <- log(values)
+  }
+  if (part$of == "square") values <- values^2
+  known <- !is.na(values)
+  counts <- sums_by(release$margins[[column$name]], labels_to(column, level), length(values))[known]
+  weights <- pmax(counts, 0) + LEAST_COUNT
+  ifelse(known, values, sum(weights * values[known]) / sum(weights))
 }
 
 # Returns the sum over all records of the product of two terms, as a linear function of noisy counts.
