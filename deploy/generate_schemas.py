@@ -181,7 +181,9 @@ def _explained(schema: dict[str, Any], page: str) -> dict[str, Any]:
     meanings = dict(_meanings(page))
     for key in keys_of(spec_model()):
         table = schema if not key.table else schema["$defs"][key.model.__name__]
-        table["properties"][key.name].setdefault("description", meanings[key.table, key.name])
+        # The columns of a unit's members are declared as released ones are, and explained there.
+        named = key.table if (key.table, key.name) in meanings else key.table.removeprefix("unit.")
+        table["properties"][key.name].setdefault("description", meanings[named, key.name])
     return schema
 
 

@@ -271,7 +271,7 @@ def _dry_run(found: PreparedRelease) -> outputs.DryRun:
         "budget": _budget_after(found),
         "source": None if found.layout is None else source_facts(found.layout, remarks=found.remarks),
         "levels": request.levels,
-        "limit": limit_facts(request.limit),
+        "limit": limit_facts(request),
         **inclusion_facts(request.thinning),
         "output": str(request.output),
     }

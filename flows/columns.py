@@ -30,7 +30,16 @@ from ..tasks.inputs.hierarchy_files import read_hierarchy
 from ..tasks.inputs.source_formats import database_at
 from ..tasks.readers.values import RecordReading
 from ..tasks.request import AlsoFormat
-from .spec_tables import ColumnTable, DatesTable, IntervalTable, SelectionTable, SpecTables, WeightColumn
+from .spec_tables import (
+    ColumnTable,
+    DatesTable,
+    DeclaredTable,
+    DerivedColumn,
+    IntervalTable,
+    SelectionTable,
+    SpecTables,
+    WeightColumn,
+)
 
 if TYPE_CHECKING:
     from ..mechanisms.kernel.contributions import ContributionLimit
@@ -457,15 +466,41 @@ def _require_codes(hierarchy: Hierarchy, codes: Mapping[str, int], *, where: str
         raise InputRefused("two labels have the same code.", where=where, remedy="Give each label its own.")
 
 
+def declared_hierarchies(
+    path: Path, columns: Mapping[str, DeclaredTable], base: Path, *, table: str
+) -> dict[str, Hierarchy]:
+    """Return the hierarchy of each column of a table of columns that aren't released.
+
+    Raises:
+        InputRefused: all columns that are declared wrongly.
+    """
+    found, faults = {}, []
+    for name, column in columns.items():
+        try:
+            found[name] = _of_table(f"{path}: [{table}.{name}]", column, base)
+        except InputRefused as fault:
+            faults.append(fault)
+    if faults:
+        raise refused_together(faults, where=str(path))
+    return found
+
+
 def _hierarchy(where: str, name: str, column: ColumnTable, base: Path, *, refused: Sequence[str]) -> Hierarchy:
     """Return the column's declared hierarchy: exactly one of a file, values, intervals or dates."""
     if name in ("count", *refused):
         raise InputRefused(f"a released column can't be called {name}.", where=where, remedy="Rename it.")
+    if column.bounds is not None:
+        raise InputRefused("bounds belong to a column of [points] alone.", where=f"{where}.bounds")
+    if isinstance(column, DerivedColumn) and column.hierarchy is None:
+        return column.derived.hierarchy
+    return _of_table(where, column, base)
+
+
+def _of_table(where: str, column: DeclaredTable, base: Path) -> Hierarchy:
+    """Return the hierarchy that a table declares: exactly one of a file, values, intervals or dates."""
     if column.fold_case and (column.interval is not None or column.dates is not None):
         raise InputRefused("numbers and days have no case.", where=f"{where}.fold_case", remedy="Remove it.")
     try:
-        if column.bounds is not None:
-            raise InputRefused("bounds belong to a column of [points] alone.", where=f"{where}.bounds")
         if isinstance(column, WeightColumn):
             return WeightClasses.of(column.weight_bounds)
         match (column.hierarchy, column.values, column.interval, column.dates):
@@ -595,9 +630,12 @@ def contribution_limit(path: Path, spec: SpecTables) -> ContributionLimit | None
         InputRefused: two columns are named, or one that is released or decides the rates.
     """
     data = spec.data
-    if data.person is None and data.household is None:
+    if data.person is None and data.household is None and spec.unit is None:
         return None
     from ..mechanisms.kernel.contributions import ContributionLimit  # of releases with such a column alone
+
+    if spec.unit is not None:
+        return ContributionLimit(unit=spec.unit.kind, column=spec.unit.by, records=1, together=True)
 
     if data.person is not None and data.household is not None:
         raise InputRefused(

@@ -24,6 +24,7 @@ from .columns import check_declared_values
 from .paths import read_toml
 from .releases.release_kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
 from .spec_tables import BlocksTable, BlockTable, SpecTables, fault_in_words, tables_model
+from .unit_specs import with_units
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MOST_COLUMNS = 1_000
@@ -64,6 +65,8 @@ def read_spec(
     _check_sampling(path, tables, unequal_rates=kind.unequal_rates(own))
     _check_unit(path, tables, name=name, limits=kind.limits)
     _check_weight(path, tables, name=name)
+    base = path.resolve().parent
+    tables, unit_rule = with_units(path, tables, base=base)
     if releases > 1 and not kind.series:
         raise InputRefused(
             "a series is of microdata or of deletion releases.",
@@ -75,7 +78,8 @@ def read_spec(
         tables=tables,
         kind=name,
         own=own,
-        base=path.resolve().parent,
+        base=base,
+        unit_rule=unit_rule,
         output=output,
         releases=releases,
         recorded=recorded,
@@ -86,7 +90,7 @@ def read_spec(
     if limit is not None and any(column.name == limit.column for column in request.source_columns):
         raise InputRefused(
             f"the column {limit.column!r} names the {limit.unit}s, and it is read for what is published too.",
-            where=f"{path}: [data].{limit.unit}",
+            where=f"{path}: [unit].by" if limit.together else f"{path}: [data].{limit.unit}",
             remedy="Name a column that serves nothing else.",
         )
     if rehearse:

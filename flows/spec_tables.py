@@ -19,6 +19,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    SkipValidation,
     Tag,
     ValidationError,
     create_model,
@@ -27,6 +28,7 @@ from pydantic import (
 
 from ..mechanisms.kernel.amounts import amount_exact
 from ..mechanisms.kernel.errors import InputRefused
+from ..mechanisms.unit_records import Derivation
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
 from ..tasks.request import LARGEST_CODE, AlsoFormat
 from .paths import read_toml
@@ -349,15 +351,74 @@ class BoundsTable(SpecTable):
     missing: Exact | None = None
 
 
-class ColumnTable(SpecTable):
-    """[columns.NAME]: one released column."""
+class DeclaredTable(SpecTable):
+    """A column's declared labels."""
 
     hierarchy: str | None = None
     values: list[str] | None = None
     interval: IntervalTable | None = None
     dates: DatesTable | None = None
-    bounds: BoundsTable | None = None
     fold_case: bool = False
+
+
+class UnitTable(SpecTable):
+    """[unit]: that units are published, one record for each, and which columns of their members are read."""
+
+    by: str = Field(min_length=1)
+    kind: Literal["household", "person"] = "household"
+    columns: dict[str, DeclaredTable] = {}
+
+
+class CountMembersTable(SpecTable):
+    """How many members a unit has, all or those with certain labels."""
+
+    column: str | None = None
+    labels: list[str] | None = Field(default=None, min_length=1, max_length=1_000)
+    cap: int = Field(ge=1, le=1_000)
+
+
+class LabelsTable(SpecTable):
+    """Labels of a members' column that are asked for."""
+
+    column: str
+    labels: list[str] = Field(min_length=1, max_length=1_000)
+
+
+class MemberLabelTable(SpecTable):
+    """The label of the member with the lowest or highest number in another column."""
+
+    column: str
+    lowest: str | None = None
+    highest: str | None = None
+
+
+class WavesTable(SpecTable):
+    """A label in several waves, one after another."""
+
+    column: str
+    level: int = Field(default=0, ge=0)
+    wave: str
+    order: list[str] = Field(min_length=2, max_length=20)
+
+
+class CompositionTable(SpecTable):
+    """How many members have each label, as one label."""
+
+    column: str
+    level: int = Field(default=0, ge=0)
+    most: int = Field(ge=1, le=20)
+
+
+class ColumnTable(DeclaredTable):
+    """[columns.NAME]: one released column."""
+
+    bounds: BoundsTable | None = None
+    count_members: CountMembersTable | None = None
+    any_member: LabelsTable | None = None
+    all_members: LabelsTable | None = None
+    member_label: MemberLabelTable | None = None
+    waves: WavesTable | None = None
+    composition: CompositionTable | None = None
     codes: dict[str, Annotated[int, Field(ge=-LARGEST_CODE, le=LARGEST_CODE)]] | None = Field(
         default=None, min_length=1
     )
@@ -375,6 +436,14 @@ class WeightColumn(ColumnTable):
     """The column of survey weights as a released column, which no specification writes as such."""
 
     weight_bounds: list[Exact]
+
+
+class DerivedColumn(ColumnTable):
+    """A column of units as a released column, with the labels that follow from its rule."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    derived: Annotated[Derivation, SkipValidation]
 
 
 _LINE_BREAK_OR_NUL = re.compile("[\r\n\0]")
@@ -403,6 +472,7 @@ class SpecTables(SpecTable):
     selection: SelectionTable | None = None
     margins: MarginsTable | None = None
     blocks: BlocksTable | None = None
+    unit: UnitTable | None = None
     columns: Annotated[dict[str, ColumnTable], AfterValidator(_named_in_one_line)] = {}
     cluster: ClusterTable | None = None
 

@@ -27,6 +27,7 @@ from .readers.values import RecordReading
 if TYPE_CHECKING:
     from ..mechanisms.inclusion import InclusionColumn
     from ..mechanisms.kernel.contributions import ContributionLimit
+    from ..mechanisms.unit_records import UnitRule
     from .inputs.source import DatabaseQuery
 
 
@@ -75,6 +76,7 @@ class Request(ABC):
             candidates and the draw that will choose one of them.
         registered: what a series with free columns was registered with, whose price this is; None elsewhere.
         limit: how many records of a person count, and which column names the person; None where nothing enforces it.
+        unit_rule: by which all records of a unit make one record, that counts; None where records count as they are.
         part: the release's part of a series of different mechanisms, from 1; None elsewhere.
         binds_unit: whether that series was registered with a unit; an earlier version did without.
         thinning: the column of rates by which sampled records are kept; None where all have the sample's rate, or the
@@ -103,6 +105,7 @@ class Request(ABC):
     recoding: GeneralizationMap | MapChoice
     registered: Mechanism | None = None
     limit: ContributionLimit | None = None
+    unit_rule: UnitRule | None = None
     version: int | None = None
     query: DatabaseQuery | None = None
     part: int | None = None
@@ -153,7 +156,7 @@ class Request(ABC):
     @property
     def source_columns(self) -> Sequence[MappedColumn | LatticeColumn]:
         """Return the columns that the source's records must have."""
-        columns = self.recoding.columns
+        columns = self.recoding.columns if self.unit_rule is None else self.unit_rule.members
         return columns if self.thinning is None else (*columns, self.thinning.column)
 
     @property
@@ -242,6 +245,7 @@ class Request(ABC):
             # Left out at 1, as all versions before it did.
             **({} if records == 1 else {"rows_per_person": records}),
             **({} if self.limit is None else {self.limit.unit: self.limit.column}),
+            **({} if self.unit_rule is None else {"unit_records": self.unit_rule.description()}),
             **self._thinned,
         }
 

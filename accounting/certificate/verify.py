@@ -32,7 +32,7 @@ from .write_certificate import ACCOUNTING_AMOUNTS, FORMAT
 FIELDS = frozenset({"code_sources", "code_version", "dataset", "day", "files", "format", "guarantee", "ledger", "map"})
 FIELDS |= {"mechanism", "name", "private_looks", "published", "release_id", "sample_id", "sampler_layout", "series"}
 FIELDS |= {"signature"}
-MAY_HAVE = frozenset({"filter_budget", "inclusion"})
+MAY_HAVE = frozenset({"filter_budget", "inclusion", "unit_records"})
 """What a certificate has in a filter data set alone, or where records have rates of their own."""
 LARGEST_CERTIFICATE = 1 << 26  # bytes; one with 65,536 groups of a histogram has fewer
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
@@ -410,7 +410,18 @@ def _unit_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
         return ("it names a column that limits a unit's records exactly where its sampler has a limit, and here not",)
     if guarantee.get("unit") != written.unit_statement(layout, guarantee.get("rows_per_person")):
         return ("its unit is not the one whose records its sampler limits",)
-    return ()
+    made = certificate.get("unit_records")
+    if (made is not None) is not written.makes_records(layout):
+        return ("it says how units' records were made exactly where its sampler puts them together, and here not",)
+    if made is None:
+        return ()
+    names = {column["column"] for column in certificate["map"]["columns"]}
+    if (
+        made.keys() != {"members", "columns", "in_words"}
+        or not made["columns"].keys() == made["in_words"].keys() == names
+    ):
+        raise ValueError("the rules of units' records have another form")
+    return () if guarantee["rows_per_person"] == 1 else ("a unit's records make one, and its price is for several",)
 
 
 @_finding_if_unreadable("its column of rates can't be read")

@@ -25,6 +25,7 @@ from ..kernel.prices.registry import kind_of, mechanism_of_record
 
 if TYPE_CHECKING:
     from ...mechanisms.inclusion import InclusionColumn
+    from ...mechanisms.unit_records import UnitRule
     from ..ledger.lookup import DatasetContext  # with the database's library, which a verification does without
 
 FORMAT = "crowdblend-certificate/5"
@@ -47,6 +48,7 @@ def write_certificate(
     key: SigningKey,
     enforced_by: str | None = None,
     inclusion: InclusionColumn | None = None,
+    unit_rule: UnitRule | None = None,
     describe: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> None:
     """Write `certificate.json` beside the files that it describes.
@@ -58,7 +60,8 @@ def write_certificate(
     `choice` how the map was drawn, None where it was fixed beforehand. `code_sources` is the SHA-256 (hex) of the
     software's sources, by which an audit's report names them too. No more records of a person than the price covers
     count by the column `enforced_by`; None where it is believed that nobody has more. `inclusion` is the column of
-    rates by which sampled records were kept. `describe` writes more files from the fields but the files' digests.
+    rates by which sampled records were kept, and `unit_rule` that by which each unit's records made one. `describe`
+    writes more files from the fields but the files' digests.
     """
     days, place = context.look_days, charge.series
     series: dict[str, Any] | None = None
@@ -101,6 +104,8 @@ def write_certificate(
         certificate["guarantee"]["enforced_by"] = enforced_by
     if inclusion is not None:
         certificate["inclusion"] = {"column": inclusion.column.name, "rates": [str(one) for one in inclusion.declared]}
+    if unit_rule is not None:
+        certificate["unit_records"] = unit_rule.facts()
     if describe is not None:
         describe(certificate)
     # Last but for the signature: `describe` has just written files (the card of a data set) that are hashed here too.
@@ -323,11 +328,18 @@ def has_own_rates(sampler_layout: object) -> bool:
     return "-inclusion/" in str(sampler_layout)
 
 
+def makes_records(sampler_layout: object) -> bool:
+    """Return whether all records of a unit made one record, by a sampler's layout."""
+    return str(sampler_layout).startswith("aes-units-")
+
+
 def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     """Return the guarantee and what was done for it."""
     enforced, each = enforced_unit(charge.sampler_layout), "" if charge.series is None else " in each release"
     count = context.rows_per_person
-    if enforced is not None:
+    if enforced is not None and makes_records(charge.sampler_layout):
+        unit = f"all records that name any one {enforced}, which together made one record{each},"
+    elif enforced is not None:
         unit = f"all records that name any one {enforced}, of which at most {count} counted{each},"
     elif count == 1:
         unit = "any one person's record" if charge.series is None else "any one person's records"

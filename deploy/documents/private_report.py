@@ -121,9 +121,10 @@ def run_private_report(
     path = _place(output, release_id=release_id, request=request, state_paths=state_paths)
     request = _as_charged(request, release_id, state_paths)
     source = list_source(request.source, base=request.base, version=request.version)
-    layout = check_metadata(source, columns=generalization.names, reading=request.reading)
+    columns = tuple(column.name for column in request.source_columns)
+    layout = check_metadata(source, columns=columns, reading=request.reading)
     limit = _limit_of(certificate, request)
-    if attacks and limit is not None:
+    if request.unit_rule is None and attacks and limit is not None:
         raise InputRefused(
             "attacks take each record for another person's, and this release has a limit on the records of a person.",
             where="--attacks",
@@ -134,7 +135,7 @@ def run_private_report(
     if limit is not None:
         from ...tasks.inputs.source import with_person_column  # of releases with such a column alone
 
-        with_ids = with_person_column(source, columns=generalization.names, reading=request.reading, limit=limit)
+        with_ids = with_person_column(source, columns=columns, reading=request.reading, limit=limit)
     deleted = description_of(mechanism).deletion is not None
     # Everything that can be refused is looked at before the look is recorded, since a recorded look can't be taken
     # back.
@@ -154,12 +155,13 @@ def run_private_report(
             look=look,
             request=request,
             generalization=generalization,
-            layout=layout,
+            layout=layout if request.unit_rule is None or with_ids is None else with_ids,
             executor=LocalThreads(),
+            randomness=os.urandom,
             on_progress=on_progress,
         )
         left_out = None
-        if limit is not None and with_ids is not None:
+        if request.unit_rule is None and limit is not None and with_ids is not None:
             left_out = records_left_out(
                 look=look,
                 request=request,
@@ -363,7 +365,7 @@ def _together(parts: Sequence[CountedRecords]) -> CountedRecords:
 
 def _maps_of(certificate: Mapping[str, Any], request: Request) -> tuple[GeneralizationMap, ...]:
     """Return the release's map, or that of each stage, with the specification's hierarchies, which must be its own."""
-    declared, stated = request.source_columns, certificate["map"]["columns"]
+    declared, stated = request.recoding.columns, certificate["map"]["columns"]
     own = [(column.name, column.hierarchy.digest()) for column in declared]
     if own != [(column["column"], column["hierarchy_sha256"]) for column in stated]:
         raise InputRefused(
@@ -389,7 +391,8 @@ def _limit_of(certificate: Mapping[str, Any], request: Request) -> ContributionL
     said = None if limit is None else (limit.column, limit.records, limit.unit)
     unit = enforced_unit(certificate["sampler_layout"])
     made = None if unit is None else (guarantee["enforced_by"], guarantee["rows_per_person"], unit)
-    if said != made:
+    rule = None if request.unit_rule is None else request.unit_rule.facts()
+    if said != made or rule != certificate.get("unit_records"):
         raise InputRefused(
             "the release was made with another limit on the records of a person than the specification has now.",
             where="[data]",

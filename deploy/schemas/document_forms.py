@@ -285,6 +285,14 @@ class Inclusion(TypedDict):
     rates: Annotated[list[str], "The rates that records were kept with, ascending."]
 
 
+class UnitRecordRules(TypedDict):
+    """How all records of a household or person made one record."""
+
+    members: Annotated[dict[str, Sha256], "Members' columns that were read, with the SHA-256 of their hierarchies."]
+    columns: Annotated[dict[str, dict[str, Any]], "Rule of each released column, as it was declared."]
+    in_words: Annotated[dict[str, str], "The same in words."]
+
+
 class Signature(TypedDict):
     """The signature over everything else."""
 
@@ -318,6 +326,9 @@ class Certificate(TypedDict):
         Annotated[CertifiedFilterBudget, "The filter budget that paid; present for data sets with such a budget."]
     ]
     inclusion: NotRequired[Annotated[Inclusion, "The column of rates; present where records have rates of their own."]]
+    unit_records: NotRequired[
+        Annotated[UnitRecordRules, "How units' records were made; present where each unit has one."]
+    ]
     signature: Annotated[Signature, "Signature over all other fields."]
 
 

@@ -197,6 +197,9 @@ class Limit(TypedDict):
     unit: Annotated[Literal["person", "household"], "Unit whose records are limited."]
     column: Annotated[str, "Column that names the unit."]
     records: Annotated[int, "Largest number of records of a unit that count."]
+    derived: NotRequired[
+        Annotated[dict[str, str], "What each column says of a unit; present where all its records make one."]
+    ]
 
 
 class Included(TypedDict):

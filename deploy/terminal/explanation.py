@@ -49,7 +49,7 @@ def explanation(request: Request, *, records: int | None = None) -> dict[str, An
         "epsilon_paper": None if paper is None else float(paper.epsilon),
         "rule": charged.rule,
         "releases": charged.releases,
-        "limit": limit_facts(request.limit),
+        "limit": limit_facts(request),
         **inclusion_facts(request.thinning),
         "columns": list(
             _columns(
@@ -71,9 +71,13 @@ def with_shares(told: Mapping[str, Any], *, records: int | None) -> dict[str, An
     return {**told, "columns": columns, "records": records}
 
 
-def limit_facts(limit: ContributionLimit | None) -> Limit | None:
-    """Whose records are limited, by which column and to how many; None where nothing limits them."""
-    return None if limit is None else {"unit": limit.unit, "column": limit.column, "records": limit.records}
+def limit_facts(request: Request) -> Limit | None:
+    """Whose records are limited, by which column and to how many, or make one; None where nothing limits them."""
+    limit, rule = request.limit, request.unit_rule
+    if limit is None:
+        return None
+    found: Limit = {"unit": limit.unit, "column": limit.column, "records": limit.records}
+    return found if rule is None else {**found, "derived": rule.in_words()}
 
 
 def inclusion_facts(thinning: InclusionColumn | None) -> Included:
@@ -85,6 +89,8 @@ def inclusion_facts(thinning: InclusionColumn | None) -> Included:
 
 def limit_in_words(limit: ContributionLimit) -> str:
     """Whose presence is hidden, and how many records count, in a sentence's words."""
+    if limit.together:
+        return f"each {limit.unit} of the column '{limit.column}', all of whose records make one record"
     few = "one record" if limit.records == 1 else f"{limit.records} records"
     return f"each {limit.unit} of the column '{limit.column}', of which at most {few} of all files together counts"
 
@@ -176,7 +182,10 @@ def _costs(explained: Mapping[str, Any]) -> Table:
         rates = inclusion["rates"]
         rows.append(("rates", f"{rates[0]} to {rates[-1]}", f"each record's own, by the column {inclusion['column']}"))
     if (limit := explained["limit"]) is not None:
-        rows.append((limit["unit"], limit["column"], f"of each at most {limit['records']} count, chosen at random"))
+        few = f"of each at most {limit['records']} count, chosen at random"
+        derived = limit.get("derived", {})
+        rows.append((limit["unit"], limit["column"], "of each all records make one record" if derived else few))
+        rows += [(f"column {name}", "derived", words) for name, words in derived.items()]
     for name, value, meaning in rows:
         table.add_row(name, str(value), meaning)
     return table

@@ -646,7 +646,7 @@ def _table_reading(mechanism: DeletionRelease, form: str) -> TableReading:
 KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
-    allows=frozenset({"suppression", "privacy", "selection", "margins", "blocks", "columns"}),
+    allows=frozenset({"suppression", "privacy", "selection", "margins", "blocks", "unit", "columns"}),
     mechanisms=(DeletionRelease, SelectedDeletion, ExponentialDeletion, PairedDeletion),
     series=True,
     forms=True,

@@ -261,7 +261,7 @@ def _predicted(mechanism: Histogram) -> Suppressing | NoDocument | None:
 KIND = ReleaseKind(
     name=HistogramRequest.kind,
     model=HistogramTable,
-    allows=frozenset({"sampling", "privacy", "columns"}),
+    allows=frozenset({"sampling", "privacy", "unit", "columns"}),
     mechanisms=(
         SuppressedHistogram,
         NoisyHistogram,

@@ -292,7 +292,7 @@ def _table_reading(mechanism: Microdata | CalibratedSample, form: str) -> TableR
 KIND = ReleaseKind(
     name=MicrodataRequest.kind,
     model=None,
-    allows=frozenset({"sampling", "suppression", "privacy", "selection", "margins", "columns"}),
+    allows=frozenset({"sampling", "suppression", "privacy", "selection", "margins", "unit", "columns"}),
     mechanisms=(StronglySafeRelease, EpsilonSafeRelease, ExponentialSafeRelease, CalibratedSample),
     series=True,
     forms=True,

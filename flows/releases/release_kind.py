@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
     from ...mechanisms.kernel.protection import Protection
     from ...mechanisms.kinds.deletion import DeletionRelease
+    from ...mechanisms.unit_records import UnitRule
     from ...tasks.inputs.source import DatabaseQuery, SourceLayout
     from ...tasks.kernel.protected import ExactCounts
     from ...tasks.stages.count import ReleaseWork
@@ -132,6 +133,7 @@ class _Shared(TypedDict):
     query: DatabaseQuery | None
     reading: RecordReading
     limit: ContributionLimit | None
+    unit_rule: UnitRule | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,6 +144,7 @@ class GivenSpec:
         kind: its name.
         own: the table of its kind, by the kind's model; None for the kind that has none.
         output: where the release will be published, instead of the place that the specification names.
+        unit_rule: by which each unit's records make one; None where they count as they are.
         releases: how many releases of it δ and the price are for.
         recorded: the mechanism of the release or series that is in the ledger already; None for a new one.
     """
@@ -151,6 +154,7 @@ class GivenSpec:
     kind: str
     own: Any
     base: Path
+    unit_rule: UnitRule | None
     output: Output | None
     releases: int
     recorded: Mechanism | None
@@ -251,6 +255,7 @@ class GivenSpec:
             query=read_query(self.path, self.tables),
             reading=record_reading(self.tables),
             limit=contribution_limit(self.path, self.tables),
+            unit_rule=self.unit_rule,
         )
 
     @property
@@ -514,6 +519,7 @@ def chosen_map(request: Request, work: ReleaseWork, observer: Observer) -> Gener
             selection=selection(request.mechanism),
             reading=request.reading,
             limit=request.limit,
+            unit_rule=request.unit_rule,
             work=work,
         )[0]
 
@@ -546,6 +552,11 @@ def count_records(request: Request, work: ReleaseWork, generalization: Generaliz
         # It is not a column of the published map.
         columns, rates = GeneralizationMap(columns=(*generalization.columns, thinning.column)), thinning.rates_of_codes
     counting = counting_of(
-        columns, reading=request.reading, rate=request.sampling_rate, limit=request.limit, rates=rates
+        columns,
+        reading=request.reading,
+        rate=request.sampling_rate,
+        limit=request.limit,
+        rates=rates,
+        unit_rule=request.unit_rule,
     )
     return exact_counts(work, counting=counting)

@@ -146,7 +146,7 @@ def _explained(request: SyntheticRequest) -> dict[str, Any]:
 KIND = ReleaseKind(
     name=SyntheticRequest.kind,
     model=SyntheticSpecTable,
-    allows=frozenset({"privacy", "columns"}),
+    allows=frozenset({"privacy", "unit", "columns"}),
     mechanisms=(SyntheticTable,),
     series=True,
     forms=False,

@@ -20,7 +20,10 @@ from .group_counts import GroupCounts, count_keys, merge_counts, sum_counts
 from .sampling import KEY_BYTES, threshold
 
 LAYOUTS = {"person": "aes-contributions-person/1", "household": "aes-contributions-household/1"}
-"""INVARIANT: they name how ids are hashed, and how ranks and coins are drawn; any change to these needs new names."""
+UNIT_LAYOUTS = {"person": "aes-units-person/1", "household": "aes-units-household/1"}
+"""The same, where all records of a unit make one record, which counts.
+
+INVARIANT: they name how ids are hashed, and how ranks and coins are drawn; any change to these needs new names."""
 
 PERSON_WORDS = 2
 """Words of a record before those of its group: the keyed hash of the person's id."""
@@ -47,23 +50,25 @@ class ContributionLimit:
         unit: what the values of the column name.
         column: name of the column in the source; it is not published.
         records: M ≥ 1, the most records of one unit that count.
+        together: whether all records of a unit make one record, which counts; then M is 1.
 
     Raises:
-        ValueError: M below 1.
+        ValueError: M below 1, or above it where a unit makes one record.
     """
 
     unit: Unit
     column: str
     records: int
+    together: bool = False
 
     def __post_init__(self) -> None:
-        if self.records < 1:
-            raise ValueError(f"at least one record of a {self.unit} counts, not {self.records}")
+        if self.records < 1 or (self.together and self.records > 1):
+            raise ValueError(f"at least one record of a {self.unit} counts, or the one that it makes: {self.records}")
 
     @property
     def layout(self) -> str:
         """Names the rule of the draws, and the unit, in ledger and certificate."""
-        return LAYOUTS[self.unit]
+        return (UNIT_LAYOUTS if self.together else LAYOUTS)[self.unit]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

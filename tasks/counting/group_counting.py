@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ...mechanisms.kernel.contributions import ContributionLimit
+    from ...mechanisms.unit_records import UnitRule
 
 
 @naming_kinds_only
@@ -76,13 +77,14 @@ def count_job(
     reading: RecordReading,
     key_source: KeySource | None,
     limit: ContributionLimit | None = None,
+    unit_rule: UnitRule | None = None,
 ) -> CountJob:
     """Describe the counting of one release; every call makes a job whose tasks are its own.
 
     Raises:
         ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
-    counting = counting_of(generalization, reading=reading, rate=rate, limit=limit)
+    counting = counting_of(generalization, reading=reading, rate=rate, limit=limit, unit_rule=unit_rule)
     return CountJob(
         release_id=release_id,
         token=uuid.uuid4().hex,
@@ -92,6 +94,7 @@ def count_job(
         source=counting.source,
         key_source=key_source,
         limit=limit,
+        units=counting.units,
     )
 
 
@@ -102,15 +105,24 @@ def counting_of(
     rate: Decimal | None,
     limit: ContributionLimit | None,
     rates: tuple[Decimal, ...] | None = None,
+    unit_rule: UnitRule | None = None,
 ) -> Counting:
     """Return how files are counted by a map.
 
     Args:
         rates: of each code of the map's last column, where that says the rate of each record.
+        unit_rule: by which each unit's records make one; None where they count as they are.
     """
     person = None if limit is None else limit.column
-    source = FileSource(columns=generalization.columns, reading=reading, person=person)
-    return Counting(layout=generalization.layout, source=source, rate=rate, limit=limit, rates=rates)
+    columns = generalization.columns if unit_rule is None else unit_rule.members
+    return Counting(
+        layout=generalization.layout,
+        source=FileSource(columns=columns, reading=reading, person=person),
+        rate=rate,
+        limit=limit,
+        rates=rates,
+        units=None if unit_rule is None else unit_rule.records(generalization),
+    )
 
 
 def partial_counts(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob) -> dd.DataFrame:

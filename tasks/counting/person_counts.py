@@ -75,7 +75,9 @@ def person_counts(
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     buckets = _bucket_bits(chunks)
     if isinstance(executor, LocalThreads):
-        with PersonBuckets(bits=buckets, rows=PERSON_WORDS + job.layout.key_words + 1, room=room_bytes() / 2) as held:
+        with PersonBuckets(
+            bits=buckets, rows=PERSON_WORDS + job.read_layout.key_words + 1, room=room_bytes() / 2
+        ) as held:
             graph, last = _graph(group_chunks(chunks), job=job, buckets=held)
             counts, blocks = computed_on_threads(graph, last, executor=executor, on_progress=on_progress)
             return BlockCounts(counts, np.concatenate(blocks))
@@ -235,7 +237,7 @@ def _all_there(blocks: Sequence[NDArray[np.int64]]) -> None:
 
 def _chosen_of_bucket(done: None, *, job: CountJob, buckets: PersonBuckets, bucket: int) -> GroupCounts:
     del done
-    waiting, held, merged = [empty_counts(PERSON_WORDS + job.layout.key_words)], 0, 0
+    waiting, held, merged = [empty_counts(PERSON_WORDS + job.read_layout.key_words)], 0, 0
     for part in buckets.take(bucket):
         waiting.append(part)
         held += part.counts.size
@@ -256,7 +258,7 @@ def _shuffled(
 ) -> BlockCounts:
     workers = tasks_at_once(executor)
     bits = max(bits, (workers - 1).bit_length())
-    records = empty_counts(PERSON_WORDS + job.layout.key_words)
+    records = empty_counts(PERSON_WORDS + job.read_layout.key_words)
     rows = frame_of_tasks(
         _frame_of_records,
         shared_chunks(chunks, workers=workers),
@@ -291,5 +293,5 @@ def _frame_in_buckets(records: GroupCounts, bits: int) -> pd.DataFrame:
 def _frame_of_chosen(frame: pd.DataFrame, *, job: CountJob) -> pd.DataFrame:
     keys, counts = counts_of_frame(frame.drop(columns=_BUCKET))
     there = counts > 0
-    chosen = chosen_records(sorted_records(keys[:, there], counts[there], cells=job.layout.cells), job=job)
+    chosen = chosen_records(sorted_records(keys[:, there], counts[there], cells=job.read_layout.cells), job=job)
     return frame_of_counts(marked(BlockCounts(chosen, keys[0, ~there])))

@@ -38,9 +38,10 @@ def private_counts(
     generalization: GeneralizationMap,
     layout: SourceLayout,
     executor: Executor,
+    randomness: Callable[[int], bytes],
     on_progress: OnProgress | None,
 ) -> CountedRecords:
-    """Count every distinct record of the released columns, with its values at level 0.
+    """Count every distinct record of the released columns, with its values at level 0; of units, what each makes.
 
     PRIVACY: these are the private records themselves but for their order. They go into a private report and nowhere
     else. It is no task of Prefect, so Prefect has nothing to record.
@@ -51,13 +52,16 @@ def private_counts(
     """
     _require_own(look, request)
     finest = finest_map(generalization)
+    key = None if request.unit_rule is None else OwnKey(randomness(KEY_BYTES))
     job = count_job(
         release_id=f"look-{look.position}",
-        sample_id=None,
+        sample_id=None if key is None else sample_commitment(key.load()),
         generalization=finest,
         rate=None,
         reading=request.reading,
-        key_source=None,
+        key_source=key,
+        limit=None if key is None else request.limit,
+        unit_rule=request.unit_rule,
     )
     groups = group_counts(plan_chunks(layout), job=job, executor=executor, on_progress=on_progress)
     return CountedRecords(map=finest, groups=groups)
@@ -82,7 +86,7 @@ def records_left_out(
         ReleaseFailed: as `private_counts`.
     """
     _require_own(look, request)
-    key = _OwnKey(randomness(KEY_BYTES))
+    key = OwnKey(randomness(KEY_BYTES))
     job = count_job(
         release_id=f"look-{look.position}",
         sample_id=sample_commitment(key.load()),
@@ -104,7 +108,7 @@ def _require_own(look: RecordedLook, request: Request) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnKey:
+class OwnKey:
     """A key in the memory of this process, whose threads alone use it."""
 
     secret: bytes = field(repr=False)

@@ -290,7 +290,7 @@ def with_person_column(
         InputRefused: a file lacks the column, or has it in a type that names nobody or in another one than the first;
             or folders or partitions have it.
     """
-    key = f"[data].{limit.unit}"
+    key = "[unit].by" if limit.together else f"[data].{limit.unit}"
     if any(limit.column == name for name, _ in source.files[0].partition):
         raise InputRefused(
             f"the column {limit.column!r} is in no file: folders or the table's partitions have it.",

@@ -134,6 +134,27 @@ class RecordSource(Protocol):
         ...
 
 
+class UnitRecords(Protocol):
+    """Makes one record of all records of a unit; it travels to workers.
+
+    PRIVACY: what it makes of a unit follows from that unit's records alone (docs/proofs/units.md).
+    """
+
+    @property
+    def member_layout(self) -> KeyLayout:
+        """Return how the records that are read make keys."""
+        ...
+
+    def unit_keys(self, records: GroupCounts, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the key of each unit's record, of shape (words, units), from the distinct records of each unit.
+
+        Args:
+            records: keys by the members' layout, unit after unit, and how often the unit has each.
+            starts: where each unit's begin; shape (units,).
+        """
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counting:
     """How the records of a release are counted, as it is fixed before its charge.
@@ -145,6 +166,7 @@ class Counting:
         limit: how many records of a person count; None where all do.
         rates: of each code of the layout's last column, by which sampled records are drawn once more; None where the
             groups have all columns.
+        units: makes one record of each unit's, which the limit says is done; None where records count as they are.
     """
 
     layout: KeyLayout
@@ -152,6 +174,7 @@ class Counting:
     rate: Decimal | None
     limit: ContributionLimit | None
     rates: tuple[Decimal, ...] | None = None
+    units: UnitRecords | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,10 +189,12 @@ class CountJob:
             takes two tasks of one key for the same and would let two releases share a sample.
         sample_id: the ledger's name of the sample; another key is refused. None where every record is counted.
         key_source: where the key lies; None where every record is counted.
-        layout, rate, source, limit: as of `Counting`. A limit needs the key too, which chooses the records that count.
+        layout, rate, source, limit, units: as of `Counting`. A limit needs the key too, which chooses the records that
+            count.
 
     Raises:
-        ValueError: a rate or limit without a sample and its key, or a sample or key without either.
+        ValueError: a rate or limit without a sample and its key, or a sample or key without either; or units that are
+            put together without a limit that says so, or the other way round.
     """
 
     release_id: str
@@ -180,10 +205,18 @@ class CountJob:
     source: RecordSource
     key_source: KeySource | None = field(repr=False)
     limit: ContributionLimit | None = None
+    units: UnitRecords | None = None
 
     def __post_init__(self) -> None:
+        if (self.units is not None) is not (self.limit is not None and self.limit.together):
+            raise ValueError("units make records where the limit says so, and there alone")
         if not (self.rate is None and self.limit is None) == (self.sample_id is None) == (self.key_source is None):
             raise ValueError("a rate, a sample and its key go together; without a rate every record is counted")
+
+    @property
+    def read_layout(self) -> KeyLayout:
+        """Return how the records that are read make keys."""
+        return self.layout if self.units is None else self.units.member_layout
 
     def __dask_tokenize__(self) -> tuple[str, str, str]:
         """Return what stands for this job in the names of tasks."""
@@ -241,13 +274,13 @@ def person_records(blocks: Sequence[Block], *, job: CountJob) -> BlockCounts:
         ReleaseFailed: as `counted_blocks`.
     """
     keys, _ = _keys_and_limit(job)
-    parts, waiting, held = [empty_counts(PERSON_WORDS + job.layout.key_words)], [], 0
+    parts, waiting, held = [empty_counts(PERSON_WORDS + job.read_layout.key_words)], [], 0
     for identity, first, batch in _checked(blocks, job=job, secret=None, persons=keys):
         alone = np.flatnonzero((batch[0] == 0) & (batch[1] == 0))
         if alone.size:
             places = keys.of_places(alone + first, file=identity.file, block=identity.block)
             batch[:PERSON_WORDS, alone] = np.ascontiguousarray(places).view(np.int64)
-        job.layout.require_keys(batch[PERSON_WORDS:])
+        job.read_layout.require_keys(batch[PERSON_WORDS:])
         waiting.append(batch)
         held += batch.shape[1]
         if held >= _RECORDS_AT_ONCE:
@@ -266,6 +299,8 @@ def chosen_records(records: GroupCounts, *, job: CountJob) -> GroupCounts:
         ReleaseFailed: the key is missing or another one.
     """
     keys, limit = _keys_and_limit(job)
+    if job.units is not None:
+        records = _unit_records(records, job.units, layout=job.layout)
     return chosen_counts(records, most=limit.records, rate=job.rate, cells=job.layout.cells, keys=keys)
 
 
@@ -275,7 +310,21 @@ def added_records(parts: Sequence[GroupCounts], *, job: CountJob) -> GroupCounts
     if len(filled) == 1:
         return filled[0]
     keys = np.concatenate([part.keys for part in filled], axis=1)
-    return sorted_records(keys, np.concatenate([part.counts for part in filled]), cells=job.layout.cells)
+    return sorted_records(keys, np.concatenate([part.counts for part in filled]), cells=job.read_layout.cells)
+
+
+def _unit_records(records: GroupCounts, units: UnitRecords, *, layout: KeyLayout) -> GroupCounts:
+    """Return the one record that each unit makes, under the unit's hash."""
+    hashes = records.keys[:PERSON_WORDS]
+    starts = np.flatnonzero(np.append(True, np.any(hashes[:, 1:] != hashes[:, :-1], axis=0)))[: records.counts.size]
+    if not starts.size:
+        return empty_counts(PERSON_WORDS + layout.key_words)
+    keys = units.unit_keys(GroupCounts(records.keys[PERSON_WORDS:], records.counts), starts)
+    layout.require_keys(keys)
+    # INVARIANT: a unit makes one record, whatever its rule does: more of them would cost more than is charged.
+    if keys.shape[1] != starts.size:
+        raise ReleaseFailed("a rule made another number of records than there are units.")
+    return GroupCounts(np.concatenate((hashes[:, starts], keys)), np.ones(starts.size, dtype=np.int64))
 
 
 def _checked(
@@ -285,7 +334,7 @@ def _checked(
 
     INVARIANT: the source is asked for each block once and gives as many keys of it as its coins keep.
     """
-    height = job.layout.key_words + (0 if persons is None else PERSON_WORDS)
+    height = job.read_layout.key_words + (0 if persons is None else PERSON_WORDS)
     left = {block.identity: block for block in blocks}
     if len(left) != len(blocks):
         raise ReleaseFailed("a task has a block of the records twice.")
@@ -304,7 +353,7 @@ def _checked(
             begun[identity] = BlockCoins(Coins(key=secret, chunk=identity, rate=job.rate))
         return begun[identity]
 
-    for identity, keys in job.source.keys(blocks, layout=job.layout, coins=coins, persons=persons):
+    for identity, keys in job.source.keys(blocks, layout=job.read_layout, coins=coins, persons=persons):
         if identity not in begun:
             raise ReleaseFailed("a reader gave records of a block that it had not begun.")
         if type(keys) is not np.ndarray or keys.ndim != 2 or keys.shape[0] != height:
@@ -323,7 +372,8 @@ def _counted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts
 
 
 def _sorted(waiting: Sequence[NDArray[np.int64]], job: CountJob) -> GroupCounts:
-    return sorted_records(waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1), cells=job.layout.cells)
+    keys = waiting[0] if len(waiting) == 1 else np.concatenate(waiting, axis=1)
+    return sorted_records(keys, cells=job.read_layout.cells)
 
 
 def _secret_of(job: CountJob) -> bytes | None:

@@ -311,6 +311,7 @@ class Gate:
                 source=counting.source,
                 key_source=None if unused else delivered or key,
                 limit=counting.limit,
+                units=counting.units,
             )
 
         total = counted(job_of, None if unused else key)

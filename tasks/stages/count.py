@@ -36,6 +36,7 @@ from .stage import stage
 
 if TYPE_CHECKING:
     from ...mechanisms.kernel.contributions import ContributionLimit
+    from ...mechanisms.unit_records import UnitRule
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,6 +119,7 @@ def drawn_chain(
     selection: Selection,
     reading: RecordReading,
     limit: ContributionLimit | None,
+    unit_rule: UnitRule | None,
     work: ReleaseWork,
 ) -> tuple[GeneralizationMap, ...]:
     """Draw the map or chain of maps ε₁-privately and store the draw, or take the one that is stored already.
@@ -135,7 +137,7 @@ def drawn_chain(
     """
 
     finest = choice.lattice.map_of(choice.lattice.finest)
-    counting = counting_of(finest, reading=reading, rate=selection.rate, limit=limit)
+    counting = counting_of(finest, reading=reading, rate=selection.rate, limit=limit, unit_rule=unit_rule)
     # PRIVACY: on the whole data the release's key chooses the records of each person, and draws no coin.
     levels = work.gate.choose(
         map_draw(choice, sample_id=work.receipt.sample_id),

@@ -73,6 +73,7 @@ def write_output(
             key=key,
             enforced_by=None if request.limit is None else request.limit.column,
             inclusion=request.thinning,
+            unit_rule=request.unit_rule,
             describe=_metadata_writer(place, publication=publication, texts=request.metadata),
         )
         details = {name: fact for name, fact in facts.items() if name not in ("form", "groups", "records")}

@@ -435,12 +435,12 @@ def _empty_account(added: DatasetAdded) -> Account:
 
 def enforced_unit(sampler_layout: object) -> str | None:
     """Return whose records a sampler's layout limits by a column, "person" or "household"; None for nobody's."""
-    if "contributions" not in str(sampler_layout):
+    if not str(sampler_layout).startswith(("aes-contributions-", "aes-units-")):
         return None
-    from ....mechanisms.kernel.contributions import LAYOUTS  # of releases with such a column alone
+    from ....mechanisms.kernel.contributions import LAYOUTS, UNIT_LAYOUTS  # of releases with such a column alone
 
     named = str(sampler_layout).partition(" ")[0]
-    return next((unit for unit, layout in LAYOUTS.items() if layout == named), None)
+    return next((unit for one in (LAYOUTS, UNIT_LAYOUTS) for unit, layout in one.items() if layout == named), None)
 
 
 def is_exclusive(mechanism: Fields) -> bool:

@@ -24,13 +24,15 @@ from ....mechanisms.hierarchies.declare import Hierarchy
 from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ....mechanisms.kernel.recoding import BUCKET_CODE
+from ....mechanisms.kernel.sampling import KEY_BYTES, sample_commitment
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....tasks.counting.executors import LocalThreads
 from ....tasks.counting.group_counting import count_job, group_counts
+from ....tasks.counting.private_counts import OwnKey
 from ....tasks.counting.quote_states import with_quote_states
 from ....tasks.counting.released_groups import read_released_table
 from ....tasks.inputs.list import list_source
-from ....tasks.inputs.source import SourceLayout, check_metadata, plan_chunks, source_metadata_bytes
+from ....tasks.inputs.source import SourceLayout, check_metadata, plan_chunks, source_metadata_bytes, with_person_column
 from ....tasks.kernel.counting import BlockCoins
 from ....tasks.readers.column_codes import UndeclaredValues
 from ....tasks.readers.file_source import keys_of_chunks
@@ -335,16 +337,24 @@ def reference_of_records(
     """
     reading = request.reading if separator is None else replace(request.reading, separator=separator)
     names, hierarchies, base = _columns(request)
-    layout = check_metadata(list_source(source, base=Path.cwd()), columns=names, reading=reading)
+    files, rule = list_source(source, base=Path.cwd()), request.unit_rule
+    asked = names if rule is None else tuple(column.name for column in rule.members)
+    layout = check_metadata(files, columns=asked, reading=reading)
+    key = None
+    if rule is not None and request.limit is not None:
+        layout = with_person_column(files, columns=asked, reading=reading, limit=request.limit)
+        key = OwnKey(os.urandom(KEY_BYTES))
     remark = require_public(layout, OwnRecords.of(request), home=home)
     mapped = _map(names, hierarchies, base)
     job = count_job(
         release_id="preview",
-        sample_id=None,
+        sample_id=None if key is None else sample_commitment(key.load()),
         generalization=mapped,
         rate=None,
         reading=reading,
-        key_source=None,
+        key_source=key,
+        limit=None if rule is None else request.limit,
+        unit_rule=rule,
     )
     try:
         counts = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
@@ -369,14 +379,17 @@ def reference_of_records(
         scale=scale,
         origin=f"{records:,} public or synthetic records ({source})",
         remarks=tuple(remarks),
-        undeclared=_undeclared(layout, mapped, counts, reading=reading),
+        undeclared=_undeclared(layout, mapped, counts, reading=reading, stored=rule is None),
     )
 
 
 def _undeclared(
-    layout: SourceLayout, mapped: GeneralizationMap, counts: GroupCounts, *, reading: RecordReading
+    layout: SourceLayout, mapped: GeneralizationMap, counts: GroupCounts, *, reading: RecordReading, stored: bool
 ) -> tuple[UndeclaredColumn, ...]:
     """The columns in which public records have `*`, though their level has other labels, with what they have instead.
+
+    Args:
+        stored: whether the files have these columns; those of units are derived, and have no values.
 
     Raises:
         InputRefused: the records can't be read again.
@@ -387,7 +400,7 @@ def _undeclared(
         if starred and column.size > 1:
             shares[column.name] = starred / int(counts.counts.sum())
     read = [replace(column, level=0) for column in mapped.columns if column.name in shares]
-    values = _first_undeclared(layout, read, reading=reading) if read else {}
+    values = _first_undeclared(layout, read, reading=reading) if read and stored else {}
     return tuple(
         UndeclaredColumn(column=name, share=share, values=values.get(name, ()))
         for name, share in sorted(shares.items(), key=lambda pair: -pair[1])
@@ -470,7 +483,7 @@ def reference_of_release(request: Request, release: VerifiedRelease) -> Referenc
 def limit_remarks(request: Request) -> tuple[str, ...]:
     """Return the remark that a limit on the records of a person isn't predicted; empty where there is no limit."""
     limit = request.limit
-    if limit is None:
+    if limit is None or limit.together:
         return ()
     few = "1 record" if limit.records == 1 else f"{limit.records} records"
     return (

@@ -93,7 +93,10 @@ def read(case: Path) -> dict[str, Any]:
         raise RefusedError("it is no JSON in UTF-8") from None
     need(isinstance(found, dict) and found.get("format") == "crowdblend-certificate/5", "it is of another format")
     need(written == content, "its bytes are not the one form")
-    need(FIELDS <= found.keys() <= FIELDS | {"inclusion", "filter_budget"}, "a field is missing or unknown")
+    need(
+        FIELDS <= found.keys() <= FIELDS | {"inclusion", "filter_budget", "unit_records"},
+        "a field is missing or unknown",
+    )
     return dict(found)
 
 
@@ -129,11 +132,12 @@ def check_forms(found: dict[str, Any]) -> None:
     need(is_day(looks["last_day"]) if looks["count"] else looks["last_day"] is None, "the day of the last look")
     guarantee, layout = found["guarantee"], found["sampler_layout"]
     need(isinstance(guarantee, dict) and is_whole(guarantee.get("rows_per_person"), 1), "the guarantee")
-    limits = {"aes-contributions-person/1": "person", "aes-contributions-household/1": "household"}
+    limits = {f"aes-{rule}-{unit}/1": unit for rule in ("contributions", "units") for unit in ("person", "household")}
     unit, few = limits.get(layout.partition(" ")[0]), guarantee["rows_per_person"]
     shown = "one record" if few == 1 else f"{few} records"
     need(guarantee.get("unit") == f"one {unit or 'person'}, at most {shown}", "the unit")
     need((unit is not None) is ("enforced_by" in guarantee), "what limits the unit")
+    need(layout.startswith("aes-units-") is ("unit_records" in found), "how units' records were made")
     need(("-inclusion/" in layout) is ("inclusion" in found), "the column of rates")
 
 

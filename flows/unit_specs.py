@@ -1,0 +1,183 @@
+"""[unit]: one published record for each household or person, whose columns are derived from its members' records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..mechanisms.generalization_map import MappedColumn
+from ..mechanisms.hierarchies.build import DateHierarchy
+from ..mechanisms.hierarchies.decimals import DecimalIntervals
+from ..mechanisms.hierarchies.declare import IntervalHierarchy
+from ..mechanisms.kernel.errors import InputRefused
+from ..mechanisms.unit_records import (
+    AnyMember,
+    Composition,
+    CountMembers,
+    Derivation,
+    MemberLabel,
+    UnitRule,
+    Waves,
+    members_with,
+)
+from ..mechanisms.wording import refused_together
+from .columns import declared_hierarchies
+from .spec_tables import ColumnTable, DerivedColumn, LabelsTable, SpecTables
+
+RULES = ("count_members", "any_member", "all_members", "member_label", "waves", "composition")
+"""The keys of a released column that say how it is derived; each column of units has one."""
+
+
+def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTables, UnitRule | None]:
+    """Return the specification with each derived column's labels in its place, and the rule; None without [unit].
+
+    Raises:
+        InputRefused: [unit] and other tables don't go together, or a column's rule is wrong; with file and key.
+    """
+    unit = tables.unit
+    if unit is None:
+        _refuse_rules(path, tables)
+        return tables, None
+    _check_tables(path, tables)
+    members = {
+        name: MappedColumn(name=name, hierarchy=hierarchy, level=0)
+        for name, hierarchy in declared_hierarchies(path, unit.columns, base, table="unit.columns").items()
+    }
+    reader = _Rules(path=path, members=members)
+    derived, faults = {}, []
+    for name, column in tables.columns.items():
+        try:
+            derived[name] = reader.rule(name, column)
+        except InputRefused as fault:
+            faults.append(fault)
+    if faults:
+        raise refused_together(faults, where=str(path))
+    asked = tuple(column for name, column in members.items() if name in reader.used)
+    if left := [name for name in members if name not in reader.used]:
+        raise InputRefused(
+            "no released column is derived from this one.",
+            where=f"{path}: [unit.columns.{left[0]}]",
+            remedy="Remove it, or name it in a column's rule.",
+        )
+    columns = {
+        name: DerivedColumn(**{**dict(column), "derived": derived[name]}) for name, column in tables.columns.items()
+    }
+    return tables.model_copy(update={"columns": columns}), UnitRule(members=asked, derived=derived)
+
+
+def _refuse_rules(path: Path, tables: SpecTables) -> None:
+    """Refuse rules of derived columns where every record is published as it is."""
+    for name, column in tables.columns.items():
+        for rule in RULES:
+            if getattr(column, rule) is not None:
+                raise InputRefused(
+                    "this derives a column of units from their members, and there is no [unit].",
+                    where=f"{path}: [columns.{name}].{rule}",
+                    remedy='Add [unit] with by = "COLUMN", which names the units; or remove this.',
+                )
+
+
+def _check_tables(path: Path, tables: SpecTables) -> None:
+    """Check that nothing beside [unit] asks for single records."""
+    data = tables.data
+    for key in ("person", "household"):
+        if getattr(data, key) is not None:
+            raise InputRefused(
+                f"[unit] and [data].{key} exclude each other: a unit's records make one, and none is left out.",
+                where=f"{path}: [data].{key}",
+                remedy="Keep [unit].by alone.",
+            )
+    for key, given in (("rows_per_person", data.rows_per_person > 1), ("weight", data.weight is not None)):
+        if given:
+            raise InputRefused(
+                "this is about single records, and [unit] publishes one record for each unit.",
+                where=f"{path}: [data].{key}",
+                remedy="Remove it.",
+            )
+    if tables.sampling is not None and tables.sampling.rate is None:
+        raise InputRefused(
+            "units are sampled at one rate for all.",
+            where=f"{path}: [sampling]",
+            remedy="Write rate = …, or leave [sampling] out.",
+        )
+
+
+@dataclass(kw_only=True)
+class _Rules:
+    """Reads how columns are derived; `used` has the members' columns that were named."""
+
+    path: Path
+    members: Mapping[str, MappedColumn]
+
+    def __post_init__(self) -> None:
+        self.used: set[str] = set()
+
+    def rule(self, name: str, column: ColumnTable) -> Derivation:
+        """Return how a released column is derived.
+
+        Raises:
+            InputRefused: there is no rule or more than one, or it is wrong.
+        """
+        where = f"{self.path}: [columns.{name}]"
+        given = [rule for rule in RULES if getattr(column, rule) is not None]
+        if len(given) != 1:
+            raise InputRefused(
+                "a column of units has exactly one rule by which it is derived.",
+                where=where if not given else f"{where}.{given[1]}",
+                remedy=f"Write one of {', '.join(RULES)}.",
+            )
+        for own in ("values", "interval", "dates"):
+            if getattr(column, own) is not None:
+                raise InputRefused(
+                    "the labels of this column follow from its rule.",
+                    where=f"{where}.{own}",
+                    remedy="Remove it; other labels above them are given by hierarchy = a file.",
+                )
+        try:
+            return self._of(given[0], column, where=f"{where}.{given[0]}")
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=f"{where}.{given[0]}") from None
+
+    def _of(self, rule: str, column: ColumnTable, *, where: str) -> Derivation:
+        if (count := column.count_members) is not None:
+            if (count.column is None) is not (count.labels is None):
+                raise ValueError("column and labels go together: whose members are counted; or neither, for all")
+            asked = None if count.column is None else self._member(count.column, where=f"{where}.column")
+            labels = tuple(count.labels or ())
+            if asked is not None:
+                members_with(asked, labels)
+            return CountMembers(column=asked, labels=labels, cap=count.cap)
+        table: LabelsTable | None = column.any_member or column.all_members
+        if table is not None:
+            asked = self._member(table.column, where=f"{where}.column")
+            members_with(asked, table.labels)
+            return AnyMember(column=asked, labels=tuple(table.labels), every=rule == "all_members")
+        if (one := column.member_label) is not None:
+            end, highest = (one.lowest, False) if one.highest is None else (one.highest, True)
+            if (one.lowest is None) is (one.highest is None):
+                raise ValueError("name one of lowest and highest: the column that says which member is meant")
+            by = self._member(str(end), where=f"{where}.{'highest' if highest else 'lowest'}")
+            if not isinstance(by.hierarchy, IntervalHierarchy | DecimalIntervals | DateHierarchy):
+                raise ValueError(f"{by.name!r} has no numbers or days, so that no member has the lowest or highest")
+            return MemberLabel(column=self._member(one.column, where=f"{where}.column"), by=by, highest=highest)
+        if (waves := column.waves) is not None:
+            own = self._member(waves.column, where=f"{where}.column", level=waves.level)
+            wave = self._member(waves.wave, where=f"{where}.wave")
+            return Waves(column=own, wave=wave, waves=tuple(waves.order))
+        together = column.composition
+        if together is None:
+            raise TypeError(f"{rule} is no rule")
+        own = self._member(together.column, where=f"{where}.column", level=together.level)
+        return Composition(column=own, most=together.most)
+
+    def _member(self, name: str, *, where: str, level: int = 0) -> MappedColumn:
+        if name not in self.members:
+            raise InputRefused(
+                f"there is no column {name!r} of the members.",
+                where=where,
+                remedy=f"Write [unit.columns.{name}] with its values, interval, dates or hierarchy.",
+            )
+        self.used.add(name)
+        own = self.members[name]
+        return own if level == 0 else MappedColumn(name=name, hierarchy=own.hierarchy, level=level)
