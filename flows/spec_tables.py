@@ -396,7 +396,7 @@ class WavesTable(SpecTable):
     """A label in several waves, one after another."""
 
     column: str
-    level: int = Field(default=0, ge=0)
+    from_level: int = Field(default=0, ge=0)
     wave: str
     order: list[str] = Field(min_length=2, max_length=20)
 
@@ -405,7 +405,7 @@ class CompositionTable(SpecTable):
     """How many members have each label, as one label."""
 
     column: str
-    level: int = Field(default=0, ge=0)
+    from_level: int = Field(default=0, ge=0)
     most: int = Field(ge=1, le=20)
 
 

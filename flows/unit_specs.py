@@ -162,13 +162,13 @@ class _Rules:
                 raise ValueError(f"{by.name!r} has no numbers or days, so that no member has the lowest or highest")
             return MemberLabel(column=self._member(one.column, where=f"{where}.column"), by=by, highest=highest)
         if (waves := column.waves) is not None:
-            own = self._member(waves.column, where=f"{where}.column", level=waves.level)
+            own = self._member(waves.column, where=f"{where}.column", level=waves.from_level)
             wave = self._member(waves.wave, where=f"{where}.wave")
             return Waves(column=own, wave=wave, waves=tuple(waves.order))
         together = column.composition
         if together is None:
             raise TypeError(f"{rule} is no rule")
-        own = self._member(together.column, where=f"{where}.column", level=together.level)
+        own = self._member(together.column, where=f"{where}.column", level=together.from_level)
         return Composition(column=own, most=together.most)
 
     def _member(self, name: str, *, where: str, level: int = 0) -> MappedColumn:

@@ -271,7 +271,7 @@ class Waves:
         return {
             "waves": {
                 "column": self.column.name,
-                "level": self.column.level,
+                "from_level": self.column.level,
                 "wave": self.wave.name,
                 "in": list(self.waves),
             }
@@ -362,7 +362,7 @@ class Composition:
 
     def description(self) -> dict[str, Any]:
         """Return the rule as it was declared."""
-        return {"composition": {"column": self.column.name, "level": self.column.level, "most": self.most}}
+        return {"composition": {"column": self.column.name, "from_level": self.column.level, "most": self.most}}
 
     @property
     def in_words(self) -> str:

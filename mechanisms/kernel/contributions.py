@@ -63,7 +63,8 @@ class ContributionLimit:
 
     def __post_init__(self) -> None:
         if self.records < 1 or (self.together and self.records > 1):
-            raise ValueError(f"at least one record of a {self.unit} counts, or the one that it makes: {self.records}")
+            least = "exactly" if self.together else "at least"
+            raise ValueError(f"{least} one record of a {self.unit} counts, not {self.records}")
 
     @property
     def layout(self) -> str:

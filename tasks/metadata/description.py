@@ -226,6 +226,8 @@ def _column(
         rules = [f"{_of_stages(one)}{one.rule}" for one in own]
         [stated] = [column for column in certificate["map"]["columns"] if column["column"] == name]
         labels = _labels(stated, [one.level for one in own])
+        if (made := certificate.get("unit_records")) is not None:
+            rules.insert(0, f"Of each unit: {made['in_words'][name]}.")
         return DescribedColumn(name=name, datatype=datatype, meaning=" ".join(rules), labels=labels)
     weight = _weight_meaning(certificate) if of_rows and name == "weight" else None
     if of_rows and name == "survey_weight" and "survey_weights" in certificate["published"]:

@@ -36,7 +36,9 @@ def rows_of(text: str) -> dict[tuple[str, str], Row]:
     return found
 
 
-KEYS = {(key.table, key.name): key for key in keys_of(spec_model())}
+MEMBERS = "unit.columns.NAME"
+"""Columns of a unit's members are declared as released ones are, and explained there."""
+KEYS = {(key.table, key.name): key for key in keys_of(spec_model()) if not key.table.startswith(MEMBERS)}
 ROWS = rows_of((PROJECT / PAGE).read_text(encoding="utf-8"))
 
 

@@ -41,7 +41,7 @@ count_members = {{ column = "age", labels = ["[0, 18)"], cap = 2 }}
 member_label = {{ column = "region", highest = "age" }}
 {levels}
 [columns.who]
-composition = {{ column = "age", level = 1, most = 3 }}
+composition = {{ column = "age", from_level = 1, most = 3 }}
 {levels}
 """
 DELETION = {"kind": "[deletion]\n[margins]\n", "epsilon": "epsilon = 2", "levels": "level = 0"}
@@ -159,8 +159,10 @@ def test_what_does_not_go_together_is_refused_with_its_place(desk, households) -
         replaced('highest = "age"', 'highest = "year"'), "[columns.region].member_label.highest", "no column 'year'"
     )
     refused(replaced('highest = "age"', 'highest = "age", lowest = "age"'), "name one of lowest and highest")
-    refused(replaced("level = 1, most", "level = 9, most"), "[columns.who].composition", "level 9")
-    refused(replaced("level = 1, most = 3", "level = 0, most = 20"), "[columns.who].composition", "coarser level")
+    refused(replaced("from_level = 1, most", "from_level = 9, most"), "[columns.who].composition", "level 9")
+    refused(
+        replaced("from_level = 1, most = 3", "from_level = 0, most = 20"), "[columns.who].composition", "coarser level"
+    )
     refused(replaced("count_members = { cap = 4 }\n", ""), "[columns.size]", "exactly one rule")
     refused(replaced("[columns.size]\n", '[columns.size]\nany_member = { column = "region", labels = ["N"] }\n'), "one")
     refused(replaced("[columns.size]\n", '[columns.size]\nvalues = ["1"]\n'), "[columns.size].values", "follow from")

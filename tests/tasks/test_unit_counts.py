@@ -210,5 +210,5 @@ def test_units_go_together_with_the_limit_that_says_so(key):
         count_job(**given, limit=one, unit_rule=RULE)
     with pytest.raises(ValueError, match="limit says so"):
         count_job(**given, limit=ContributionLimit(unit="household", column="home", records=1, together=True))
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(ValueError, match="exactly one"):
         ContributionLimit(unit="household", column="home", records=2, together=True)

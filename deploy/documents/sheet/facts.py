@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from ....accounting.certificate.row_tables import DATA, row_tables
 from ....accounting.descriptions.description_registry import description_of
+from ....accounting.kernel.ledger.ledger_state import enforced_unit
 from ....accounting.theory.count_bounds import BinomialBounds, Chance, CountInterval, geometric_deviation
 from ....flows.releases.release_kind import NoDocument, Shape, kind_of_mechanism
 from ....mechanisms.generalization_map import told_sentences
@@ -261,7 +262,7 @@ def _together(release: VerifiedRelease, tables: tuple[SheetFacts, ...], pairs: t
         pairs=pairs,
         distances=_distances(release.folder, certificate),
         blocks={table.block: tuple(column.name for column in table.columns) for table in tables},
-        told=(),
+        told=_of_units(certificate),
         block="",
         theme="",
         tables=tables,
@@ -322,7 +323,7 @@ def _table_facts(release: VerifiedRelease, certificate: Mapping[str, Any], *, st
         chances=tuple(sampled_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
         deletion=None if deleted is None else deletion_facts(deleted, certificate),
-        told=_told(table, certificate, columns, shape=reading.shape),
+        told=(*_of_units(certificate), *_told(table, certificate, columns, shape=reading.shape)),
     )
 
 
@@ -435,6 +436,19 @@ def _labels(
         for row in pairs.group_by(["stage", "label"]).aggregate([]).to_pylist():
             published.setdefault((column.name, int(row["stage"])), []).append(row["label"])
     return tuple(stage_labels(certificate, published=published))
+
+
+def _of_units(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say what a record is where all records of a unit made one; nothing elsewhere."""
+    made = certificate.get("unit_records")
+    if made is None:
+        return ()
+    unit = enforced_unit(certificate["sampler_layout"])
+    columns = "; ".join(f"{name}: {words}" for name, words in made["in_words"].items())
+    return (
+        f"A record is one {unit} here, made of all records of its members: what is said of a person or of people below "
+        f"is about a {unit}. {columns}.",
+    )
 
 
 def _told(
