@@ -201,7 +201,7 @@ def print_dry_run(found: PreparedRelease, *, as_json: bool) -> None:
         click.echo(two_names_warning(found.other_names, dataset=found.request.dataset), err=True)
     warn_of_metadata(found.remarks)
     if as_json:
-        click.echo(json.dumps(_dry_run(found), ensure_ascii=False))
+        click.echo(json.dumps(dry_run_facts(found), ensure_ascii=False))
         return
     budget: Mapping[str, Any] = _budget_after(found)
     price = found.request.price
@@ -250,7 +250,8 @@ def _charge_in_words(found: PreparedRelease) -> str:
     return f"the series '{found.series}' has paid, and a run would charge nothing"
 
 
-def _dry_run(found: PreparedRelease) -> outputs.DryRun:
+def dry_run_facts(found: PreparedRelease) -> outputs.DryRun:
+    """Return what `run --dry-run --json` prints."""
     request, charge = found.request, found.charge
     paper = request.paper_price
     return {

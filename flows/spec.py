@@ -106,6 +106,30 @@ def parse_spec(path: Path) -> SpecTables:
     Raises:
         InputRefused: it can't be read, is no TOML, or a value is wrong; with file and key.
     """
+    model, faults = _parsed(path)
+    if model is None:
+        raise refused_together(faults, where=str(path))
+    return model
+
+
+def spec_faults(path: Path, *, values_alone: bool = False) -> list[InputRefused]:
+    """Return what is wrong with a specification, each fault by itself: all of its values, or the first of the rest.
+
+    Args:
+        path: its file.
+        values_alone: leave out the rest, which prices the release and reads its hierarchies.
+    """
+    try:
+        model, faults = _parsed(path)
+        if model is not None and not values_alone:
+            read_spec(path, output=None)
+    except InputRefused as fault:
+        return [fault]
+    return faults
+
+
+def _parsed(path: Path) -> tuple[SpecTables | None, list[InputRefused]]:
+    """Return a specification's tables, or None and what is wrong with them."""
     tables = read_toml(path, what="the specification")
     columns = tables.get("columns")
     if isinstance(columns, dict) and len(columns) > MOST_COLUMNS:
@@ -115,15 +139,15 @@ def parse_spec(path: Path) -> SpecTables:
             remedy="Leave out those that nobody needs: groups of so many columns have one record each.",
         )
     # Looked for first: a key that is marked as still to be written would else be reported as a value of a wrong type.
-    unwritten = list(_unwritten(path, tables))
+    faults = list(_unwritten(path, tables))
+    model = None
     try:
         model = spec_model(name for name in KINDS if name in tables).model_validate(tables)
     except ValidationError as error:
-        wrong = [*unwritten, *_faults(path, tables, error), *_missing_hierarchies(path, tables)]
-        raise refused_together(wrong, where=str(path)) from None
-    if unwritten:
-        raise refused_together([*unwritten, *_missing_hierarchies(path, tables)], where=str(path))
-    return model
+        faults += _faults(path, tables, error)
+    if model is not None and not faults:
+        return model, []
+    return None, [*faults, *_missing_hierarchies(path, tables)]
 
 
 def spec_model(kinds: Iterable[str] = tuple(KINDS)) -> type[SpecTables]:

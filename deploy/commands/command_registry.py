@@ -10,6 +10,7 @@ OTHERS = "Of other distributions"
 SECTIONS = {
     "Begin": {
         "demo": "crowdblend.deploy.commands.release_commands:demo",
+        "studio": "crowdblend.deploy.commands.studio_command:studio",
         "doctor": "crowdblend.deploy.commands.doctor:doctor",
     },
     "Plan a release": {

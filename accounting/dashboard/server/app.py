@@ -6,15 +6,12 @@ import json
 import logging
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from functools import partial
-from traceback import walk_tb
-from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
@@ -27,6 +24,7 @@ from ....mechanisms.kernel.errors import AccountantRefused, InputRefused, Releas
 from ...kernel.ledger.transactions import last_place
 from ...ledger.opening import open_store
 from ...listening import listening, serve_on, url_of
+from ...page_gate import LONGEST_HEADERS, Application, Message, PageGate, Refused
 from ..views.certificates import Certificates
 from ..views.state import DashboardState, Follower, NotSound, PublicationDelay
 from ..work import ChainState, ChainWatch, JobQueue
@@ -84,28 +82,8 @@ def to_standard_error(line: str) -> None:
     sys.stderr.flush()
 
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
-
-LONGEST_ADDRESS = 4_096
-LONGEST_HEADERS = 16_384
-SECURITY_HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "permissions-policy": "camera=(), geolocation=(), microphone=(), browsing-topics=()",
-    "cache-control": "no-store",
-    "vary": "Authorization",
-}
 OPEN = "/health"
 CHALLENGE = 'Basic realm="crowdblend: any user name, and your token as the password", charset="UTF-8"'
-Refused = tuple[int, str, dict[str, str]]  # status, text and headers
 NO_TOKEN: Refused = (401, "These pages need a token: crowdblend token add.", {"www-authenticate": CHALLENGE})
 DECISIONS: dict[Decision, Refused | None] = {
     "in": None,
@@ -114,92 +92,39 @@ DECISIONS: dict[Decision, Refused | None] = {
 }
 
 
-class Gate:
-    """Lets through what may go on to the pages, and answers the rest; the observer takes note of each request."""
+class Gate(PageGate):
+    """Lets through who may look at the dashboard; the observer takes note of each request."""
+
+    WRONG_METHOD = "These pages are for reading only."
 
     def __init__(self, inner: Application, *, access: Access, observer: Observer) -> None:
-        self._inner, self._access, self._observer = inner, access, observer
+        super().__init__(inner)
+        self._access, self._observer = access, observer
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] == "lifespan":
-            await self._inner(scope, receive, send)
-            return
-        if scope["type"] != "http":
-            return
-        begun = time.perf_counter()
-        said = {"status": 0, "size": 0}
-        hidden = scope["method"] == "HEAD"
+    def knows_host(self, host: str | None) -> bool:
+        """Return whether a Host header is one that the dashboard goes by."""
+        return self._access.knows_host(host)
 
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                said["status"] = message["status"]
-                # Here and not in the pages: a page that forgot one, or a library's own error page, has them too.
-                own = [(name, value) for name, value in message["headers"] if name.decode() not in SECURITY_HEADERS]
-                extra = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
-                message = {**message, "headers": [*own, *extra]}
-            else:
-                said["size"] += len(message.get("body", b""))
-                if hidden:
-                    message = {**message, "body": b""}
-            await send(message)
+    def note_fault(self, *, kind: str, place: str) -> None:
+        """Write it to the log."""
+        self._observer.event("fault", kind=kind, place=place)
 
-        scope = {**scope, "method": "GET"} if hidden else scope
-        refusal = await self._refusal(scope)
-        try:
-            if refusal is None:
-                await self._inner(scope, receive, guarded)
-            else:
-                await _answer(guarded, *refusal)
-        except Exception as fault:  # noqa: BLE001 - the last resort: nobody is shown a traceback, nor is the log
-            # PRIVACY: the place of a fault is logged and not its text, which could repeat what was asked.
-            *_, (frame, number) = walk_tb(fault.__traceback__)
-            place = f"{frame.f_code.co_name}, line {number}"
-            self._observer.event("fault", kind=type(fault).__name__, place=place)
-            if not said["status"]:
-                await _answer(guarded, 500, "This page can't be shown.", {})
-        route = "refused" if refusal is not None else str(getattr(scope.get("route"), "path", "none"))
-        self._observer.request(
-            route=route,
-            method="HEAD" if hidden else "GET" if scope["method"] == "GET" else "other",
-            status=said["status"],
-            seconds=time.perf_counter() - begun,
-            size=said["size"],
-        )
+    def note_answer(self, *, route: str, method: str, status: int, seconds: float, size: int) -> None:
+        """Count it, and write it to the log."""
+        self._observer.request(route=route, method=method, status=status, seconds=seconds, size=size)
 
-    async def _refusal(self, scope: Message) -> Refused | None:
-        """Return why a request doesn't go on; None where it does."""
-        named = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        headers, values = dict(named), Counter(name for name, _ in named)
-        address = (scope.get("raw_path") or b"", scope["query_string"])
-        # A name that isn't known is refused before anything else: a foreign page whose name was pointed to this address
-        # (DNS rebinding) reads nothing.
-        unknown = values["host"] != 1 or not self._access.knows_host(headers.get("host"))
-        long = sum(len(name) + len(value) for name, value in named) > LONGEST_HEADERS
-        foreign = not all(map(bytes.isascii, address))
-        refused: tuple[tuple[bool, Refused], ...] = (
-            (scope["method"] != "GET", (405, "These pages are for reading only.", {"allow": "GET, HEAD"})),
-            (unknown, (421, "These pages don't go by this name.", {})),
-            (sum(map(len, address)) > LONGEST_ADDRESS, (414, "The address is too long.", {})),
-            (long, (431, "The headers are too long.", {})),
-            (foreign, (400, "In an address, whatever is not ASCII is written with percent signs.", {})),
-        )
-        if (refusal := next((why for wrong, why in refused if wrong), None)) or scope["path"] == OPEN:
-            return refusal
+    async def refusal_of_person(
+        self, scope: Message, headers: Mapping[str, str], values: Mapping[str, int]
+    ) -> Refused | None:
+        """Return why whoever asks is not let in, by what access is decided on."""
+        if scope["path"] == OPEN:
+            return None
         peer = scope["client"][0] if scope.get("client") else ""
         try:
             decision = await to_thread.run_sync(partial(self._access.decide, peer=peer, headers=headers, values=values))
         except ReleaseFailed:
             return 503, "The ledger can't be read.", {"retry-after": "10"}
         return DECISIONS[decision]
-
-
-async def _answer(send: Send, status: int, text: str, headers: dict[str, str]) -> None:
-    body = (text + "\n").encode()
-    own = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body)), **headers}
-    encoded = [(name.encode(), value.encode()) for name, value in own.items()]
-    await send({"type": "http.response.start", "status": status, "headers": encoded})
-    await send({"type": "http.response.body", "body": body})
 
 
 TITLES = {

@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 from ....mechanisms.kernel.amounts import amount_exact
@@ -62,6 +63,7 @@ def proposed_pairs(columns: int) -> int:
     return max(1, min(each * columns, 3 * (columns * (columns - 1) // 2) // 2))
 
 
+@lru_cache(maxsize=64)  # of a hundred columns it takes a second, and a page or a check asks for it again
 def plan_paired(
     *,
     epsilon: Decimal,

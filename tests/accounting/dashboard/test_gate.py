@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 import httpx
 from crowdblend.accounting.dashboard.server.access import Access, Options
-from crowdblend.accounting.dashboard.server.app import SECURITY_HEADERS, Gate, Observer, _log_through
+from crowdblend.accounting.dashboard.server.app import Gate, Observer, _log_through
+from crowdblend.accounting.page_gate import SECURITY_HEADERS
 
 PRIVATE = "people-spring"
 

@@ -1,0 +1,366 @@
+"""What a form that was sent changes in the draft; what is typed is stored as it is, and looked at as it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...accounting.ledger.reader import open_reader
+from ...flows.paths import StatePaths
+from ...flows.unfinished import abandon_release
+from ...mechanisms.kernel.errors import InputRefused, Refusal
+from ...mechanisms.wording import FILL_IN
+from ..proposals.themes import MOST_TOGETHER
+from ..python.ledger import add_dataset
+from .draft import Draft, StudioFolder, shown, toml_text, typed_number, typed_numbers
+from .draft_problems import checked_column
+from .draft_proposals import (
+    BY_ROLE,
+    DECLARATIONS,
+    absolute_source,
+    build_hierarchy,
+    known_names,
+    make_paired,
+    make_sampled,
+    propose_columns,
+    proposed_blocks,
+    release_column,
+    source_names,
+)
+from .studio_runs import Runs
+
+Form = Mapping[str, str]
+MOST_PEOPLE = 10**12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Studio:
+    """What the pages work on.
+
+    Args:
+        folder: the draft's.
+        state_paths: where the ledger and the private store lie.
+        runs: those that were begun here.
+    """
+
+    folder: StudioFolder
+    state_paths: StatePaths
+    runs: Runs
+
+
+class NotStored(Exception):
+    """What was typed is not stored, since nothing in the draft could hold it.
+
+    Args:
+        field: that it is about.
+        text: what is wrong and what to do.
+    """
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field, self.text = field, text
+
+
+def _said(refusal: Refusal) -> str:
+    return f"{refusal.what} {refusal.remedy}".strip()
+
+
+def take_dataset(studio: Studio, form: Form) -> str:
+    """Choose the data set whose budget pays, or add one."""
+    name = form.get("dataset", "").strip()
+    if form.get("do") == "add":
+        name = form.get("new_dataset", "").strip()
+        unit = form.get("unit", "record")
+        column = form.get("unit_column", "").strip()
+        rows = typed_number(form.get("rows_per_person", "") or "1")
+        if not isinstance(rows, int):
+            raise NotStored("rows_per_person", "whole_number")
+        try:
+            add_dataset(
+                name,
+                epsilon=form.get("budget_epsilon", ""),
+                delta=form.get("budget_delta", ""),
+                rows_per_person=rows,
+                unit=unit if unit == "record" else f"{unit}:{column}",
+                ledger_url=studio.state_paths.ledger_url,
+                home=studio.state_paths.home,
+            )
+        except Refusal as refusal:
+            about = f"{refusal.where} {refusal.what}"
+            fields = {
+                "epsilon": "budget_epsilon", "ε": "budget_epsilon", "delta": "budget_delta", "δ": "budget_delta",
+                "unit": "unit_column", "rows": "rows_per_person",
+            }  # fmt: skip
+            field = next((field for word, field in fields.items() if word in about), "new_dataset")
+            raise NotStored(field, _said(refusal)) from None
+    if not name:
+        raise NotStored("dataset", "no_dataset")
+    try:
+        with open_reader(studio.state_paths.ledger_url) as reader:
+            state = reader.dataset(name)
+    except Refusal as refusal:
+        raise NotStored("dataset", _said(refusal)) from None
+    with studio.folder.changing() as draft:
+        draft.data["dataset"] = state.name
+        draft.put("data", "rows_per_person", None if state.rows_per_person == 1 else state.rows_per_person)
+        for unit in ("person", "household"):
+            draft.data.pop(unit, None)
+        if state.unit is not None and state.unit.column is not None:
+            draft.data[state.unit.name] = state.unit.column
+            draft.columns.pop(state.unit.column, None)
+    return "/file"
+
+
+def take_file(studio: Studio, form: Form) -> str:
+    """Name the file, and begin the columns where it is another one."""
+    with studio.folder.changing() as draft:
+        draft.put("data", "source", absolute_source(form.get("source", "").strip()))
+        separator = form.get("separator", "").strip("\r\n")
+        draft.put("data", "separator", {"\\t": "\t"}.get(separator, separator))
+        draft.put("data", "encoding", form.get("encoding", ""))
+        draft.put("data", "null", [] if not (null := form.get("null", "")) else ["", *null.split()])
+        draft.put("data", "decimal", form.get("decimal", "").replace(".", ""))
+        records = typed_number(form.get("records", ""))
+        draft.notes["records"] = records if isinstance(records, int) else form.get("records", "").strip()
+        draft.notes["public"] = absolute_source(form.get("public", "").strip())
+        if "name" not in draft.tables.get("release", {}):
+            stem = "".join(
+                one if one.isascii() and one.isalnum() else "-" for one in Path(draft.data.get("source", "")).stem
+            )
+            name = stem.strip("-")[:60] or "release"
+            draft.tables["release"] = {
+                "name": name, "form": "microdata", "format": "parquet", "output": str(Path.cwd() / "out" / name),
+            }  # fmt: skip
+        if _records_problem(draft):
+            return "/file"
+        try:
+            names = source_names(draft)
+            if draft.notes.get("columns_of") != _origin(draft):
+                kept: dict[str, str] = {
+                    unit: draft.data[unit] for unit in ("person", "household") if unit in draft.data
+                }
+                propose_columns(studio.folder, draft, names)
+                draft.data.update(kept)
+                for name in kept.values():
+                    draft.columns.pop(name, None)
+                draft.notes["columns_of"] = _origin(draft)
+        except InputRefused as refusal:
+            draft.notes["file_problem"] = [
+                "public" if draft.notes["public"] and draft.notes["public"] in str(refusal.where) else "source",
+                _said(refusal),
+            ]
+            return "/file"
+        draft.notes.pop("file_problem", None)
+    return "/columns"
+
+
+def _origin(draft: Draft) -> list[object]:
+    return [draft.data.get("source"), draft.notes.get("public", "")]
+
+
+def _records_problem(draft: Draft) -> bool:
+    records = draft.notes.get("records")
+    return not (isinstance(records, int) and 0 < records < MOST_PEOPLE)
+
+
+def take_columns(studio: Studio, form: Form) -> str:
+    """Give each column its role."""
+    with studio.folder.changing() as draft:
+        names = source_names(draft)
+        roles = {column.name: form.get(f"role-{number}", "") for number, column in enumerate(names.columns)}
+        for role in BY_ROLE:
+            chosen = [number for number, name in enumerate(roles) if roles[name] == role]
+            if len(chosen) > 1:
+                raise NotStored(f"role-{chosen[1]}", "role_taken")
+        if {"person", "household"} <= {*roles.values()}:
+            number = list(roles.values()).index("household")
+            raise NotStored(f"role-{number}", "two_units")
+        order = {name: number for number, name in enumerate(roles)}
+        for name, role in roles.items():
+            if role != "release":
+                draft.columns.pop(name, None)
+            elif name not in draft.columns:
+                release_column(draft, names, name)
+        for role in BY_ROLE:
+            draft.put("data", role, next((name for name, given in roles.items() if given == role), None))
+        if "weight" not in draft.data:
+            draft.data.pop("weight_classes", None)
+        elif "weight_classes" not in draft.data:
+            draft.data["weight_classes"] = {"bounds": FILL_IN}
+        draft.tables["columns"] = dict(sorted(draft.columns.items(), key=lambda one: order.get(one[0], len(order))))
+        if draft.paired:
+            _fit_blocks(draft)
+    if form.get("do", "").startswith("open-"):
+        return f"/columns/{form['do'].removeprefix('open-')}"
+    return "/matters"
+
+
+def _fit_blocks(draft: Draft) -> None:
+    """Keep the blocks where they fit the released columns; else propose them anew."""
+    blocks = draft.tables.get("blocks")
+    if blocks is None and len(draft.columns) <= MOST_TOGETHER:
+        return
+    themes = {name for table in (blocks or {}).values() if isinstance(table, dict) for name in table.get("columns", [])}
+    pinned = {*(blocks or {}).get("pinned", [])}
+    if blocks is None or not pinned <= {*draft.columns} or (themes and themes | pinned != {*draft.columns}):
+        found = proposed_blocks(draft, source_names(draft))
+        draft.tables.pop("blocks", None)
+        if found is not None:
+            draft.tables["blocks"] = found
+
+
+def take_column(studio: Studio, form: Form, *, number: int) -> str:
+    """Declare how a column's values become labels."""
+    with studio.folder.changing() as draft:
+        names = known_names(draft)
+        name = names[number]
+        column = draft.columns.setdefault(name, {"levels": "auto"} if draft.paired else {"level": 0})
+        kind = form.get("form", "")
+        text = form.get("text", "").replace("\r\n", "\n")
+        for key in (*DECLARATIONS, "codes"):
+            if not (key == "hierarchy" and kind == "kept") and not (key == "codes" and kind == "values"):
+                column.pop(key, None)
+        if kind != "kept":
+            draft.builders.pop(name, None)
+        match kind:
+            case "values":
+                column["values"] = [line.strip() for line in text.split("\n") if line.strip()]
+                if {*column.get("codes", {})} - {*column["values"]}:
+                    column.pop("codes")
+            case "interval":
+                numbers = {key: typed_number(form.get(key, "")) for key in ("lower", "upper")}
+                column["interval"] = {key: value for key, value in numbers.items() if value is not None}
+                column["interval"]["widths"] = typed_numbers(form.get("widths", ""))
+            case "dates":
+                days = {key: form.get(key, "").strip() for key in ("from", "to")}
+                column["dates"] = {key: day for key, day in days.items() if day}
+                column["dates"]["levels"] = form.get("day_levels", "").replace(",", " ").split()
+            case "tree" | "prefixes" | "file":
+                draft.builders[name] = {
+                    "form": kind, "text": text, "keep": form.get("keep", ""), "file": form.get("file", ""),
+                }  # fmt: skip
+                draft.builders[name]["wrong"] = build_hierarchy(studio.folder, draft, name, number)
+            case _:
+                pass
+        for key in ("min_level", "max_level") if draft.paired else ("level",):
+            value = typed_number(form.get(key, ""))
+            column.pop(key, None)
+            if value is not None:
+                column[key] = value
+        checked = checked_column(studio.folder, draft, name, names)
+        wrong = bool(checked.problems or draft.builders.get(name, {}).get("wrong"))
+        listed = [names.index(one) for one in draft.columns if one in names]
+    later = [one for one in listed if one > number]
+    if wrong or form.get("do") == "stay":
+        return f"/columns/{number}"
+    return f"/columns/{later[0]}" if form.get("do") == "next" and later else "/columns"
+
+
+def take_matters(studio: Studio, form: Form) -> str:
+    """Say which columns matter most, and how they are divided."""
+    with studio.folder.changing() as draft:
+        names = known_names(draft)
+        for name, column in draft.columns.items():
+            weight = typed_number(form.get(f"weight-{names.index(name) if name in names else 0}", ""))
+            column.pop("weight", None)
+            if weight is not None:
+                column["weight"] = weight
+        if "weight" in draft.data:
+            draft.data["weight_classes"] = {"bounds": typed_numbers(form.get("weight_bounds", ""))}
+        pinned = [name for number, name in enumerate(names) if name in draft.columns and f"pinned-{number}" in form]
+        draft.put("margins", "number", typed_number(form.get("pairs", "")))
+        match form.get("blocks"):
+            case "one":
+                draft.tables.pop("blocks", None)
+            case "found":
+                number = typed_number(form.get("number", ""))
+                own = {"number": number} if number is not None else {}
+                draft.tables["blocks"] = own | ({"pinned": pinned} if pinned else {})
+            case "propose":
+                draft.tables.pop("blocks", None)
+                found = proposed_blocks(draft, source_names(draft))
+                if found is not None:
+                    draft.tables["blocks"] = found
+            case _ if "blocks" in draft.tables:
+                draft.put("blocks", "pinned", pinned)
+    return "/matters" if form.get("blocks") == "propose" else "/price"
+
+
+def take_price(studio: Studio, form: Form) -> str:
+    """Choose the kind of release and its price."""
+    stay = form.get("do") in ("look", "slider", "kind")
+    with studio.folder.changing() as draft:
+        if form.get("do") == "slider":
+            draft.put("privacy", "epsilon", typed_number(form.get("slider", "")))
+            return "/price"
+        if form.get("do") == "kind":
+            if form.get("kind") == "sampled" and draft.paired:
+                names = known_names(draft)
+                levels = {name: len(checked_column(studio.folder, draft, name, names).levels) for name in draft.columns}
+                make_sampled(draft, levels)
+            elif form.get("kind") == "paired" and not draft.paired:
+                make_paired(draft)
+                _fit_blocks(draft)
+            return "/price"
+        draft.put("privacy", "delta", typed_number(form.get("delta", "")))
+        if draft.paired:
+            draft.put("privacy", "epsilon", typed_number(form.get("epsilon", "")))
+            for key in ("share", "pair_share", "draw_share"):
+                draft.put("margins", key, typed_number(form.get(key, "")))
+        else:
+            draft.put("sampling", "rate", typed_number(form.get("rate", "")))
+            draft.put("suppression", "k", typed_number(form.get("k", "")))
+    return "/price" if stay else "/review"
+
+
+def take_review(studio: Studio, form: Form) -> str:
+    """Name the release and its place."""
+    with studio.folder.changing() as draft:
+        release = draft.tables.setdefault("release", {})
+        release["name"] = form.get("release_name", "").strip()
+        draft.put("release", "output", absolute_source(form.get("output", "").strip()))
+        for key in ("form", "format"):
+            draft.put("release", key, form.get(key, ""))
+        title = form.get("title_field", "").strip()
+        draft.put("release", "metadata", {"title": title} if title else None)
+    return "/review"
+
+
+def take_run(studio: Studio, form: Form) -> str:
+    """Begin, stop, finish or give up a release."""
+    current = str(studio.folder.draft().notes.get("run", ""))
+    match form.get("do"):
+        case "begin":
+            state = studio.runs.state(current) if current else None
+            if state is not None and (state.running or state.can_be_finished):
+                return "/run"
+            with studio.folder.changing() as draft:
+                label = shown(draft.tables.get("release", {}).get("name")) or "release"
+                draft.notes["run"] = studio.runs.begin(label, toml_text(draft.tables))
+        case "cancel" if current:
+            studio.runs.cancel(current)
+        case "finish" if current:
+            try:
+                studio.runs.start(current)
+            except InputRefused as refusal:
+                raise NotStored("reason", _said(refusal)) from None
+        case "abandon" if current:
+            try:
+                abandon_release(current, reason=form.get("reason", ""), state_paths=studio.state_paths)
+            except Refusal as refusal:
+                raise NotStored("reason", _said(refusal)) from None
+        case _:
+            pass
+    return "/run"
+
+
+TAKE: Mapping[str, Callable[[Studio, Form], str]] = {
+    "dataset": take_dataset,
+    "file": take_file,
+    "columns": take_columns,
+    "matters": take_matters,
+    "price": take_price,
+    "review": take_review,
+    "run": take_run,
+}

@@ -1,0 +1,253 @@
+"""What each page of the studio is given: fields with what is wrong at them, and the facts beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...accounting.ledger.lookup import DatasetState
+from .draft_problems import Problem
+from .release_outlook import Outlook
+from .studio_runs import RunState
+
+STEPS = ("dataset", "file", "columns", "matters", "price", "review", "run", "result")
+"""The pages in their order, by their paths."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """One field of a form.
+
+    Args:
+        name: of the field; its label and its hint are the texts of this name, without a number at its end.
+        value: as it is shown.
+        problems: what is wrong with it, as the command line says it.
+        options: values to choose from, each with the text's key that is shown; none for a field that is typed into.
+    """
+
+    name: str
+    value: str = ""
+    problems: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The key of its texts."""
+        return self.name.partition("-")[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """What every page has.
+
+    Args:
+        step: the page's name in `STEPS`.
+        language: of its texts.
+        languages: all that there are, each with its own name.
+        text: the texts of this language.
+        problems: that are about the page as a whole.
+        refused: whether something typed was not stored.
+    """
+
+    step: str
+    language: str
+    languages: Mapping[str, str]
+    text: Mapping[str, Any]
+    problems: tuple[str, ...] = ()
+    refused: bool = False
+
+    @property
+    def number(self) -> int:
+        """The page's number, from 1."""
+        return STEPS.index(self.step) + 1
+
+    @property
+    def after(self) -> str:
+        """The name of the page after it; empty of the last."""
+        return (*STEPS, "")[self.number]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetPage:
+    """The data set whose budget pays.
+
+    Args:
+        fields: of the form that adds one.
+        known: those of the ledger.
+        chosen: the name of the one that the draft charges.
+        pays_for: how many releases like the draft what is left of it pays for; None where nobody knows.
+        ledger: where it lies, without a password.
+    """
+
+    fields: Mapping[str, Field]
+    known: tuple[DatasetState, ...]
+    chosen: str
+    pays_for: int | None
+    ledger: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilePage:
+    """The file of the records.
+
+    Args:
+        fields: of the form.
+        columns: names, types and value labels, as the file's metadata has them.
+        headers: whether the names are the first line of a file, which may be a record.
+    """
+
+    fields: Mapping[str, Field]
+    columns: tuple[tuple[str, str, int], ...]
+    headers: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnRow:
+    """One column of the file: its role as a field, what it seems to be, and whether its labels are declared."""
+
+    number: int
+    name: str
+    kind: str
+    role: Field
+    remark: str
+    declared: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnsPage:
+    """Which columns leave."""
+
+    rows: tuple[ColumnRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnPage:
+    """How a column's values become labels.
+
+    Args:
+        number: of the column, from 0.
+        name: of the column.
+        remarks: what `spec new` says of it.
+        fields: of the form.
+        levels: what the declaration gives, as `explain --json` has it; empty where it is refused.
+        paired: whether the release finds the level itself.
+        next_number: of the released column after it; None of the last.
+    """
+
+    number: int
+    name: str
+    remarks: tuple[str, ...]
+    fields: Mapping[str, Field]
+    levels: tuple[dict[str, Any], ...]
+    paired: bool
+    next_number: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MattersPage:
+    """Which columns matter most, and which go together.
+
+    Args:
+        paired: whether anything is weighed in this kind.
+        fields: of the form.
+        columns: of each released column its name, the field of its weight, and whether it is in every block.
+        themes: names of blocks with their columns; empty where the release finds them.
+    """
+
+    paired: bool
+    fields: Mapping[str, Field]
+    columns: tuple[tuple[str, Field, Field], ...]
+    themes: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PricePage:
+    """The kind of release and its price.
+
+    Args:
+        paired: whether it is the kind that finds pairs.
+        fields: of the form.
+        slider: ε as the slider has it.
+        outlook: what it would tell; None while it is computed, or where it can't be.
+        computing: whether it is computed.
+        records: about how many there are; None where nobody says.
+        left: of ε in the budget; None where no data set is chosen.
+    """
+
+    paired: bool
+    fields: Mapping[str, Field]
+    slider: str
+    outlook: Outlook | None
+    computing: bool
+    records: int | None
+    left: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReviewPage:
+    """The specification, and what a run would begin with.
+
+    Args:
+        fields: of the form.
+        lines: of the specification, each with the key of the text that says what it means.
+        found: what is wrong, each with where it is mended; None while it is computed.
+        facts: of the dry run, as `run --dry-run --json` prints it; None where there is none.
+        warnings: of the dry run, which decide nothing.
+        command: that does the same.
+    """
+
+    fields: Mapping[str, Field]
+    lines: Sequence[tuple[str, str]]
+    found: tuple[Problem, ...] | None
+    facts: Mapping[str, Any] | None
+    warnings: tuple[str, ...]
+    command: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be run."""
+        return self.found == () and self.facts is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunPage:
+    """The run.
+
+    Args:
+        run: how far it is; None where none was begun.
+        fields: of the form that gives a release up.
+        stages: all that there are.
+    """
+
+    run: RunState | None
+    fields: Mapping[str, Field]
+    stages: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultPage:
+    """What was published.
+
+    Args:
+        run: that published it; None where none has.
+        folder: of the release.
+        findings: what doesn't hold of it; empty where it verifies.
+        unchecked: what the check doesn't show.
+        tables: of each its file's name, its headers and its first rows.
+        files: names of all published files.
+        said: sentences on what was published.
+        sheet: the path of the researchers' sheet; empty where it couldn't be made.
+        commands: to check and to describe it.
+    """
+
+    run: RunState | None
+    folder: str
+    findings: tuple[str, ...]
+    unchecked: tuple[str, ...]
+    tables: tuple[tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]], ...]
+    files: tuple[str, ...]
+    said: tuple[str, ...]
+    sheet: str
+    commands: tuple[str, ...]

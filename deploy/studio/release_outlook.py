@@ -1,0 +1,176 @@
+"""What a kind and a price would mean, from public facts alone: which groups show, how exact counts are, who is told."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+from scipy.stats import binom
+
+from ...accounting.kernel.prices.registry import mechanism_record
+from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+from ...flows.releases.paired_parts import STAGES, STAGES_OF_BLOCK
+from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights
+
+SIZES = (5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
+FALSE_ALARMS = 0.05
+WIDTH, HEIGHT, LEFT, BASE = 620, 230, 46, 180
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bar:
+    """The chance that a group of a size is shown at all, with its place in the picture."""
+
+    size: int
+    chance: float
+    x: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """What one release would tell.
+
+    Args:
+        epsilon: that it is charged.
+        delta: that it is charged.
+        bars: by the size of a group.
+        margin_error: of the count of a label, in records; None where no counts are published.
+        pair_error: of the count of a pair's labels; None likewise.
+        lost: by a group of rows in expectation, in records; None where the rows are a sample.
+        most_lost: by a group, in records; None likewise.
+        k: the smallest number that is published of a group.
+        rate: of the sample; None where all records are read.
+        recognized: at most so many of 100 people who are among the records, by an attacker who is wrong about 5 of 100
+            who aren't.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    bars: tuple[Bar, ...]
+    margin_error: float | None
+    pair_error: float | None
+    lost: float | None
+    most_lost: int | None
+    k: int
+    rate: float | None
+    recognized: float
+
+    @property
+    def recognized_up(self) -> int:
+        """The same as a whole number, rounded up: it is a bound."""
+        return math.ceil(self.recognized)
+
+
+def paired_outlook(
+    *,
+    epsilon: Decimal,
+    delta: Decimal,
+    columns: int,
+    blocks: int | None,
+    rows_per_person: int,
+    k: int,
+    shares: tuple[Decimal, Decimal, Decimal],
+    pairs: int | None,
+) -> Outlook:
+    """Return what a release that finds its own pairs and labels would tell.
+
+    Raises:
+        InputRefused: no noise has this price.
+    """
+    planned = plan_paired(
+        epsilon=epsilon,
+        delta=delta,
+        stages=STAGES if blocks is None else STAGES_OF_BLOCK,
+        columns=columns,
+        pairs=pairs or proposed_pairs(columns),
+        rows_per_person=rows_per_person,
+        k=k,
+        shares=PairShares(margins=shares[0], pairs=shares[1], draws=shares[2]),
+        blocks=blocks,
+    )
+    record = mechanism_record(planned.mechanism)
+    weights = deletion_weights(planned.mechanism.noise)
+    # Shown: at least k records are left of the group at the first stage that it comes to.
+    chances = [sum(weights[: max(0, size - k + 1)]) / WEIGHT_TOTAL for size in SIZES]
+    return _outlook(
+        planned.price.epsilon,
+        planned.price.delta,
+        chances,
+        margin_error=float(record["margin_scale"]),
+        pair_error=float(record["pair_scale"]),
+        lost=planned.expected_deletion,
+        most_lost=planned.largest_deletion,
+        k=k,
+        rate=None,
+    )
+
+
+def sampled_outlook(*, k: int, rate: Decimal, epsilon: Decimal, delta: Decimal) -> Outlook:
+    """Return what a sampled release of a price would tell."""
+    chances = [float(binom.sf(k - 1, size, float(rate))) for size in SIZES]
+    return _outlook(
+        epsilon,
+        delta,
+        chances,
+        margin_error=None,
+        pair_error=None,
+        lost=None,
+        most_lost=None,
+        k=k,
+        rate=float(rate),
+    )
+
+
+def _outlook(
+    epsilon: Decimal,
+    delta: Decimal,
+    chances: list[float],
+    *,
+    margin_error: float | None,
+    pair_error: float | None,
+    lost: float | None,
+    most_lost: int | None,
+    k: int,
+    rate: float | None,
+) -> Outlook:
+    step = (WIDTH - LEFT) / len(SIZES)
+    bars = [
+        Bar(
+            size=size,
+            chance=chance,
+            x=round(LEFT + place * step + 8, 1),
+            y=round(BASE - 150 * chance, 1),
+            height=round(150 * chance, 1),
+        )
+        for place, (size, chance) in enumerate(zip(SIZES, chances, strict=True))
+    ]
+    return Outlook(
+        epsilon=epsilon,
+        delta=delta,
+        bars=tuple(bars),
+        margin_error=margin_error,
+        pair_error=pair_error,
+        lost=lost,
+        most_lost=most_lost,
+        k=k,
+        rate=rate,
+        recognized=100 * largest_power(float(epsilon), float(delta), false_alarms=FALSE_ALARMS),
+    )
+
+
+def largest_power(epsilon: float, delta: float, *, false_alarms: float) -> float:
+    """Return how often a test can recognize a record that is there, at most: Kairouz, Oh, Viswanath, arXiv:1311.0776v4.
+
+    By their Theorem 2.1 an (ε, δ)-private answer leaves a test with type I error α a type II error of at least
+    max(1 − δ − e^ε·α, e^{−ε}(1 − δ − α)).
+
+    Args:
+        epsilon: ε.
+        delta: δ.
+        false_alarms: α, how often the test is wrong about a record that isn't there.
+    """
+    missed = max(0.0, 1.0 - delta - math.exp(epsilon) * false_alarms, math.exp(-epsilon) * (1.0 - delta - false_alarms))
+    return 1.0 - missed

@@ -1,0 +1,509 @@
+"""What each page of the studio shows of the draft, the ledger and a run; looking changes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from ...accounting.kernel.prices.registry import price
+from ...accounting.ledger.creation import ledger_exists
+from ...accounting.ledger.lookup import DatasetState
+from ...accounting.ledger.reader import open_reader
+from ...flows.paths import PASSWORD
+from ...flows.prepare import prepare
+from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from ...mechanisms.kinds.microdata import StronglySafeRelease
+from ..proposals.column_proposals import proposed_column
+from ..readiness import dry_run_facts
+from ..release_check import verify_release
+from ..release_paths import CERTIFICATE
+from ..run import two_names_warning
+from .draft import Draft, shown, toml_lines
+from .draft_problems import Problem, Remembered, checked_column, draft_problems, problem_of
+from .draft_proposals import DECLARATIONS, known_names, remark_of, source_names
+from .form_answers import Form, NotStored, Studio
+from .page_contexts import (
+    ColumnPage,
+    ColumnRow,
+    ColumnsPage,
+    DatasetPage,
+    Field,
+    FilePage,
+    MattersPage,
+    PricePage,
+    ResultPage,
+    ReviewPage,
+    RunPage,
+)
+from .release_outlook import Outlook, paired_outlook, sampled_outlook
+from .studio_runs import STAGES
+
+FIRST_ROWS = 8
+WAIT = 0.12
+USUAL_FORMS = {"integer": "interval", "number": "interval", "date": "dates"}
+ENCODINGS = ("", "latin-1", "iso-8859-2", "iso-8859-15", "cp1250", "cp1251", "cp1252")
+REVIEWED: Remembered[tuple[tuple[Problem, ...], dict[str, Any] | None, tuple[str, ...]]] = Remembered()
+OUTLOOKS: Remembered[Outlook | str] = Remembered()
+
+
+class Fields:
+    """Makes the fields of a page: what was typed and not stored, else what is stored, with what is wrong at each.
+
+    Args:
+        page: the page's path.
+        typed: the form that was not stored; None where the page is looked at.
+        problems: of the draft.
+        told: the texts of what is told here and not by the command line.
+    """
+
+    def __init__(self, page: str, *, typed: Form | None, refused: NotStored | None, told: Mapping[str, str]) -> None:
+        self._page, self._typed, self._refused, self._told = page, typed, refused, told
+        self._problems: list[Problem] = []
+        self._made: dict[str, Field] = {}
+
+    def add_problems(self, problems: list[Problem]) -> None:
+        """Take note of problems; those of other pages are passed over."""
+        self._problems += [problem for problem in problems if problem.page == self._page]
+
+    def add(self, name: str, value: object = "", *options: tuple[str, str]) -> Field:
+        """Make a field of a value, or of options to choose from."""
+        wrong = [self._told.get(one.text, one.text) for one in self._problems if one.field == name]
+        if self._refused is not None and self._refused.field == name:
+            wrong.insert(0, self._told.get(self._refused.text, self._refused.text))
+        text = shown(value) if self._typed is None else self._typed.get(name, "")
+        self._made[name] = Field(name=name, value=text, problems=tuple(dict.fromkeys(wrong)), options=options)
+        return self._made[name]
+
+    @property
+    def made(self) -> Mapping[str, Field]:
+        """All fields by their names."""
+        return self._made
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Problems of the page that are about no field of it."""
+        found = [self._told.get(one.text, one.text) for one in self._problems if one.field not in self._made]
+        return tuple(dict.fromkeys(found))
+
+
+def dataset_state(studio: Studio, draft: Draft) -> DatasetState | None:
+    """Return the chosen data set, None where there is none."""
+    name = draft.data.get("dataset")
+    if not name or not ledger_exists(studio.state_paths.ledger_url):
+        return None
+    with suppress(Refusal), open_reader(studio.state_paths.ledger_url) as reader:
+        return reader.dataset(str(name))
+    return None
+
+
+def dataset_page(studio: Studio, draft: Draft, fields: Fields) -> DatasetPage:
+    """Which budget pays."""
+    known: tuple[DatasetState, ...] = ()
+    if ledger_exists(studio.state_paths.ledger_url):
+        with open_reader(studio.state_paths.ledger_url) as reader:
+            known = reader.datasets()
+    fields.add("dataset", draft.data.get("dataset", ""))
+    fields.add("new_dataset")
+    fields.add("budget_epsilon", "1")
+    fields.add("budget_delta", "1e-5")
+    fields.add("rows_per_person", "1")
+    fields.add("unit", "record", ("record", "record"), ("person", "person"), ("household", "household"))
+    fields.add("unit_column")
+    state, epsilon = dataset_state(studio, draft), draft.tables.get("privacy", {}).get("epsilon")
+    lasts = None
+    if state is not None and state.filter_budget is None and isinstance(epsilon, int | Decimal) and epsilon > 0:
+        lasts = int((state.account.epsilon_budget - state.account.epsilon_spent) / epsilon)
+    return DatasetPage(
+        fields=fields.made,
+        known=known,
+        chosen=str(draft.data.get("dataset", "")),
+        pays_for=lasts,
+        ledger=PASSWORD.sub("…@", studio.state_paths.ledger_url),
+    )
+
+
+def file_page(studio: Studio, draft: Draft, fields: Fields) -> FilePage:
+    """Which records."""
+    if (told := draft.notes.get("file_problem")) is not None:
+        fields.add_problems([Problem(text=told[1], page="file", field=told[0])])
+    records = draft.notes.get("records", "")
+    if "records" in draft.notes and not (isinstance(records, int) and records > 0):
+        fields.add_problems([Problem(text="records", page="file", field="records")])
+    columns: tuple[tuple[str, str, int], ...] = ()
+    headers = False
+    if draft.data.get("source"):
+        try:
+            names = source_names(draft)
+            columns = tuple((column.name, column.kind, len(column.labels)) for column in names.columns)
+            headers = names.separator is not None
+        except InputRefused as refusal:
+            text = f"{refusal.what} {refusal.remedy}".strip()
+            fields.add_problems([Problem(text=text, page="file", field="source")])
+    data = draft.data
+    fields.add("source", data.get("source", ""))
+    fields.add("records", records)
+    fields.add("public", draft.notes.get("public", ""))
+    fields.add("separator", {"\t": "\\t"}.get(data.get("separator", ""), data.get("separator", "")))
+    fields.add("encoding", data.get("encoding", ""), *((one, one or "utf-8") for one in ENCODINGS))
+    fields.add("decimal", data.get("decimal", "."), (".", "."), (",", ","))
+    fields.add("null", " ".join(one for one in data.get("null", []) if one))
+    del studio
+    return FilePage(fields=fields.made, columns=columns, headers=headers)
+
+
+def columns_page(studio: Studio, draft: Draft, fields: Fields) -> ColumnsPage:
+    """Which columns leave."""
+    del studio
+    rows: list[ColumnRow] = []
+    data = draft.data
+    names: tuple[Any, ...] = ()
+    with suppress(InputRefused):
+        names = source_names(draft).columns
+    problems = _of_columns(draft)
+    for number, column in enumerate(names):
+        role = "release" if column.name in draft.columns else "leave"
+        role = next((one for one in ("person", "household", "weight") if data.get(one) == column.name), role)
+        declared = next((key for key in DECLARATIONS if key in draft.columns.get(column.name, {})), "")
+        rows.append(
+            ColumnRow(
+                number=number,
+                name=column.name,
+                kind=column.kind,
+                role=fields.add(
+                    f"role-{number}",
+                    role,
+                    *((one, one) for one in ("release", "leave", "person", "household", "weight")),
+                ),
+                remark=remark_of(column.name, column.kind),
+                declared=declared,
+                problems=tuple(problem.text for problem in problems if problem.page == f"columns/{number}"),
+            )
+        )
+    return ColumnsPage(rows=tuple(rows))
+
+
+def _of_columns(draft: Draft) -> list[Problem]:
+    """Return what is wrong with single values, and hierarchies that their builders couldn't make."""
+    names = known_names(draft)
+    return [
+        Problem(text=builder["wrong"], page=f"columns/{names.index(name)}", field="text")
+        for name, builder in draft.builders.items()
+        if builder.get("wrong") and name in names and name in draft.columns
+    ] + [
+        Problem(text="undeclared", page=f"columns/{names.index(name)}", field="form")
+        for name, column in draft.columns.items()
+        if name in names and not any(key in column for key in DECLARATIONS)
+    ]
+
+
+def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) -> ColumnPage:
+    """How a column's values become labels."""
+    names = source_names(draft)
+    column = names.columns[number]
+    own = draft.columns.get(column.name, {})
+    listed = known_names(draft)
+    checked = checked_column(studio.folder, draft, column.name, listed) if own else None
+    builder = draft.builders.get(column.name)
+    wrong = bool(builder and builder.get("wrong"))
+    fields.add_problems(_of_columns(draft))
+    if checked is not None and not wrong and any(key in own for key in DECLARATIONS):
+        fields.add_problems(list(checked.problems))
+    if builder is not None:
+        form = builder["form"]
+    else:
+        form = next((key for key in DECLARATIONS if key in own), USUAL_FORMS.get(column.kind, "values"))
+        form = {"hierarchy": "kept"}.get(form, form)
+    ways = (*(("kept",) if form == "kept" else ()), "values", "interval", "dates", "tree", "prefixes", "file")
+    fields.add("form", form, *((one, {"values": "list", "file": "file_way"}.get(one, one)) for one in ways))
+    text = builder["text"] if builder else "\n".join(map(str, own.get("values", [])))
+    if not text and column.labels:
+        text = "\n".join(dict.fromkeys(label.strip() for _, label in column.labels if label.strip()))
+    fields.add("text", text)
+    fields.add("keep", builder["keep"] if builder else "")
+    fields.add("file", builder["file"] if builder else "")
+    interval = own.get("interval") if isinstance(own.get("interval"), dict) else {}
+    dates = own.get("dates") if isinstance(own.get("dates"), dict) else {}
+    for key in ("lower", "upper", "widths"):
+        fields.add(key, interval.get(key))
+    for key in ("from", "to"):
+        fields.add(key, dates.get(key))
+    fields.add("day_levels", ", ".join(dates.get("levels", ["month", "year"])))
+    for key in ("min_level", "max_level") if draft.paired else ("level",):
+        fields.add(key, own.get(key))
+    later = [listed.index(name) for name in draft.columns if name in listed and listed.index(name) > number]
+    return ColumnPage(
+        number=number,
+        name=column.name,
+        remarks=proposed_column(column.name, column.kind, None).remarks,
+        fields=fields.made,
+        levels=() if checked is None else checked.levels,
+        paired=draft.paired,
+        next_number=later[0] if later else None,
+    )
+
+
+def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
+    """Which columns matter most."""
+    del studio
+    names = known_names(draft)
+    blocks = draft.tables.get("blocks")
+    themes = {name: table["columns"] for name, table in (blocks or {}).items() if isinstance(table, dict)}
+    pinned = (blocks or {}).get("pinned", [])
+    way = "one" if blocks is None else "themes" if themes else "found"
+    options = ("one", "found", *(("themes",) if themes else ()), "propose")
+    fields.add("blocks", way, *((one, one) for one in options))
+    fields.add("number", (blocks or {}).get("number"))
+    fields.add("pairs", draft.tables.get("margins", {}).get("number"))
+    if "weight" in draft.data:
+        bounds = draft.data.get("weight_classes", {}).get("bounds")
+        fields.add("weight_bounds", "" if bounds == "FILL IN" else bounds)
+    columns = []
+    for name, column in draft.columns.items():
+        number = names.index(name) if name in names else 0
+        weight = fields.add(f"weight-{number}", column.get("weight"))
+        columns.append((name, weight, fields.add(f"pinned-{number}", "yes" if name in pinned else "")))
+    return MattersPage(
+        paired=draft.paired,
+        fields=fields.made,
+        columns=tuple(columns),
+        themes=tuple((name, ", ".join(listed)) for name, listed in themes.items()),
+    )
+
+
+def price_page(studio: Studio, draft: Draft, fields: Fields) -> PricePage:
+    """The kind of release and its price."""
+    privacy, margins = draft.tables.get("privacy", {}), draft.tables.get("margins", {})
+    state = dataset_state(studio, draft)
+    made = _outlook_of(draft, state)
+    outlook = OUTLOOKS.get(repr(made), made, wait=WAIT) if made is not None else None
+    if isinstance(outlook, str):
+        words = {"delta": "delta", "the shares": "share", "sampling": "rate", "k ": "k"}
+        about = next((field for word, field in words.items() if outlook.startswith(word)), "")
+        fields.add_problems([Problem(text=outlook, page="price", field=about or ("epsilon" if draft.paired else "k"))])
+    fields.add("kind", "paired" if draft.paired else "sampled", ("paired", "paired"), ("sampled", "sampled"))
+    if draft.paired:
+        fields.add("epsilon", privacy.get("epsilon"))
+        for key in ("share", "pair_share", "draw_share"):
+            fields.add(key, margins.get(key))
+    else:
+        fields.add("rate", draft.tables.get("sampling", {}).get("rate"))
+        fields.add("k", draft.tables.get("suppression", {}).get("k"))
+    fields.add("delta", privacy.get("delta"))
+    epsilon = privacy.get("epsilon")
+    records = draft.notes.get("records")
+    left = None
+    if state is not None and state.filter_budget is None:
+        left = float(state.account.epsilon_budget - state.account.epsilon_spent)
+    return PricePage(
+        paired=draft.paired,
+        fields=fields.made,
+        slider=shown(epsilon) if isinstance(epsilon, int | Decimal) else "1",
+        outlook=outlook if isinstance(outlook, Outlook) else None,
+        computing=made is not None and outlook is None,
+        records=records if isinstance(records, int) else None,
+        left=left,
+    )
+
+
+def _outlook_of(draft: Draft, state: DatasetState | None) -> Callable[[], Outlook | str] | None:
+    """Return what computes the outlook, printed by its arguments; None where some of them is no number."""
+    privacy, margins = draft.tables.get("privacy", {}), draft.tables.get("margins", {})
+    rows = 1 if state is None else state.rows_per_person
+    delta = privacy.get("delta")
+    if not draft.paired:
+        rate, k = draft.tables["sampling"].get("rate"), draft.tables.get("suppression", {}).get("k")
+        if not (isinstance(rate, Decimal) and isinstance(k, int) and isinstance(delta, Decimal)):
+            return None
+        return partial(_computed, _sampled, k=k, rate=rate, delta=delta, rows_per_person=rows)
+    epsilon = privacy.get("epsilon")
+    shares = [margins.get(key) for key in ("share", "pair_share", "draw_share")]
+    numbers = (epsilon, delta, *shares)
+    if len(draft.columns) < 2 or not all(isinstance(one, int | Decimal) for one in numbers):
+        return None
+    blocks = draft.tables.get("blocks")
+    found = None
+    if blocks is not None:
+        themes = sum(isinstance(table, dict) for table in blocks.values())
+        number = blocks.get("number")
+        found = themes or (number if isinstance(number, int) else None) or max(2, len(draft.columns) // 6)
+    pairs = margins.get("number")
+    return partial(
+        _computed,
+        paired_outlook,
+        epsilon=Decimal(epsilon),
+        delta=Decimal(delta),
+        columns=len(draft.columns) + ("weight" in draft.data),
+        blocks=found,
+        rows_per_person=rows,
+        k=1,
+        shares=tuple(map(Decimal, shares)),
+        pairs=pairs if isinstance(pairs, int) else None,
+    )
+
+
+def _computed(compute: Callable[..., Outlook], **of: Any) -> Outlook | str:  # noqa: ANN401 - of the outlook
+    try:
+        return compute(**of)
+    except Refusal as refusal:
+        return f"{refusal.what} {refusal.remedy}".strip()
+    except ValueError as error:
+        return f"{error}."
+
+
+def _sampled(*, k: int, rate: Decimal, delta: Decimal, rows_per_person: int) -> Outlook:
+    charged = price(StronglySafeRelease(k=k, sampling_rate=rate), delta=delta, rows_per_person=rows_per_person)
+    return sampled_outlook(k=k, rate=rate, epsilon=charged.epsilon, delta=charged.delta)
+
+
+def review_page(studio: Studio, draft: Draft, fields: Fields) -> ReviewPage:
+    """The specification, and what a run would begin with."""
+    answer = REVIEWED.get(_state_of(studio, draft), lambda: _reviewed(studio, draft), wait=WAIT)
+    found, facts, warnings = answer if answer is not None else (None, None, ())
+    fields.add_problems(list(found or ()))
+    release = draft.tables.get("release", {})
+    fields.add("release_name", release.get("name"))
+    fields.add("output", release.get("output"))
+    fields.add("form", release.get("form", "microdata"), ("microdata", "microdata"), ("counts", "counts"))
+    fields.add("format", release.get("format", "parquet"), ("parquet", "parquet"), ("csv", "csv"))
+    metadata = release.get("metadata")
+    fields.add("title_field", metadata.get("title") if isinstance(metadata, dict) else "")
+    return ReviewPage(
+        fields=fields.made,
+        lines=[(place, line) for place, line in toml_lines(draft.tables)],
+        found=found,
+        facts=facts,
+        warnings=warnings,
+        command=f"crowdblend run {studio.folder.draft_path}",
+    )
+
+
+def _state_of(studio: Studio, draft: Draft) -> tuple[object, ...]:
+    """Return all that a review depends on: what it reads is another one where this is."""
+    path, folder = studio.folder.draft_path, studio.folder.folder / "hierarchies"
+    state, source = dataset_state(studio, draft), Path(str(draft.data.get("source", "")))
+    output = Path(str(draft.tables.get("release", {}).get("output", "")))
+    return (
+        path.read_bytes() if path.exists() else b"",
+        *((file.name, file.stat().st_mtime_ns) for file in sorted(folder.iterdir())),
+        source.stat().st_mtime_ns if source.is_file() else 0,
+        repr(None if state is None else state.account),
+        output.exists(),
+        repr(draft.builders),
+    )
+
+
+def known_problems(studio: Studio, draft: Draft) -> list[Problem]:
+    """Return what a page can know at once: what is wrong with single values, and what the last review has found."""
+    reviewed = REVIEWED.known(_state_of(studio, draft))
+    found = draft_problems(studio.folder, draft, known_names(draft), values_alone=True)
+    return found + ([] if reviewed is None else list(reviewed[0]))
+
+
+def _reviewed(studio: Studio, draft: Draft) -> tuple[tuple[Problem, ...], dict[str, Any] | None, tuple[str, ...]]:
+    """Read the draft as the command line does, and try the run as `run --dry-run` does."""
+    names = known_names(draft)
+    path = studio.folder.draft_path
+    problems = _of_columns(draft) + draft_problems(studio.folder, draft, names, values_alone=False)
+    # What is said of a column here in a few words, the command line says of it once more.
+    undeclared = {problem.page for problem in problems if problem.text == "undeclared"}
+    problems = [one for one in problems if one.page not in undeclared or one.text == "undeclared"]
+    if problems:
+        return tuple(dict.fromkeys(problems)), None, ()
+    try:
+        with prepare(path, state_paths=studio.state_paths, output=None, release_id=None, new=True, dry=True) as found:
+            facts: dict[str, Any] = json.loads(json.dumps(dry_run_facts(found)))
+            other = found.other_names
+            warnings = [two_names_warning(other, dataset=found.request.dataset)] if other else []
+            return (), facts, (*warnings, *found.remarks)
+    except Refusal as refusal:
+        return (problem_of(refusal, draft=draft, path=path, names=names),), None, ()
+
+
+def run_page(studio: Studio, draft: Draft, fields: Fields) -> RunPage:
+    """How far the run is."""
+    current = draft.notes.get("run")
+    fields.add("reason")
+    run = studio.runs.state(current) if current else None
+    return RunPage(run=run, fields=fields.made, stages=STAGES)
+
+
+def result_page(studio: Studio, draft: Draft, fields: Fields) -> ResultPage:
+    """What was published, and that it verifies."""
+    del fields
+    current = draft.notes.get("run")
+    run = studio.runs.state(current) if current else None
+    if run is None or run.result is None:
+        return ResultPage(
+            run=None, folder="", findings=(), unchecked=(), tables=(), files=(), said=(), sheet="", commands=()
+        )
+    folder = Path(str(run.result["output"]))
+    sheet = studio.runs.folder_of(run.release_id) / "sheet"
+    try:
+        check = verify_release(folder / CERTIFICATE, trusted=studio.state_paths.anchoring.keys.public_keys())
+        findings, unchecked = check.findings, check.unchecked
+    except Refusal as refusal:
+        findings, unchecked = (refusal.what,), ()
+    files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+    return ResultPage(
+        run=run,
+        folder=str(folder),
+        findings=findings,
+        unchecked=unchecked,
+        tables=tuple(_first_rows(folder / name) for name in files if name.startswith(("data", "margins"))),
+        files=tuple(files),
+        said=tuple(run.result.get("in_words", ())),
+        sheet=_sheet(folder, sheet),
+        commands=(
+            f"crowdblend verify {folder / CERTIFICATE}",
+            f"crowdblend sheet {folder}",
+            f"crowdblend run {studio.runs.spec_of(run.release_id)}",
+        ),
+    )
+
+
+def _first_rows(path: Path) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return the beginning of a published table."""
+    if path.suffix == ".parquet":
+        with pq.ParquetFile(path) as file:
+            batch = next(file.iter_batches(batch_size=FIRST_ROWS), None)
+            names = file.schema_arrow.names
+            rows = [] if batch is None else batch.to_pylist()
+    else:
+        with pc.open_csv(path, convert_options=pc.ConvertOptions(strings_can_be_null=False)) as reader:
+            names, batch = reader.schema.names, next(iter(reader), None)
+            rows = [] if batch is None else batch.slice(0, FIRST_ROWS).to_pylist()
+    return path.name, tuple(names), tuple(tuple(str(one) for one in row.values()) for row in islice(rows, FIRST_ROWS))
+
+
+def _sheet(folder: Path, place: Path) -> str:
+    """Write the sheet for researchers where it isn't yet; its path, empty where it couldn't be made."""
+    from ..documents.sheet.render_sheet import write_sheet
+
+    if not place.is_dir():
+        try:
+            place.mkdir(mode=0o700)
+            write_sheet(folder, output=place)
+        except (Refusal, ReleaseFailed, OSError):
+            return ""
+    return next((str(file) for file in place.glob("*.html")), "")
+
+
+PAGES: Mapping[str, Callable[[Studio, Draft, Fields], Any]] = {
+    "dataset": dataset_page,
+    "file": file_page,
+    "columns": columns_page,
+    "matters": matters_page,
+    "price": price_page,
+    "review": review_page,
+    "run": run_page,
+    "result": result_page,
+}

@@ -1,0 +1,350 @@
+"""The studio as a server of this machine's own user: who is let in, what an answer bears, and which page is shown."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import tomllib
+from collections.abc import Callable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ...accounting import dashboard
+from ...accounting.listening import listening, serve_on, url_of
+from ...accounting.page_gate import LONGEST_HEADERS, SECURITY_HEADERS, Message, PageGate, Refused
+from ...accounting.templating import environment
+from ...flows.paths import StatePaths
+from ...mechanisms.kernel.errors import InputRefused, Refusal
+from .draft import Draft, StudioFolder
+from .form_answers import TAKE, Form, NotStored, Studio, take_column
+from .page_contexts import STEPS, Frame
+from .studio_pages import PAGES, Fields, column_page, known_problems, result_page
+from .studio_runs import Runs
+
+FOLDER = Path(__file__).parent
+HOST = "127.0.0.1"
+COOKIE = "crowdblend-studio"
+ENTRY = "/enter"
+SHEET = "/result/sheet"
+MOST_BYTES = 2_000_000
+MOST_FIELDS = 5_000
+MOST_AT_ONCE = 50
+LANGUAGES = {"en": "English", "de": "Deutsch"}
+# The sheet is a document of its own with styles of its own; whatever it says, it runs nothing and asks for nothing.
+SHEET_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
+
+
+NO_SESSION = "Open the address that crowdblend studio printed when it started. It is good once."
+HEADERS = SECURITY_HEADERS | {
+    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    # With no-referrer a browser would send its own forms with the origin "null".
+    "referrer-policy": "same-origin",
+    "vary": "Cookie",
+}
+
+
+class StudioGate(PageGate):
+    """Lets in who has the session's cookie, which the one-time token gives, and forms of the studio's own pages alone.
+
+    PRIVACY: the address listens to this machine alone, but its other users and their programs reach it too, and so does
+    every page that a browser here has open. So no page is shown without the cookie, and no form of elsewhere is taken.
+    """
+
+    METHODS = ("GET", "POST")
+    WRONG_METHOD = "These pages are read, and their forms are sent."
+
+    def __init__(self, inner: Callable[..., Any], *, token: str) -> None:
+        super().__init__(inner)
+        self._token: str | None = token
+        self.session = secrets.token_urlsafe(32)
+
+    def headers_of(self, path: str) -> Mapping[str, str]:
+        """Return the headers of a page, or of the sheet, which is a document with styles of its own."""
+        return HEADERS | ({"content-security-policy": SHEET_POLICY} if path == SHEET else {})
+
+    def knows_host(self, host: str | None) -> bool:
+        """Return whether a Host header is this address."""
+        name, _, port = (host or "").partition(":")
+        return name in (HOST, "localhost") and (not port or port.isdecimal())
+
+    def note_fault(self, *, kind: str, place: str) -> None:
+        """Say where a fault was on the terminal."""
+        print(f"crowdblend studio: {kind} in {place}", flush=True)
+
+    def note_answer(self, **_: object) -> None:
+        """Take no note: who did what is no one's affair."""
+
+    def spend_token(self, given: str) -> bool:
+        """Return whether this is the token, which from then on is none any more."""
+        right = self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
+        if right:
+            self._token = None
+        return right
+
+    async def refusal_of_person(
+        self, scope: Message, headers: Mapping[str, str], values: Mapping[str, int]
+    ) -> Refused | None:
+        """Return why a request isn't taken."""
+        if scope["path"] == ENTRY and scope["method"] == "GET":
+            return None
+        foreign = headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
+        posted = scope["method"] == "POST"
+        # A browser names the origin of every form that it sends, and no page can change that.
+        elsewhere = values.get("origin") != 1 or headers["origin"] != f"http://{headers['host']}"
+        length = headers.get("content-length", "") if values.get("content-length") == 1 else ""
+        large = length.isdecimal() and int(length) > MOST_BYTES
+        refused: tuple[tuple[bool, Refused], ...] = (
+            (not self._has_session(headers, values), (401, NO_SESSION, {})),
+            (foreign, (403, "Another page asked for this one.", {})),
+            (posted and elsewhere, (403, "Only the studio's own forms are taken.", {})),
+            (posted and not length.isdecimal(), (411, "A form says how long it is.", {})),
+            (posted and large, (413, "The form is too large.", {"connection": "close"})),
+        )
+        return next((why for wrong, why in refused if wrong), None)
+
+    def _has_session(self, headers: Mapping[str, str], values: Mapping[str, int]) -> bool:
+        cookies: SimpleCookie = SimpleCookie()
+        try:
+            cookies.load(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        given = cookies[COOKIE].value if COOKIE in cookies and values.get("cookie") == 1 else ""
+        return hmac.compare_digest(given.encode(), self.session.encode())
+
+
+class StudioApplication:
+    """The pages and their forms.
+
+    Args:
+        studio: what they work on.
+    """
+
+    def __init__(self, studio: Studio) -> None:
+        self.studio = studio
+        self.texts = read_texts()
+        self._templates = environment(
+            FOLDER / "templates",
+            percent=lambda share: f"{100 * share:.0f} %",
+            short=lambda figure: f"{figure:,.0f}" if figure >= 10 else f"{figure:.2g}",
+        )
+        self.gate: StudioGate | None = None
+
+    def routes(self) -> list[Route | Mount]:
+        """Return where each page is."""
+        static = StaticFiles(directory=FOLDER / "static")
+        style = StaticFiles(directory=Path(str(dashboard.__file__)).parent / "static")
+        return [
+            Route("/", lambda _: RedirectResponse("/dataset", status_code=303)),
+            Route(ENTRY, self.enter),
+            Route("/run/state", self.progress),
+            Route(SHEET, self.sheet),
+            Route("/columns/{number:int}", self.column, methods=["GET", "POST"]),
+            *(Route(f"/{step}", self.page, methods=["GET", "POST"]) for step in STEPS),
+            Mount("/static", static),
+            Mount("/style", style),
+        ]
+
+    async def enter(self, request: Request) -> Response:
+        """Take the one-time token, and give the session's cookie for it."""
+        gate = cast("StudioGate", self.gate)
+        if not gate.spend_token(request.query_params.get("token", "")):
+            text = self._texts("en")["frame"]["wrong_token"]
+            return HTMLResponse(self._templates.get_template("entered.html").render(text=text, right=False), 403)
+        # Not a redirect: whatever opened the address is another site, and what it leads to would have no strict cookie.
+        text = self._texts(self._language(request))["frame"]["entered"]
+        answer = HTMLResponse(self._templates.get_template("entered.html").render(text=text, right=True))
+        answer.set_cookie(COOKIE, gate.session, httponly=True, samesite="strict", path="/")
+        return answer
+
+    async def page(self, request: Request) -> Response:
+        """Show a page, or take its form."""
+        step = request.url.path.strip("/")
+        return await self._answer(request, step, PAGES[step], TAKE.get(step), path=step)
+
+    async def column(self, request: Request) -> Response:
+        """Show the page of one column, or take its form."""
+        number = request.path_params["number"]
+
+        def show(studio: Studio, draft: Draft, fields: Fields) -> object:
+            return column_page(studio, draft, fields, number=number)
+
+        def take(studio: Studio, form: Form) -> str:
+            return take_column(studio, form, number=number)
+
+        return await self._answer(request, "columns", show, take, path=f"columns/{number}", template="column")
+
+    async def _answer(
+        self,
+        request: Request,
+        step: str,
+        show: Callable[[Studio, Draft, Fields], object],
+        take: Callable[[Studio, Form], str] | None,
+        *,
+        path: str,
+        template: str = "",
+    ) -> Response:
+        form = None if request.method == "GET" else await _form(request)
+        if form is not None and take is None:
+            raise HTTPException(405)
+        language = request.query_params.get("lang")
+        if form is None and language in LANGUAGES:
+            await to_thread.run_sync(self._choose_language, language)
+            return RedirectResponse(f"/{path}", status_code=303)
+        return await to_thread.run_sync(self._answered, request, step, show, take, path, template or step, form)
+
+    def _answered(
+        self,
+        request: Request,
+        step: str,
+        show: Callable[[Studio, Draft, Fields], object],
+        take: Callable[[Studio, Form], str] | None,
+        path: str,
+        template: str,
+        form: Form | None,
+    ) -> Response:
+        refused: NotStored | None = None
+        if form is not None and take is not None:
+            try:
+                return RedirectResponse(take(self.studio, form), status_code=303)
+            except NotStored as why:
+                refused = why
+            except IndexError:
+                raise HTTPException(404) from None
+            except Refusal as refusal:
+                refused = NotStored("", f"{refusal.what} {refusal.remedy}".strip())
+        try:
+            draft = self.studio.folder.draft()
+            language = self._language(request, draft)
+            texts = self._texts(language)
+            fields = Fields(path, typed=form, refused=refused, told=texts["told"])
+            fields.add_problems(known_problems(self.studio, draft))
+            page = show(self.studio, draft, fields)
+        except IndexError:
+            raise HTTPException(404) from None
+        except Refusal as refusal:
+            if path == "dataset":
+                raise
+            return self._fault(request, 409, f"{refusal.what} {refusal.remedy}".strip())
+        general = fields.others + ((refused.text,) if refused is not None and not refused.field else ())
+        frame = Frame(step=step, language=language, languages=LANGUAGES, text=texts, problems=general)
+        text = self._templates.get_template(f"{template}.html").render(
+            frame=frame, text=texts[step], page=page, told=texts["told"], path=f"/{path}", steps=STEPS
+        )
+        return HTMLResponse(text, status_code=200 if refused is None else 422)
+
+    async def progress(self, request: Request) -> Response:
+        """Return how far the run is, for the page's own script."""
+        state = await to_thread.run_sync(self._progress)
+        del request
+        return JSONResponse(state)
+
+    def _progress(self) -> dict[str, Any]:
+        current = self.studio.folder.draft().notes.get("run")
+        run = self.studio.runs.state(current) if current else None
+        return {} if run is None else {"running": run.running, "stage": run.stage, "ended": list(run.ended)}
+
+    async def sheet(self, request: Request) -> Response:
+        """Show the researchers' sheet of what was published."""
+        draft = self.studio.folder.draft()
+        fields = Fields("result", typed=None, refused=None, told={})
+        page = await to_thread.run_sync(result_page, self.studio, draft, fields)
+        if not page.sheet:
+            return self._fault(request, 404, self._texts(self._language(request, draft))["result"]["no_sheet"])
+        return FileResponse(page.sheet, media_type="text/html")
+
+    async def fault(self, request: Request, error: Exception) -> Response:
+        """Say why there is no page."""
+        if isinstance(error, Refusal):
+            return self._fault(request, 409, f"{error.message}")
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return self._fault(request, status, "")
+
+    def _fault(self, request: Request, status: int, why: str) -> Response:
+        text = self._texts(self._language(request))["frame"]
+        page = self._templates.get_template("no_page.html").render(text=text, why=why or text["no_page"])
+        return HTMLResponse(page, status_code=status)
+
+    def _texts(self, language: str) -> Mapping[str, Any]:
+        return self.texts[language]
+
+    def _language(self, request: Request, draft: Draft | None = None) -> str:
+        chosen = None if draft is None else draft.notes.get("language")
+        wanted = [part.strip()[:2].lower() for part in request.headers.get("accept-language", "").split(",")]
+        return next((one for one in (chosen, *wanted) if one in LANGUAGES), "en")
+
+    def _choose_language(self, language: str) -> None:
+        with self.studio.folder.changing() as draft:
+            draft.notes["language"] = language
+
+
+async def _form(request: Request) -> Form:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413)
+    try:
+        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        raise HTTPException(400) from None
+    return dict(pairs)
+
+
+def read_texts() -> dict[str, dict[str, Any]]:
+    """Return the texts of each language: of each page, by their keys."""
+    read = tomllib.loads((FOLDER / "texts.toml").read_text(encoding="utf-8"))
+    return {
+        language: {page: {key: by[language] for key, by in texts.items()} for page, texts in read.items()}
+        for language in LANGUAGES
+    }
+
+
+def studio_gate(folder: StudioFolder, state_paths: StatePaths, *, token: str) -> StudioGate:
+    """Return the whole studio."""
+    made = StudioApplication(Studio(folder=folder, state_paths=state_paths, runs=Runs(folder.folder, state_paths)))
+    application = Starlette(routes=made.routes(), exception_handlers={HTTPException: made.fault, Refusal: made.fault})
+    made.gate = StudioGate(application, token=token)
+    return made.gate
+
+
+def serve_studio(
+    folder: Path, state_paths: StatePaths, *, port: int, ready: Callable[[str, StudioFolder], None]
+) -> None:
+    """Serve until a signal ends it.
+
+    Args:
+        folder: the studio's.
+        state_paths: where the ledger and the private store lie.
+        port: 0 for any that is free.
+        ready: takes the address with the one-time token, once it can be asked.
+
+    Raises:
+        InputRefused: the folder or the port can't be had.
+    """
+    held = StudioFolder(folder)
+    held.draft()
+    token = secrets.token_urlsafe(24)
+    gate = studio_gate(held, state_paths, token=token)
+    try:
+        with listening(HOST, port) as listener:
+            ready(f"{url_of(HOST, listener)}enter?{urlencode({'token': token})}", held)
+            serve_on(
+                listener,
+                gate,
+                lifespan="off",
+                h11_max_incomplete_event_size=LONGEST_HEADERS,
+                limit_concurrency=MOST_AT_ONCE,
+            )
+    except InputRefused as refusal:
+        raise InputRefused(refusal.what, where=refusal.where, not_done="", remedy="Choose another --port.") from None

@@ -1,0 +1,206 @@
+"""From a fresh ledger to a verified release by clicks and typing alone, and what is written is the command line's."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from itertools import product
+from pathlib import Path
+
+import pytest
+from crowdblend.accounting.ledger.reader import open_reader
+from crowdblend.deploy.api import verify
+from crowdblend.deploy.demonstration import lay_out
+from crowdblend.deploy.studio.page_contexts import STEPS
+from crowdblend.flows.spec import read_spec
+
+KEEP = "CROWDBLEND_SCREENSHOTS"
+SCHOOLING = "\n".join(
+    ["below a diploma", *(f"  {years}" for years in range(12)), "diploma", *(f"  {years}" for years in range(12, 21))]
+)
+
+
+def keep(page, name: str) -> None:
+    """Keep a picture for the documentation, where the surroundings ask for it."""
+    if folder := os.environ.get(KEEP):
+        page.set_viewport_size({"width": 900, "height": 620})
+        page.screenshot(path=str(Path(folder) / f"studio-{name}.png"))
+
+
+@pytest.mark.slow
+def test_the_census_is_released_by_clicks_and_typing(walk, studio, command_line) -> None:
+    lay_out(studio.folder)
+    page = walk.page
+    walk.enter()
+    walk.fill(new_dataset="census-2000", budget_epsilon="3", budget_delta="1e-5")
+    keep(page, "budget")
+    walk.press("Add it and use it")
+    walk.fill(source="census2000.parquet", records="29500")
+    walk.press("Read the names and go on")
+    for number in (0, 2, 3, 4):
+        walk.fill(**{f"role-{number}": "release"})
+    keep(page, "columns")
+    walk.press("Save, and declare state")
+    walk.fill(form="file")
+    page.locator("summary", has_text="a file of labels").click()
+    walk.fill(file="states.csv", min_level="1")
+    walk.press("Save, next column")
+    walk.fill(form="tree")
+    page.locator("summary", has_text="A list, a tree or codes").click()
+    walk.fill(text=SCHOOLING)
+    walk.press("Save and look")
+    keep(page, "tree")
+    walk.press("Save, next column")
+    walk.fill(form="interval", lower="0", upper="60", widths="10, 20")
+    walk.press("Save, next column")
+    walk.fill(form="interval", lower="0", upper="3000", widths="250, 500")
+    walk.press("Save, all columns")
+    walk.press("Go on")
+    walk.fill(**{"weight-4": "2"})
+    walk.press("Go on")
+    walk.until("svg.picture")
+    keep(page, "price")
+    walk.press("Go on")
+    walk.until("section.good")
+    keep(page, "review")
+    page.get_by_role("link", name="To the run").click()
+    walk.press("Charge it and run")
+    walk.until("a[href='/result']")
+    page.get_by_role("link", name="To the result").click()
+    walk.until("text=It verifies")
+    keep(page, "result")
+
+    folder = studio.folder / "out" / "census2000"
+    assert verify(folder).findings == ()
+    # The draft is a specification like any other: run by the command line it asks for the same at the same price.
+    release_id = json.loads((studio.place / "studio.json").read_text())["run"]
+    by_command = command_line("run", studio.draft, "--output", "again", "--release-id", "by-command", "--json")
+    with open_reader(studio.ledger) as reader:
+        made, again = (reader.release(one).charge for one in (release_id, "by-command"))
+    assert made.spec_digest == again.spec_digest == read_spec(studio.draft, output=None).digest
+    assert (made.mechanism, made.price, made.label, made.dataset) == (
+        again.mechanism, again.price, again.label, again.dataset,
+    )  # fmt: skip
+    assert json.loads(by_command)["output"] == str(studio.folder / "again")
+    assert tomllib.loads(studio.draft.read_text())["columns"]["weekly_income"]["weight"] == 2
+    command_line("ledger", "verify")
+
+
+def test_the_pages_are_light_for_eyes_and_tools(walk, studio, entered_walk, people, declare) -> None:
+    """Each page at phone and desktop width, light and dark, without a fault in the browser and within this machine."""
+    page = walk.page
+    faults, asked = [], []
+    page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    declare(entered_walk, people)
+    for path in (*STEPS, "columns/0", "columns/1"):
+        walk.open(f"/{path}")
+        for width, scheme in product((320, 1600), ("light", "dark")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+    assert faults == []
+    assert all(url.startswith(studio.url) for url in asked)
+    assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_violation(browser, studio, people, declare, scheme) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    page = context.new_page()
+    page.goto(studio.address)
+    page.wait_for_url("**/dataset")
+    client = studio.client_of(context)
+    axe = Axe()
+
+    def look(path: str) -> None:
+        page.goto(f"{studio.url}/{path}")
+        page.wait_for_selector("[data-computing]", state="detached")
+        found = axe.run(page).response["violations"]
+        assert not found, (path, [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found])
+
+    look("dataset")
+    declare(client, people)
+    for path in (*STEPS, "columns/0", "columns/1"):
+        look(path)
+    # With something wrong at every kind of field.
+    client.post("/columns/1", data={"form": "interval", "lower": "x", "upper": "y"})
+    client.post("/price", data={"epsilon": "-1", "delta": "x", "share": "2"})
+    for path in (*STEPS, "columns/1"):
+        look(path)
+    client.close()
+    context.close()
+
+
+def test_the_keyboard_alone_is_enough(walk, studio) -> None:
+    """Every control of a page is reached by Tab, and a form is filled in and sent without a mouse."""
+    page = walk.page
+    walk.enter()
+    walk.until("#field-new_dataset")
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.innerText"))
+        if reached[-1] == "field-new_dataset":
+            break
+    assert reached[0] == "Skip to the content"
+    page.keyboard.type("typed")
+    for _ in range(5):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert walk.path == "/file"
+    assert tomllib.loads(studio.draft.read_text())["data"]["dataset"] == "typed"
+
+
+def test_killed_at_each_page_it_goes_on(studio, people, declare) -> None:
+    client = studio.client()
+    declare(client, people)
+    before = studio.draft.read_bytes()
+    for path in (*STEPS, "columns/1"):
+        assert client.get(f"/{path}").status_code == 200
+        client.close()
+        studio.kill()
+        studio.start()
+        client = studio.client()
+        assert client.get(f"/{path}").status_code == 200
+        assert studio.draft.read_bytes() == before
+    client.close()
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_when_the_studio_is_killed(studio, people, declare) -> None:
+    import time
+
+    client = studio.client()
+    declare(client, people)
+    assert client.post("/run", data={"do": "begin"}).status_code == 303
+    client.close()
+    studio.kill()
+    studio.start()
+    client = studio.client()
+    for _ in range(120):
+        text = client.get("/run").text
+        if "data-running" not in text:
+            break
+        time.sleep(0.5)
+    assert "/result" in text
+    assert "It verifies" in client.get("/result").text
+    client.close()
+
+
+def test_a_second_window_sees_what_the_first_has_stored(studio, entered, people, declare) -> None:
+    declare(entered, people)
+    entered.post("/price", data={"do": "save", "epsilon": "0.7", "delta": "1e-6", "share": "0.3"})
+    assert 'value="0.7"' in entered.get("/price").text
+    kept = tomllib.loads(studio.draft.read_text())
+    entered.post("/matters", data={"blocks": "one", "weight-0": "3"})
+    now = tomllib.loads(studio.draft.read_text())
+    assert now["privacy"] == kept["privacy"]
+    assert now["columns"]["colour"]["weight"] == 3

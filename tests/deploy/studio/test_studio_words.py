@@ -1,0 +1,60 @@
+"""All texts stand in one file, complete in each language, and each page is shown in the one that is chosen."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import crowdblend.deploy.studio.studio_server as server
+from crowdblend.deploy.studio.draft import toml_lines, toml_text
+from crowdblend.deploy.studio.studio_server import LANGUAGES, read_texts
+
+FOLDER = Path(server.__file__).parent
+
+
+def test_each_text_is_there_in_each_language_with_the_same_blanks() -> None:
+    read = tomllib.loads((FOLDER / "texts.toml").read_text(encoding="utf-8"))
+    for page, texts in read.items():
+        for key, by in texts.items():
+            assert by.keys() == LANGUAGES.keys(), (page, key)
+            blanks = {tuple(sorted(re.findall(r"\{(\w+)\}", text))) for text in by.values()}
+            assert len(blanks) == 1, (page, key)
+            assert len({bool(text) for text in by.values()}) == 1, (page, key)
+            assert not hasattr(dict, key), (page, key)  # a template would show the method
+
+
+def test_no_template_says_anything_by_itself() -> None:
+    for path in (FOLDER / "templates").glob("*.html"):
+        text = re.sub(
+            r"\{[%#{].*?[%#}]\}|<[^>]*>|aria-[a-z]+=\"[^\"]*\"|(hint|wrong)-",
+            " ",
+            path.read_text(encoding="utf-8"),
+            flags=re.DOTALL,
+        )
+        assert {*re.findall(r"[^\W\d_]{3,}", text)} <= {"crowdblend"}, path.name
+
+
+def test_pages_are_in_the_language_that_is_chosen(studio, entered) -> None:
+    texts = read_texts()
+    english = entered.get("/dataset", headers={"accept-language": "fr, en;q=0.5"})
+    german = entered.get("/dataset", headers={"accept-language": "de-CH, en;q=0.5"})
+    assert '<html lang="en">' in english.text
+    assert '<html lang="de">' in german.text
+    assert texts["de"]["dataset"]["title"] in german.text
+    assert entered.get("/file?lang=de").headers["location"] == "/file"
+    for path in ("/dataset", "/file", "/columns", "/matters", "/price", "/review", "/run", "/result"):
+        text = entered.get(path, headers={"accept-language": "en"}).text
+        assert texts["de"][path[1:]]["title"] in text
+        assert texts["en"]["frame"]["skip"] not in text
+
+
+def test_a_draft_is_read_back_as_it_was_written() -> None:
+    tables = {
+        "data": {"source": 'a "quoted"\\ name\x7f', "null": ["", "NA"], "rows_per_person": 3},
+        "deletion": {},
+        "blocks": {"pinned": ["a.b"], "work": {"columns": ["a.b", "é"]}},
+        "columns": {"a.b": {"interval": {"lower": 0, "upper": 9, "widths": []}}, "é": {"values": ["]", "x\ty"]}},
+    }
+    assert tomllib.loads(toml_text(tables)) == tables
+    assert all("\n" not in line for _, line in toml_lines(tables))
