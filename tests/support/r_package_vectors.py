@@ -188,6 +188,15 @@ def questions(release: LoadedRelease) -> Iterator[Question]:
     ):
         yield {"ask": "count", "where": where}
         yield {"ask": "share", "where": where, "of": {"sex": "f"}}
+    yield {"ask": "odds", "where": {"schooling": "16"}}
+    yield {"ask": "odds", "where": {"schooling": ["12", "16"]}, "of": {"sex": "m"}}
+    yield {"ask": "odds", "where": {"schooling": "16"}, "by": "sex"}
+    yield {"ask": "odds", "where": {"schooling": "16"}, "by": "sex", "against": "f"}
+    yield {"ask": "odds", "where": {"schooling": "16"}, "by": "age", "against": "[40, 65)"}
+    yield {"ask": "odds", "where": {"town": "Vevey"}, "by": "sex", "against": "f"}
+    yield {"ask": "odds", "where": {"wage": "[20.0, 40.0)"}, "by": "schooling", "of": {"sex": "f"}}
+    yield {"ask": "odds", "where": {"schooling": "16"}, "of": {"sex": "f"}, "against": {"sex": "m"}}
+    yield {"ask": "odds", "where": {"schooling": "16"}, "against": "f"}
     yield {"ask": "mean", "column": "wage", "where": {"sex": "f", "age": "[15, 40)"}}
     yield {"ask": "quantile", "column": "wage", "q": 0.5, "where": {"sex": "f", "schooling": "16"}}
     yield {"ask": "table", "rows": "schooling", "where": {"sex": "f", "age": "[15, 40)"}}
@@ -218,7 +227,7 @@ def condition(given: dict[str, Any]) -> dict[str, object]:
 def answer(release: LoadedRelease, question: Question) -> dict[str, list[Any]] | None:
     """Return the columns of what is answered, None where it is refused; of one value alone it is there once."""
     asked = {
-        name: condition(one) if name in ("where", "of") and isinstance(one, dict) else one
+        name: condition(one) if name in ("where", "of", "against") and isinstance(one, dict) else one
         for name, one in question.items()
     }
     ask = asked.pop("ask")

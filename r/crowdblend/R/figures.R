@@ -4,17 +4,20 @@ cb_count <- function(release, where = NULL) figures(count_of(release, selection_
 
 cb_share <- function(release, where, of = NULL) {
   whole <- selection_of(release, of)
-  part <- both_of(whole, selection_of(release, where))
+  figures(share_of(release, both_of(whole, selection_of(release, where)), whole))
+}
+
+share_of <- function(release, part, whole) {
   above <- linear_of(release, part)
   below <- linear_of(release, whole)
-  if (!length(above) || !length(below)) return(figures(share_by_rows(release, part, whole)))
+  if (!length(above) || !length(below)) return(share_by_rows(release, part, whole))
   combined <- combined_of(release)
   ratio <- ratio_of(combined, narrowest(combined, above), narrowest(combined, below))
   note <- if (is.finite(ratio$lower)) "" else TOO_FEW
-  figures(figure(
+  figure(
     within(ratio$estimate, 0, 1), within(ratio$lower, 0, 1), within(ratio$upper, 0, 1),
     source_of(c(names(part), names(whole))), note
-  ))
+  )
 }
 
 cb_mean <- function(release, column, where = NULL, by = NULL) {

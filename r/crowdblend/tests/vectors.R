@@ -48,6 +48,11 @@ answer <- function(release, question) {
   tryCatch(switch(question$ask,
     count = cb_count(release, where),
     share = cb_share(release, where, of = condition(question$of)),
+    odds = cb_odds(
+      release, where,
+      of = condition(question$of), by = question$by,
+      against = if (is.list(question$against)) condition(question$against) else question$against
+    ),
     table = cb_table(release, question$rows, question$columns, where),
     mean = cb_mean(release, question$column, where = where, by = question$by),
     quantile = cb_quantile(release, question$column, question$q, where = where, by = question$by),
