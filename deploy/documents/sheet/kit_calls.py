@@ -12,7 +12,7 @@ from ....analysis import LoadedRelease
 from ....analysis.conditions import edges_of
 from ....analysis.published_tables import PublishedTables, read_tables
 from ....mechanisms.generalization_map import MappedColumn
-from ....mechanisms.hierarchies.declare import BUCKET_LABEL
+from ....mechanisms.hierarchies.declare import BUCKET_LABEL, ValueHierarchy
 from ....mechanisms.kernel.errors import InputRefused
 from ..document_registry import VerifiedRelease
 
@@ -171,8 +171,9 @@ class _Choice:
 
 
 def _has_numbers(column: MappedColumn) -> bool:
+    """Return whether a column's values are numbers, all of them where they were listed."""
     try:
-        edges_of(column, column.level)
+        known = edges_of(column, column.level).known
     except InputRefused:
         return False
-    return True
+    return bool(known[1:].all()) or not isinstance(column.hierarchy, ValueHierarchy)
