@@ -9,6 +9,7 @@ It needs a release's folder and nothing else.
 
 from .completed_copies import CompletedCopies, rubin
 from .figures import Figure
+from .loaded_answer import LoadedAnswer, load_answer
 from .loaded_release import LoadedRelease, load
 
-__all__ = ["CompletedCopies", "Figure", "LoadedRelease", "load", "rubin"]
+__all__ = ["CompletedCopies", "Figure", "LoadedAnswer", "LoadedRelease", "load", "load_answer", "rubin"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     DataFrame: TypeAlias = pd.DataFrame | pl.DataFrame
 
-Source = Literal["margins", "pairs", "rows", "copies"]
+Source = Literal["margins", "pairs", "rows", "copies", "answer"]
 Frames = Literal["pandas", "polars"]
 
 

@@ -108,18 +108,15 @@ class PublishedTables:
     whole: bool = True
 
 
-def read_release(
-    path: Path, *, public_key: Path | None, hierarchies: Mapping[str, Hierarchy] | None = None
-) -> tuple[Mapping[str, Any], PublishedTables]:
-    """Return a release's certificate and its tables, verified: the signature, every file's digest, the price.
+def verified_certificate(path: Path, *, public_key: Path | None) -> tuple[Path, Mapping[str, Any]]:
+    """Return a release's folder and its certificate, verified: the signature, every file's digest, the price.
 
     Args:
         path: the release's folder, or its certificate.
         public_key: PEM file of the publisher's public keys; without it whose key signed isn't checked.
-        hierarchies: of columns whose hierarchies are too large for the certificate.
 
     Raises:
-        InputRefused: it can't be read, doesn't verify, or is of a kind whose tables have no labels of records.
+        InputRefused: it can't be read, or doesn't verify.
     """
     from ..accounting.certificate.verify import read_certificate, verify_certificate
     from ..accounting.keys.signing_upkeep import read_public_keys
@@ -134,8 +131,24 @@ def read_release(
             not_done=NOT_DONE,
             remedy="Get it again from its publisher.",
         )
-    certificate = read_certificate(place)
-    return certificate, read_tables(place.parent, certificate, hierarchies=hierarchies)
+    return place.parent, read_certificate(place)
+
+
+def read_release(
+    path: Path, *, public_key: Path | None, hierarchies: Mapping[str, Hierarchy] | None = None
+) -> tuple[Mapping[str, Any], PublishedTables]:
+    """Return a release's certificate and its tables, verified: the signature, every file's digest, the price.
+
+    Args:
+        path: the release's folder, or its certificate.
+        public_key: PEM file of the publisher's public keys; without it whose key signed isn't checked.
+        hierarchies: of columns whose hierarchies are too large for the certificate.
+
+    Raises:
+        InputRefused: it can't be read, doesn't verify, or is of a kind whose tables have no labels of records.
+    """
+    folder, certificate = verified_certificate(path, public_key=public_key)
+    return certificate, read_tables(folder, certificate, hierarchies=hierarchies)
 
 
 def read_tables(
@@ -229,7 +242,7 @@ def _row_tables(
     named = {one["name"]: one for one in blocks} if blocks else {"": published}
     for name, block in named.items():
         stem = f"data-{name}" if name else "data"
-        file = _file(certificate, stem)
+        file = file_of(certificate, stem)
         if file is None:
             continue
         own = block.get("columns") if name else None
@@ -255,7 +268,7 @@ def _row_table(
     import pyarrow.compute as pc
 
     names = [column.name for column in columns]
-    table = _read(path, texts=names)
+    table = read_table(path, texts=names)
     there = [name for name in figures if name in table.column_names]
     labelled = table.select([*names, *there])
     for place, name in enumerate(labelled.column_names):
@@ -301,10 +314,10 @@ def _margins(
     folder: Path, certificate: Mapping[str, Any], columns: Sequence[MappedColumn]
 ) -> tuple[tuple[Amounts, ...], float, tuple[PairCells, ...], tuple[float, float] | None]:
     """Return margins, their standard error, pairs, and a total; margins of all columns or of none."""
-    stated, file = certificate["published"].get("margins"), _file(certificate, "margins")
+    stated, file = certificate["published"].get("margins"), file_of(certificate, "margins")
     if stated is None or file is None:
         return (), 0.0, (), None
-    table = _read(folder / file, texts=("column", "label", "second_column", "second_label"))
+    table = read_table(folder / file, texts=("column", "label", "second_column", "second_label"))
     counts, deviation = table["count"].to_numpy().astype(np.float64), float(stated["standard_error"])
     every = np.full(counts.size, deviation)
     if "standard_error" in table.column_names:
@@ -379,12 +392,22 @@ def _texts(table: pa.Table, name: str) -> list[str | None]:
     return texts
 
 
-def _file(certificate: Mapping[str, Any], stem: str) -> str | None:
+def file_of(certificate: Mapping[str, Any], stem: str) -> str | None:
+    """Return the name of the table of a stem among a release's files; None where there is none."""
     files: Mapping[str, str] = certificate["files"]
     return next((name for name in (f"{stem}.parquet", f"{stem}.csv") if name in files), None)
 
 
-def _read(path: Path, *, texts: Sequence[str]) -> pa.Table:
+def read_table(path: Path, *, texts: Sequence[str]) -> pa.Table:
+    """Read a published table.
+
+    Args:
+        path: a file of Parquet or CSV.
+        texts: columns that are texts also where they look like numbers.
+
+    Raises:
+        InputRefused: it can't be read.
+    """
     import pyarrow as pa
 
     try:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..mechanisms.hierarchies.codebook import label_bounds
 from ..mechanisms.kernel.errors import InputRefused
 from .combined_counts import Amounts, Codes, CombinedCounts, LinearCount
 from .conditions import NOTHING_COUNTED, edges_of, labels_of, place_of
-from .figures import quantile_of
+from .figures import Source, quantile_of
 from .published_tables import PublishedTables, labels_to
 
 Of = Literal["records", "population"]
@@ -28,6 +28,7 @@ _TERM = re.compile(r"(?P<function>C|log|square)\((?P<inner>.+)\)|(?P<column>[^\[
 _MOST_NOISE = 0.2
 """Noise of what a term has besides the others, as a share of it, up to which first-order errors are relied on."""
 _LEAST_COUNT = 1e-9
+CONSTANT = "(constant)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,12 +173,53 @@ def _indicator(name: str, place: int, level: int, labels: Sequence[str], label: 
     return Term(name=name, place=place, level=level, values=np.array([float(one == label) for one in labels]))
 
 
+TermT_contra = TypeVar("TermT_contra", contravariant=True)
+LinearT = TypeVar("LinearT", bound="Linear")
+
+
+class Linear(Protocol):
+    """A weighted sum of noisy numbers."""
+
+    def plus(self: LinearT, other: LinearT, times: float = 1.0) -> LinearT:
+        """Return the sum with a multiple of another."""
+        ...
+
+
+class SumsOfProducts(Protocol[TermT_contra, LinearT]):
+    """What least squares asks of the records: sums of products of terms, with the covariance of their errors."""
+
+    @property
+    def records(self) -> float:
+        """Return how many records there are."""
+        ...
+
+    def nothing(self) -> LinearT:
+        """Return the sum of no numbers."""
+        ...
+
+    def of(self, one: TermT_contra, other: TermT_contra) -> LinearT:
+        """Return the sum over all records of the product of two terms."""
+        ...
+
+    def value(self, asked: LinearT) -> float:
+        """Return the estimate of a weighted sum."""
+        ...
+
+    def covariance(self, one: LinearT, other: LinearT) -> float:
+        """Return the covariance of two estimates."""
+        ...
+
+
 class Moments:
     """Sums of products of terms over all records, as linear functions of noisy counts."""
 
     def __init__(self, published: PublishedTables, combined: CombinedCounts) -> None:
         self._published = published
         self._combined = combined
+        self.records = combined.records
+        self.nothing = LinearCount
+        self.value = combined.value
+        self.covariance = combined.covariance
 
     def of(self, one: Term, other: Term) -> LinearCount:
         """Return the sum over all records of the product of two terms."""
@@ -226,67 +268,107 @@ def least_squares(
     places = [place_of(part.column, published.columns) for part in (response, *parts)]
     levels = levels_for(places, published)
     answers = terms_of(response, published, levels)
+    require_one_response(response, answers)
+    constant = Term(name=CONSTANT, place=None, level=0, values=np.ones(1))
+    terms = [constant, *(term for part in parts for term in terms_of(part, published, levels))]
+    return coefficient_rows(
+        [term.name for term in terms],
+        terms,
+        answers[0],
+        Moments(published, combined),
+        of=of,
+        error=error,
+        source="pairs" if len({*places}) > 1 else "margins",
+        note=_level_notes(published, levels),
+    )
+
+
+def require_one_response(response: Part, answers: Sequence[object]) -> None:
+    """Refuse a response that stands for several columns of the design, or for none."""
     if len(answers) != 1:
         raise InputRefused(
             f"the response {response.column!r} is no number.",
             not_done=NOTHING_COUNTED,
             remedy=f"Name one of its labels, {response.column}[…], for the share that has it.",
         )
-    constant = Term(name="(constant)", place=None, level=0, values=np.ones(1))
-    terms = [constant, *(term for part in parts for term in terms_of(part, published, levels))]
-    moments = Moments(published, combined)
-    products = [[moments.of(one, other) for other in terms] for one in terms]
-    answered = [moments.of(term, answers[0]) for term in terms]
-    squares = np.array([[combined.value(one) for one in row] for row in products])
+
+
+def coefficient_rows(
+    names: Sequence[str],
+    terms: Sequence[TermT_contra],
+    response: TermT_contra,
+    sums: SumsOfProducts[TermT_contra, LinearT],
+    *,
+    of: Of,
+    error: float,
+    source: Source,
+    note: str,
+) -> list[dict[str, Any]]:
+    """Return a row for each coefficient, as `least_squares`.
+
+    Args:
+        names: of the terms.
+        terms: columns of the design, the constant among them.
+        response: what they explain.
+        sums: of their products.
+        of: whose coefficients the intervals are of.
+        error: of each interval.
+        source: what the sums are made of.
+        note: what a reader must know besides.
+    """
+    products = [[sums.of(one, other) for other in terms] for one in terms]
+    answered = [sums.of(term, response) for term in terms]
+    squares = np.array([[sums.value(one) for one in row] for row in products])
     try:
         inverse = np.linalg.inv(squares)
     except np.linalg.LinAlgError:
         inverse = np.full(squares.shape, np.nan)
-    with_answer = np.array([combined.value(one) for one in answered])
+    with_answer = np.array([sums.value(one) for one in answered])
     coefficients = inverse @ with_answer
-    rest = combined.value(moments.of(answers[0], answers[0])) - float(with_answer @ coefficients)
-    residual = max(rest, 0.0) / max(combined.records - len(terms), 1.0)
-    notes = _level_notes(published, levels)
+    rest = sums.value(sums.of(response, response)) - float(with_answer @ coefficients)
+    residual = max(rest, 0.0) / max(sums.records - len(terms), 1.0)
     rows = []
-    for number, term in enumerate(terms):
-        moved = LinearCount()
+    for number, name in enumerate(names):
+        moved = sums.nothing()
         for place, weight in enumerate(inverse[number].tolist()):
             moved = moved.plus(answered[place], weight)
             for other, coefficient in enumerate(coefficients.tolist()):
                 moved = moved.plus(products[place][other], -weight * coefficient)
-        variance = combined.covariance(moved, moved)
+        variance = sums.covariance(moved, moved)
         if of == "population":
             variance += residual * inverse[number, number]
-        sound = _is_well_known(inverse[:, number], products, combined) and variance > 0
+        sound = _is_well_known(inverse[:, number], products, sums) and variance > 0
         width = quantile_of(error) * math.sqrt(variance) if sound else math.nan
         estimate = float(coefficients[number])
         rows.append(
             {
-                "term": term.name,
+                "term": name,
                 "estimate": estimate,
                 "lower": estimate - width if sound else None,
                 "upper": estimate + width if sound else None,
                 "standard_error": math.sqrt(variance) if sound else None,
-                "source": "pairs" if len({*places}) > 1 else "margins",
-                "note": notes if sound else "too few records tell this term from the others",
+                "source": source,
+                "note": note if sound else "too few records tell this term from the others",
             }
         )
     return rows
 
 
-def _is_well_known(column: Amounts, products: Sequence[Sequence[LinearCount]], combined: CombinedCounts) -> bool:
+def _is_well_known(
+    column: Amounts, products: Sequence[Sequence[LinearT]], sums: SumsOfProducts[TermT_contra, LinearT]
+) -> bool:
     """Return whether the noise of what a term has besides the others is small beside it.
 
     With c the term's column of (X'X)⁻¹ over its own entry, c'X'Xc is the sum of squares of what is left of the term.
     """
     if not np.isfinite(column).all() or not column.any():
         return False
-    left = LinearCount()
+    left = sums.nothing()
     for one, row in zip(column.tolist(), products, strict=True):
         for other, product in zip(column.tolist(), row, strict=True):
             left = left.plus(product, one * other)
-    value = combined.value(left)
-    return value > 0 and math.sqrt(combined.covariance(left, left)) <= _MOST_NOISE * value
+    value = sums.value(left)
+    return value > 0 and math.sqrt(sums.covariance(left, left)) <= _MOST_NOISE * value
 
 
 def _level_notes(published: PublishedTables, levels: Mapping[int, int]) -> str:

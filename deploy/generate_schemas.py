@@ -127,6 +127,7 @@ class Examined(TypedDict):
 
 
 OUTPUTS: dict[str, Any] = {
+    "answer": RunResult | DryRun | Refused,
     "cancel": RunResult | Refused,
     "dataset list": DatasetList | Refused,
     "doctor": Examined | Refused,

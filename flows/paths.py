@@ -82,17 +82,33 @@ LARGEST = 1 << 26  # bytes
 
 
 def read_toml(path: Path, *, what: str) -> dict[str, Any]:
-    """Read a file of TOML; its numbers with a point or an exponent are exact.
+    """Read a file of TOML, as `toml_tables` reads its bytes.
 
     Raises:
-        InputRefused: it can't be read, is no TOML in UTF-8, or has a number or a nesting that can't be held.
+        InputRefused: it can't be read, or as of `toml_tables`.
     """
     try:
-        return tomllib.loads(read_given(path, most=LARGEST).decode("utf-8-sig"), parse_float=Decimal)
+        content = read_given(path, most=LARGEST)
     except OSError as error:
         raise InputRefused(
             f"{what} can't be read ({error.strerror}).", where=str(path), remedy="Check the path."
         ) from None
+    return toml_tables(content, path, what=what)
+
+
+def toml_tables(content: bytes, path: Path, *, what: str) -> dict[str, Any]:
+    """Read TOML; its numbers with a point or an exponent are exact.
+
+    Args:
+        content: of the file.
+        path: of the file, for messages.
+        what: it is, for messages.
+
+    Raises:
+        InputRefused: it is no TOML in UTF-8, or has a number or a nesting that can't be held.
+    """
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"), parse_float=Decimal)
     except UnicodeDecodeError:
         raise InputRefused(f"{what} is not UTF-8 text.", where=str(path)) from None
     except tomllib.TOMLDecodeError as error:

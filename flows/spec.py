@@ -144,7 +144,7 @@ def _parsed(path: Path) -> tuple[SpecTables | None, list[InputRefused]]:
     try:
         model = spec_model(name for name in KINDS if name in tables).model_validate(tables)
     except ValidationError as error:
-        faults += _faults(path, tables, error)
+        faults += spec_faults(path, tables, error)
     if model is not None and not faults:
         return model, []
     return None, [*faults, *_missing_hierarchies(path, tables)]
@@ -283,8 +283,17 @@ def _missing_hierarchies(path: Path, tables: Mapping[str, Any]) -> Iterator[Inpu
             )
 
 
-def _faults(path: Path, tables: Mapping[str, Any], error: ValidationError) -> Iterator[InputRefused]:
-    """Yield what is wrong, in the order of the specification and once for each place; wrong keys come first."""
+def spec_faults(
+    path: Path, tables: Mapping[str, Any], error: ValidationError, *, model: type[BaseModel] | None = None
+) -> Iterator[InputRefused]:
+    """Yield what is wrong, in the order of the specification and once for each place; wrong keys come first.
+
+    Args:
+        path: of the file that has the tables.
+        tables: as they are written.
+        error: what the model found.
+        model: that the keys are of; None for a specification's.
+    """
     # A misspelt key is reported as unknown and, under its right name, as missing: the first of these says what to do.
     findings: list[Any] = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
     places = {fault.where for fault in _unwritten(path, tables)}
@@ -295,7 +304,9 @@ def _faults(path: Path, tables: Mapping[str, Any], error: ValidationError) -> It
         places.add(where)
         remedy = ""
         if finding["type"] == "extra_forbidden":
-            remedy = key_advice(finding["loc"], model=spec_model(), is_table=isinstance(finding["input"], dict))
+            remedy = key_advice(
+                finding["loc"], model=model or spec_model(), is_table=isinstance(finding["input"], dict)
+            )
             if finding["loc"][-1] in BEFOREHAND:
                 remedy = (
                     "Rows are chosen and columns computed beforehand, record by record: docs/starting-from-a-file.md."

@@ -29,6 +29,7 @@ SECTIONS = {
         "release": "crowdblend.deploy.commands.release_commands:release",
         "serve": "crowdblend.deploy.commands.series:serve",
         "abandon": "crowdblend.deploy.commands.release_commands:abandon",
+        "answer": "crowdblend.deploy.commands.request_commands:answer",
     },
     "Budgets and what was spent": {
         "dataset": "crowdblend.deploy.commands.ledger_commands:dataset",
@@ -40,6 +41,7 @@ SECTIONS = {
         "sheet": "crowdblend.deploy.commands.document_commands:sheet",
         "registry": "crowdblend.deploy.commands.document_commands:registry",
         "report": "crowdblend.deploy.commands.document_commands:report",
+        "request": "crowdblend.deploy.commands.request_commands:request",
     },
     "Keys and auditors": {
         "key": "crowdblend.deploy.commands.auditors:key",
@@ -53,7 +55,7 @@ SECTIONS = {
 COMMANDS = {name: place for section in SECTIONS.values() for name, place in section.items()}
 """Name of a command → its `module:function`."""
 
-MAY_CHARGE = frozenset({"demo", "run", "serve", "series", "submit"})
+MAY_CHARGE = frozenset({"answer", "demo", "run", "serve", "series", "submit"})
 """Commands that may have charged something before they broke off."""
 
 

@@ -69,6 +69,32 @@ def run(
         with prepare(spec, state_paths=places, output=place, dry=True, **asked) as prepared:
             print_dry_run(prepared, as_json=as_json)
         return 0
+    return run_and_print(
+        spec, places=places, output=output, scheduler=scheduler, ledger_url=ledger_url, as_json=as_json, asked=asked
+    )
+
+
+def run_and_print(
+    spec: Path,
+    *,
+    places: StatePaths,
+    output: str | None,
+    scheduler: str | None,
+    ledger_url: str | None,
+    as_json: bool,
+    asked: Mapping[str, Any],
+) -> int:
+    """Run a release and print its result; where it is interrupted, print what it has cost and what finishes it.
+
+    Args:
+        spec: the specification's file.
+        places: where ledger and private store lie.
+        output: instead of the specification's.
+        scheduler: address of a Dask scheduler; None for none.
+        ledger_url: of the ledger, where it was given as an option.
+        as_json: whether to print one JSON object.
+        asked: `run_release`'s release_id, series, new and rehearse.
+    """
     from ..run import run_release
     from ..terminal.stages import Stages, process_begun
 
@@ -88,8 +114,8 @@ def run(
             raise
         from ...flows.unfinished import run_command
 
-        again = {"output": output, "scheduler": scheduler, "series": series, "ledger": ledger_url}
-        finish = run_command(spec, release_id=stages.release_id, rehearse=rehearse, **again)
+        again = {"output": output, "scheduler": scheduler, "series": asked["series"], "ledger": ledger_url}
+        finish = run_command(spec, release_id=stages.release_id, rehearse=asked["rehearse"], **again)
         return _print_interruption(stages.release_id, places, finish=finish, ledger=ledger_url, as_json=as_json)
     print_result(result, as_json=as_json)
     return 0

@@ -16,6 +16,7 @@ from ...accounting.kernel.prices.registry import price
 from ...mechanisms.answer_errors import estimates, half_width, standard_errors
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import IntervalHierarchy
+from ...mechanisms.kernel.amounts import amount_shown
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, Relation
 from ...mechanisms.kinds.answers import (
@@ -33,7 +34,13 @@ from ...tasks.destinations import Output, output_at
 from ...tasks.request import Request
 from ..columns import declared_map, require_cells
 from ..spec_tables import Exact, SpecTable, refuse_unknown_noise
-from .moments_parts import PRODUCT_LABELS, declared_products, product_facts, product_labels
+from .moments_parts import (
+    PRODUCT_LABELS,
+    declared_products,
+    product_facts,
+    product_labels,
+    products_in_words,
+)
 from .release_kind import (
     NOISE_MEANS,
     RATE_MEANS,
@@ -412,6 +419,40 @@ def _explained(request: AnswerRequest) -> dict[str, Any]:
     if isinstance(answer, MomentsAnswer):
         return told | {"cells": answer.cells}
     return told | {"cells": answer.groups, "half_width": float(half_width(answer, confidence=confidence))}
+
+
+def asked_in_words(request: AnswerRequest) -> tuple[str, str]:
+    """Return what is asked, as a noun in plain words, and a sentence on how exact the figures will be."""
+    answer, confidence = request.mechanism, float(request.confidence)
+    column = request.recoding.columns[-1].name
+    match answer:
+        case MomentsAnswer():
+            asked = (
+                f"the {answer.cells:,} sums that a regression needs, of {products_in_words(answer, request.recoding)}"
+            )
+            # Of every block alike: noise is in proportion to what a record can add.
+            records = amount_shown(answer.noise(answer.blocks[0]).variance ** 0.5)
+            return asked, f"Each sum's standard error is as much as {records} records can add to it at most."
+        case CountAnswer():
+            asked = "how many records there are"
+        case SumAnswer(lower=lower, upper=upper):
+            asked = f"the sum of {column}, of {_clamped(lower, upper, request.missing)}"
+        case MeanAnswer(lower=lower, upper=upper, least_records=least):
+            asked = (
+                f"the mean of {column}, of {_clamped(lower, upper, request.missing)}; their sum is divided by "
+                f"{least:,} where there are fewer records"
+            )
+        case _:
+            assert_never(answer)
+    if request.groups is not None:
+        names = [f"{one.name} (level {one.level})" for one in request.groups.columns]
+        asked += f"; in each of {answer.groups:,} groups by {' and '.join(names)}"
+    width = amount_shown(float(half_width(answer, confidence=confidence)))
+    return asked, f"Its noise moves a figure by at most {width}, with a confidence of {confidence:.4g}."
+
+
+def _clamped(lower: int, upper: int, missing: int) -> str:
+    return f"numbers from {lower:,} to {upper:,}, smaller and larger ones as these and a missing one as {missing:,}"
 
 
 def _table_reading(mechanism: Answer | MomentsAnswer, form: str) -> TableReading:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import IntervalHierarchy
+from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.moments import MomentsAnswer, columns_text
 from ..columns import declared_map
@@ -124,3 +125,14 @@ def product_facts(moments: MomentsAnswer, recoding: GeneralizationMap) -> list[d
         else {"column": column.name, "labels": factor.cells}
         for factor, column in zip(moments.factors[1:], recoding.columns, strict=True)
     ]
+
+
+def products_in_words(moments: MomentsAnswer, recoding: GeneralizationMap) -> str:
+    """Return the columns with their bounds or their numbers of labels, in words."""
+    told = [
+        f"{column.name} ({factor.lower:,} to {factor.upper:,})"
+        if factor.is_number
+        else f"{column.name} ({counted(factor.cells, 'label')})"
+        for factor, column in zip(moments.factors[1:], recoding.columns, strict=True)
+    ]
+    return ", ".join(told)

@@ -319,11 +319,11 @@ def _shown_entries(column: TableColumn, table: PublishedTable) -> pa.Array | Non
 
 def _csv_fields(values: pa.Array, column: TableColumn, entries: pa.Array | None, table: PublishedTable) -> pa.Array:
     """Return what CSV has for some values of a column, each distinct one shown once."""
-    if entries is not None:
-        taken = entries.take(values.indices)
-        return taken.fill_null("") if taken.null_count else taken
-    encoded = values.dictionary_encode()
-    return _quoted([column.shown(value) for value in encoded.dictionary.to_pylist()], table).take(encoded.indices)
+    encoded = values if entries is not None else values.dictionary_encode()
+    if entries is None:
+        entries = _quoted([column.shown(value) for value in encoded.dictionary.to_pylist()], table)
+    taken = entries.take(encoded.indices)
+    return taken.fill_null("") if taken.null_count else taken
 
 
 def _quoted(texts: Sequence[str], table: PublishedTable) -> pa.Array:
