@@ -19,7 +19,7 @@ from ..mechanisms.wording import refused_together
 from .paths import toml_tables
 from .releases.answer_release import KIND, AnswerRequest, AskedTable
 from .releases.release_kind import GivenSpec
-from .spec import PAGE, spec_faults, spec_model
+from .spec import PAGE, spec_model, table_faults
 from .spec_tables import BoundsTable, DatesTable, IntervalTable, SpecTable, SpecTables
 
 FORMAT = "crowdblend-request/1"
@@ -124,7 +124,7 @@ def parsed_request(content: bytes, path: Path) -> RequestFile:
     except ValidationError as error:
         faults = [
             InputRefused(fault.what, where=fault.where, remedy=fault.remedy.replace(PAGE, OWN_PAGE))
-            for fault in spec_faults(path, written, error, model=RequestTables)
+            for fault in table_faults(path, written, error, model=RequestTables)
         ]
         raise refused_together(faults, where=str(path)) from None
     sha256 = hashlib.sha256(content).hexdigest()
@@ -204,13 +204,14 @@ def requested(tables: Mapping[str, Any], *, path: Path, base: Path) -> AnswerReq
     try:
         model: SpecTables = spec_model([KIND.name]).model_validate(tables)
     except ValidationError as error:
-        raise refused_together([*spec_faults(path, tables, error)], where=str(path)) from None
+        raise refused_together([*table_faults(path, tables, error)], where=str(path)) from None
     given = GivenSpec(
         path=path,
         tables=model,
         kind=KIND.name,
         own=model.answer,  # type: ignore[attr-defined] # the model of the kind's table
         base=base,
+        unit_rule=None,
         output=None,
         releases=1,
         recorded=None,

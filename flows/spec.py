@@ -144,7 +144,7 @@ def _parsed(path: Path) -> tuple[SpecTables | None, list[InputRefused]]:
     try:
         model = spec_model(name for name in KINDS if name in tables).model_validate(tables)
     except ValidationError as error:
-        faults += spec_faults(path, tables, error)
+        faults += table_faults(path, tables, error)
     if model is not None and not faults:
         return model, []
     return None, [*faults, *_missing_hierarchies(path, tables)]
@@ -283,7 +283,7 @@ def _missing_hierarchies(path: Path, tables: Mapping[str, Any]) -> Iterator[Inpu
             )
 
 
-def spec_faults(
+def table_faults(
     path: Path, tables: Mapping[str, Any], error: ValidationError, *, model: type[BaseModel] | None = None
 ) -> Iterator[InputRefused]:
     """Yield what is wrong, in the order of the specification and once for each place; wrong keys come first.

@@ -173,7 +173,12 @@ def answer(
 
     places = resolve_paths(ledger_url=ledger_url)
     asked = read_request_file(file)
-    parse_spec(spec)
+    if parse_spec(spec).unit is not None:
+        raise InputRefused(
+            "a specification with [unit] publishes units, and an answer counts records.",
+            where=f"{spec}: [unit]",
+            remedy="Name one without, whose [data] has person or household where the data set hides these.",
+        )
     written = read_toml(spec, what="the specification")
     source = Source(path=spec, data=written["data"], columns=written.get("columns", {}))
     relation, earlier = _account(places, dataset=source.data["dataset"], label=asked.label)
