@@ -21,7 +21,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGE_NAMES = ("accounting", "mechanisms", "tasks", "flows", "analysis", "deploy")
-NEEDED = (*PACKAGE_NAMES, "pyproject.toml", "README.md", "LICENSE")
+NEEDED = (*PACKAGE_NAMES, "r", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
 WORKFLOW = ROOT / ".github" / "workflows" / "wheels.yml"
 COMPILED = {f"crowdblend/tasks/readers/{name}.abi3.so" for name in ("csv_decoder", "page_decoder")}
 LINTER = ("--offline", "--no-progress", "--no-config", "--strict-collection", "--persona", "auditor")
@@ -55,6 +55,7 @@ def sdist(tmp_path_factory) -> Path:
         "flows/ledger.db",
         "tasks/readers/page_decoder.cpython.so",
         "id_rsa",
+        "r/crowdblend/.Rhistory",
     ):
         (source / stray).write_text("stray")
     run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", source / "dist", source)
@@ -110,8 +111,9 @@ def test_the_source_distribution_has_what_builds_it_and_nothing_else(sdist: Path
         files = {name.partition("/")[2] for name in packed.getnames() if packed.getmember(name).isfile()}
     own = {"PKG-INFO", "setup.cfg"} | {name for name in files if name.startswith("crowdblend.egg-info/")}
     sources = {f"tasks/readers/{name}" for name in ("csv_decoder.c", "page_decoder.c", "entry_index.h")}
-    built = sources | {"pyproject.toml", "README.md", "LICENSE"}
-    assert files == modules() | declared_data() | built | own
+    built = sources | {"pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"}
+    in_r = {str(path.relative_to(ROOT)) for path in (ROOT / "r").rglob("*") if path.is_file()}
+    assert files == modules() | declared_data() | built | own | in_r
 
 
 def environment(folder: Path) -> Path:

@@ -63,8 +63,11 @@ print.cb_figures <- function(x, digits = 4, ...) {
     ifelse(is.na(own), "", ifelse(abs(own) >= 1000, format(round(own), big.mark = ","), format(signif(own, digits))))
   })
   shown[numbers] <- lapply(shown[numbers], trimws)
-  if (!any(nzchar(shown$note))) shown$note <- NULL
+  # Notes are sentences, which stand below with a number each.
+  notes <- setdiff(unique(as.character(shown$note)), "")
+  shown$note <- if (length(notes)) ifelse(nzchar(shown$note), match(shown$note, notes), "")
   print(shown, row.names = FALSE, right = TRUE, ...)
+  cat(sprintf("%d: %s\n", seq_along(notes), notes), sep = "")
   invisible(x)
 }
 

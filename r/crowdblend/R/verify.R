@@ -197,11 +197,10 @@ crypto <- function() {
 sha256 <- function(what) {
   if (crypto() == "package") {
     if (is.character(what)) {
-      connection <- file(what, "rb")
-      on.exit(close(connection))
-      return(as.character(openssl::sha256(connection)))
+      what <- file(what, "rb")
+      on.exit(close(what))
     }
-    return(paste(as.character(openssl::sha256(what)), collapse = ""))
+    return(paste(as.character(openssl::sha256(what)), collapse = "")) # without the attributes of a hash
   }
   path <- if (is.character(what)) what else with_file(what)
   if (!is.character(what)) on.exit(unlink(path))
