@@ -112,25 +112,19 @@ class LabelTree:
     @classmethod
     def of_model(cls, model: PairModel) -> LabelTree:
         """Return the forest of the pairs that differ most from independence."""
+        alone = [margin / margin.sum() for margin in model.margins]
         order: list[tuple[int, int | None]] = []
         shares: dict[int, Amounts] = {}
-        neighbours = model.neighbours
-        for root in range(len(model.margins)):
+        for root, path in enumerate(model.paths):
             if root in shares:
                 continue
-            shares[root] = model.margins[root] / model.margins[root].sum()
+            shares[root] = alone[root]
             order.append((root, None))
-            last = [root]
-            while last:
-                here = last.pop()
-                for column in neighbours[here]:
-                    if column not in shares:
-                        alone = model.margins[column] / model.margins[column].sum()
-                        table = np.maximum(model.table(here, column), 0.0) + 1e-12 * alone
-                        given = table / table.sum(axis=1, keepdims=True)
-                        shares[column] = (1.0 - _LEAST_SHARE) * given + _LEAST_SHARE * alone
-                        order.append((column, here))
-                        last.append(column)
+            for column, parent in path.items():
+                table = np.maximum(model.table(parent, column), 0.0) + 1e-12 * alone[column]
+                given = table / table.sum(axis=1, keepdims=True)
+                shares[column] = (1.0 - _LEAST_SHARE) * given + _LEAST_SHARE * alone[column]
+                order.append((column, parent))
         return cls(order=tuple(order), shares=shares)
 
     def chances(self, masks: Mapping[int, Mask]) -> Amounts:

@@ -32,6 +32,7 @@ from .odds import TOO_FEW, odds_by_rows, odds_of, odds_ratio
 from .published_tables import PublishedTables, labels_to, read_release
 from .regressions import Of, least_squares
 from .row_counts import table_for
+from .weighted_figures import too_many, weighted_mean, weighted_share, weighted_total
 
 if TYPE_CHECKING:
     from ..mechanisms.hierarchies.declare import Hierarchy
@@ -98,26 +99,30 @@ class LoadedRelease:
         own = self.columns[place_of(column, self.columns)]
         return labels_of(own, own.level)
 
-    def count(self, where: Where | None = None) -> Figure:
+    def count(self, where: Where | None = None, *, weighted: bool = False) -> Figure:
         """Return how many records fulfil a condition, all where there is none.
 
         Args:
             where: column → a label of any level, a value, a `range` of numbers, or a list of them.
+            weighted: the total of their survey weights instead: for how many people they stand.
 
         Raises:
             InputRefused: a condition that the labels can't express.
         """
-        return self.counts.count(selection_of(where or {}, self.columns))
+        selection = selection_of(where or {}, self.columns)
+        return weighted_total(selection, self.counts) if weighted else self.counts.count(selection)
 
-    def share(self, where: Where, *, of: Where | None = None) -> Figure:
+    def share(self, where: Where, *, of: Where | None = None, weighted: bool = False) -> Figure:
         """Return which share of the records that fulfil a condition fulfils another one too.
 
         Args:
             where: the condition.
             of: of which records; all where it is None.
+            weighted: the share of their survey weights.
         """
         whole = selection_of(of or {}, self.columns)
-        return self._share(both(whole, selection_of(where, self.columns)), whole)
+        part = both(whole, selection_of(where, self.columns))
+        return weighted_share(part, whole, self.counts) if weighted else self._share(part, whole)
 
     def _share(self, part: Selection, whole: Selection) -> Figure:
         counted = self.counts.counted(part, whole)
@@ -183,7 +188,9 @@ class LoadedRelease:
             return odds_by_rows(*(self._share(*one) for one in sets))
         return odds_ratio(counted[0], counted[1], self.counts.combined, ERROR)
 
-    def mean(self, column: str, *, where: Where | None = None, by: str | None = None) -> Figure | DataFrame:
+    def mean(
+        self, column: str, *, where: Where | None = None, by: str | None = None, weighted: bool = False
+    ) -> Figure | DataFrame:
         """Return the mean of a column of numbers, by the middles of its labels.
 
         The interval has the noise and, where labels hold several numbers, their ends: it holds wherever within its
@@ -193,11 +200,16 @@ class LoadedRelease:
             column: of numbers, or of labels that are numbers.
             where: a condition that the records fulfil.
             by: a column; then a frame of the mean for each of its labels but `*`.
+            weighted: by survey weights, without `by`: they were counted with one column at a time.
 
         Raises:
             InputRefused: the labels stand for no numbers.
         """
         place, selection = place_of(column, self.columns), selection_of(where or {}, self.columns)
+        if weighted:
+            if by is not None:
+                raise too_many()
+            return weighted_mean(place, selection, self.counts)
         if by is None:
             return self._mean(place, selection)
         return self._by(by, place, lambda label: self._mean(place, both(selection, label)))

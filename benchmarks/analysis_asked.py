@@ -51,7 +51,7 @@ class Records:
     """Records, or distinct synthetic ones with how often each is there.
 
     Args:
-        columns: at the level of their values.
+        columns: at the level of the codes.
         codes: of each column, shape (records,).
         numbers: per name of a column of numbers its number in each record, shape (records,).
         times: how often each record is there, shape (records,).
@@ -84,13 +84,13 @@ class Records:
         return cls(columns=_columns(hierarchies), codes=codes, numbers=numbers, times=np.ones(codes[0].size))
 
     @classmethod
-    def of_codes(cls, hierarchies: Mapping[str, Hierarchy], codes: Sequence[Codes], times: Amounts) -> Records:
-        """Return records by the codes of their values, numbers at the middle of a label, or the end of the range."""
-        columns, numbers = _columns(hierarchies), {}
+    def of_codes(cls, columns: Sequence[MappedColumn], codes: Sequence[Codes], times: Amounts) -> Records:
+        """Return records by the codes of their labels, numbers at the middle of a label, or the end of the range."""
+        numbers = {}
         for column, own in zip(columns, codes, strict=True):
             with contextlib.suppress(InputRefused):
-                middles = edges_of(column, 0).middle
-                for code, label in enumerate(labels_of(column, 0)):
+                middles = edges_of(column, column.level).middle
+                for code, label in enumerate(labels_of(column, column.level)):
                     if np.isnan(middles[code]) and any(ends := label_bounds(label)):
                         middles[code] = float(ends[0] or ends[1])
                 numbers[column.name] = middles[own]

@@ -9,7 +9,8 @@ there isn't drawn again.
 - *named pairs*: a deletion release whose steward knows the analyses beforehand and names their pairs.
 - *noisy histogram*: two-sided geometric noise of ε in every combination of labels of the columns that the analyses
   need. Its intervals have the exact variance of the noise.
-- *synthesizers*: records drawn from their models, with the interval of a textbook as if these were the records.
+- *synthesizers*: records drawn from their models of the labels that the analyses need, with the interval of a textbook
+  as if these were the records.
 """
 
 from __future__ import annotations
@@ -98,11 +99,11 @@ def noisy_histogram(study: Study, coins: np.random.Generator) -> LoadedRelease:
         for place, (one, level) in enumerate(zip(study.hierarchies.values(), study.levels, strict=True))
     ]
     columns = map_at(study.hierarchies, levels).columns
-    exact = np.zeros([column.size for column in columns])
     places = [
-        column.hierarchy.coarser(codes, level=0, to=column.level)
-        for column, codes in zip(columns, study.records.codes, strict=True)
+        column.hierarchy.coarser(codes, level=level, to=column.level)
+        for column, codes, level in zip(columns, study.codes, study.levels, strict=True)
     ]
+    exact = np.zeros([column.size for column in columns])
     np.add.at(exact, tuple(places), 1.0)
     cells = exact + drawn_noise(EPSILON, exact.size, coins).reshape(exact.shape)
     alpha = float(np.exp(-float(EPSILON)))
@@ -169,7 +170,7 @@ class Draws:
         found = []
         for file in sorted(self.folder.glob(f"{study.name}-{way}-*.npz")):
             with np.load(file) as kept:
-                records = Records.of_codes(study.hierarchies, [*kept["codes"]], kept["times"])
+                records = Records.of_codes(study.columns, [*kept["codes"]], kept["times"])
             found.append(
                 {
                     _key(analysis, place): asked.of_records(records)
@@ -199,8 +200,8 @@ class Draws:
         if there >= number:
             return
         # Its domain has no code for `*`, which nobody here has.
-        sizes = [hierarchy.size(0) - 1 for hierarchy in study.hierarchies.values()]
-        codes = np.array([own - 1 for own in study.records.codes])
+        sizes = [column.size - 1 for column in study.columns]
+        codes = np.array([own - 1 for own in study.codes])
         asked = Asked(algorithm=peer, epsilon=EPSILON, draws=number - there, minutes=minutes)
         for answer in answers(asked, codes, sizes, python=python):
             if answer.method == INDEPENDENT:
@@ -339,7 +340,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--nist", type=Path, help="folder of ma2019.csv")
     parser.add_argument("--peers", type=Path, help="a Python that has what utility/peers.txt names")
     parser.add_argument("--synthesizers", nargs="*", choices=PEERS, default=PEERS)
-    parser.add_argument("--draws", type=int, default=50, help="of releases and of the histogram")
+    parser.add_argument("--draws", type=int, default=100, help="of releases and of the histogram")
     parser.add_argument("--peer-draws", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=40.0, help="for a synthesizer's draws of a file")
     parser.add_argument("--write", action="store_true", help="into docs")
@@ -373,9 +374,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                     title=analysis.title,
                     figure=analysis.asked[0].name,
                     truth=found[analysis.title, 0, OURS].truth,
-                    answers={
-                        way: own for way in made[study.name] if (own := found[analysis.title, 0, way].shown) is not None
-                    },
+                    answers={way: found[analysis.title, 0, way].shown for way, own in made[study.name].items() if own},
                 )
                 for analysis in study.analyses
             ]

@@ -15,11 +15,13 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from crowdblend.mechanisms.generalization_map import MappedColumn
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from numpy.typing import NDArray
 
 from .analysis_asked import Analysis, Asked, Coefficient, Mean, OddsRatio, Quantile, Records, Share
+from .analysis_releases import map_at
 
 __all__ = ["Study", "adult", "census", "nist"]
 
@@ -34,7 +36,7 @@ class Study:
         hierarchies: of its columns.
         records: the truth.
         analyses: of them.
-        levels: of each column the finest that its analyses need, or that all columns together can be counted by.
+        levels: of each column the finest labels that its analyses need.
     """
 
     name: str
@@ -43,6 +45,19 @@ class Study:
     records: Records
     analyses: Sequence[Analysis]
     levels: Sequence[int]
+
+    @property
+    def columns(self) -> tuple[MappedColumn, ...]:
+        """Return the columns at these levels."""
+        return map_at(self.hierarchies, self.levels).columns
+
+    @property
+    def codes(self) -> list[NDArray[np.int64]]:
+        """Return each column's label at these levels of each record."""
+        return [
+            column.hierarchy.coarser(own, level=0, to=column.level)
+            for column, own in zip(self.columns, self.records.codes, strict=True)
+        ]
 
     @property
     def needed(self) -> list[tuple[int, ...]]:

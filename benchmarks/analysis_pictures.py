@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,12 +55,18 @@ def write_pictures(file: Path, panels: Sequence[Shown], *, title: str) -> None:
 
 def _draw(axes: Axes, panel: Shown) -> None:
     axes.axvline(panel.truth, color="0.3", linewidth=1.0, linestyle="--", zorder=1)
+    told = [one for one in panel.answers.values() if one is not None]
+    ends = [
+        end for one in told for end in (one.estimate, one.lower, one.upper) if end is not None and math.isfinite(end)
+    ]
+    most = max(ends) + 0.1 * (max(ends) - min(ends))
     for place, (way, answer) in enumerate(panel.answers.items()):
         if answer is None:
             axes.annotate("no answer", (0.02, -place), xycoords=("axes fraction", "data"), va="center", color="0.4")
             continue
         if answer.lower is not None and answer.upper is not None:
-            axes.plot([answer.lower, answer.upper], [-place, -place], color=COLOURS[way], linewidth=2.0)
+            # An end of infinity is drawn up to the edge.
+            axes.plot([answer.lower, min(answer.upper, most)], [-place, -place], color=COLOURS[way], linewidth=2.0)
         axes.plot([answer.estimate], [-place], "o", color=COLOURS[way], markersize=5.0)
     axes.set_title(f"{panel.title}\n{panel.figure}", fontsize=9.0)
     axes.set_yticks([-place for place in range(len(panel.answers))], [*panel.answers])

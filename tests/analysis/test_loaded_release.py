@@ -209,6 +209,9 @@ def test_survey_weights_are_a_column_of_classes(desk, people) -> None:
     release = load(Path(desk.succeed("run", path, "--json").json["output"]))
     require_near(release.count({"base": ">= 20"}), (weights >= 20).sum())
     assert len(release.published.pairs) >= 3, "each column was counted together with the classes"
+    require_near(release.count({"town": "x"}, weighted=True), weights[people["town"] == "x"].sum())
+    require_near(release.share({"town": "x"}, weighted=True), weights[people["town"] == "x"].sum() / weights.sum())
+    require_near(release.mean("age", weighted=True), np.average(people["age"], weights=weights))
 
 
 def test_columns_may_have_the_names_of_figures(desk, people) -> None:
