@@ -142,9 +142,9 @@ class _Choice:
         return tuple((name, str(best[name])) for name in names)
 
     def mean(self) -> tuple[str | None, str | None]:
-        """Return the last column of numbers of those with the most counted pairs, and one that it was counted with."""
+        """Return the column of numbers with the most counted pairs, then labels, and one that it was counted with."""
         able = [column.name for column in self.columns if _has_numbers(column)]
-        mean = max(reversed(able), key=lambda name: len(self.partners(name)), default=None)
+        mean = max(able, key=lambda name: (len(self.partners(name)), self._size(name)), default=None)
         partners = [] if mean is None else self.partners(mean)
         return mean, next((name for name in partners if self._size(name) <= MOST_LABELS), None)
 

@@ -113,7 +113,7 @@ def sheet_texts(release: VerifiedRelease) -> dict[str, str]:
         "facts": facts,
         "certificate": facts.certificate,
         "by_kit": kit_snippets(facts),
-        "of_rows": row_snippets(facts),
+        "of_rows": row_snippets(facts.each_table[0]),
         "population": population_snippets(facts),
         "pair_picture": pair_picture(facts),
         "citation": citation(facts, publisher=publisher),
