@@ -243,6 +243,14 @@ FAULTS = (
         detectors=("audit statistics over-contributor-2 0.2", RANKS),
     ),
     Fault(
+        name="members-make-records",
+        what="each different record of a household makes one of its own",
+        file="tasks/kernel/counting.py",
+        old="np.any(hashes[:, 1:] != hashes[:, :-1], axis=0)",
+        new="np.any(records.keys[:, 1:] != records.keys[:, :-1], axis=0)",
+        detectors=("pytest tests/tasks/test_unit_counts.py",),
+    ),
+    Fault(
         name="series-one-short",
         what="a series is priced for one release fewer",
         file="accounting/kinds/composition/composed.py",

@@ -10,6 +10,8 @@ import numpy as np
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.survey_prices import price_biased_counts
 from crowdblend.accounting.theory.planning.searches import epsilon_exact
+from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
+from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.contributions import ContributionKeys, chosen_counts, sorted_records
 from crowdblend.mechanisms.kernel.group_counts import count_keys
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions
@@ -18,6 +20,8 @@ from crowdblend.mechanisms.kinds.histogram import SuppressedHistogram, suppresse
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease, suppress
 from crowdblend.mechanisms.kinds.points import SyntheticPoints
 from crowdblend.mechanisms.synthetic_points import cell_numbers, points_of_counts
+from crowdblend.mechanisms.unit_records import MemberLabel, UnitRule
+from crowdblend.tasks.kernel.counting import unit_records
 from numpy.typing import NDArray
 from scipy.stats import binom
 
@@ -125,6 +129,7 @@ def count_cases(scale: float) -> list[Case]:
         _series(times(10_000_000), times(500_000)),
         _several_records(times(20_000_000), times(1_000_000)),
         *(_over_contributor(most, times(2_000_000), times(100_000)) for most in (1, 2)),
+        _over_contributor(1, times(2_000_000), times(100_000), household=True),
     ]
 
 
@@ -297,8 +302,14 @@ def _several_records(draws: int, scouts: int) -> Case:
     )
 
 
-def _over_contributor(most: int, draws: int, scouts: int) -> Case:
-    """Somebody with fifty records in a group, of which `most` may count; all others have one each."""
+def _regions(count: int) -> GeneralizationMap:
+    """Return the map of so many regions; region number i has the code i + 2."""
+    hierarchy = IntervalHierarchy(lower=0, upper=count, widths=())
+    return GeneralizationMap(columns=(MappedColumn(name="region", hierarchy=hierarchy, level=0),))
+
+
+def _over_contributor(most: int, draws: int, scouts: int, *, household: bool = False) -> Case:
+    """Somebody with fifty records in a group, of which `most` may count or which make one; all others have one each."""
     rate, k, delta, planted = Decimal("0.2"), 5 * most, Decimal("1e-3"), 50
     mechanism = StronglySafeRelease(k=k, sampling_rate=rate)
     charged = price(mechanism, delta=delta, rows_per_person=most)
@@ -315,18 +326,24 @@ def _over_contributor(most: int, draws: int, scouts: int) -> Case:
             records = np.ones(numbers.size, dtype=np.int64)
             if side == 0:
                 records[others::people] = planted
-            found = sorted_records(np.vstack((persons, groups)), records, cells=count)
-            counted = chosen_counts(found, most=most, rate=rate, cells=count, keys=keys)
+            region = _regions(count)
+            found = sorted_records(np.vstack((persons, groups + 2)), records, cells=region.cells)
+            if household:
+                rule = MemberLabel(column=region.columns[0], by=region.columns[0], highest=True)
+                made = UnitRule(members=region.columns, derived={"region": rule}).records(region)
+                found = unit_records(found, made, layout=region.layout)
+            counted = chosen_counts(found, most=most, rate=rate, cells=region.cells, keys=keys)
             sampled = np.zeros(count, dtype=np.int64)
-            sampled[counted.keys[0]] = counted.counts
+            sampled[counted.keys[0] - 2] = counted.counts
             return published(sampled, k)
 
         return outcomes
 
     sizes = [size for size in group_sizes(k, 0.2, float(charged.epsilon)) if size >= most]
     return Case(
-        name=f"over-contributor-{most}",
-        mechanism=f"strongly-safe release, k = {k}, β = 0.2, of a person's 50 records {most} may count",
+        name="oversized-household" if household else f"over-contributor-{most}",
+        mechanism=f"strongly-safe release, k = {k}, β = 0.2, "
+        + ("of a household's 50 records one is made" if household else f"of a person's 50 records {most} may count"),
         claim=float(charged.epsilon),
         delta=float(delta),
         rule=charged.rule,

@@ -300,7 +300,7 @@ def chosen_records(records: GroupCounts, *, job: CountJob) -> GroupCounts:
     """
     keys, limit = _keys_and_limit(job)
     if job.units is not None:
-        records = _unit_records(records, job.units, layout=job.layout)
+        records = unit_records(records, job.units, layout=job.layout)
     return chosen_counts(records, most=limit.records, rate=job.rate, cells=job.layout.cells, keys=keys)
 
 
@@ -313,7 +313,7 @@ def added_records(parts: Sequence[GroupCounts], *, job: CountJob) -> GroupCounts
     return sorted_records(keys, np.concatenate([part.counts for part in filled]), cells=job.read_layout.cells)
 
 
-def _unit_records(records: GroupCounts, units: UnitRecords, *, layout: KeyLayout) -> GroupCounts:
+def unit_records(records: GroupCounts, units: UnitRecords, *, layout: KeyLayout) -> GroupCounts:
     """Return the one record that each unit makes, under the unit's hash."""
     hashes = records.keys[:PERSON_WORDS]
     starts = np.flatnonzero(np.append(True, np.any(hashes[:, 1:] != hashes[:, :-1], axis=0)))[: records.counts.size]
@@ -321,7 +321,8 @@ def _unit_records(records: GroupCounts, units: UnitRecords, *, layout: KeyLayout
         return empty_counts(PERSON_WORDS + layout.key_words)
     keys = units.unit_keys(GroupCounts(records.keys[PERSON_WORDS:], records.counts), starts)
     layout.require_keys(keys)
-    # INVARIANT: a unit makes one record, whatever its rule does: more of them would cost more than is charged.
+    # INVARIANT: one record for each unit, whatever its rule does. The limit of one record would cut more of them, to one
+    # that says something else than the rule.
     if keys.shape[1] != starts.size:
         raise ReleaseFailed("a rule made another number of records than there are units.")
     return GroupCounts(np.concatenate((hashes[:, starts], keys)), np.ones(starts.size, dtype=np.int64))

@@ -141,6 +141,32 @@ def test_a_cluster_chooses_the_records_of_each_person_that_threads_choose(desk, 
     assert 0.3 * 6_000 < sum(row["count"] for row in rows) < 0.5 * 6_000
 
 
+HOMES = (
+    '[unit]\nby = "who"\n[unit.columns.visit]\ninterval = { lower = 0, upper = 8, widths = [4] }\n'
+    "[sampling]\nrate = 0.4\n[suppression]\nk = 20\n[privacy]\ndelta = 1e-6\n"
+    '[columns.who_comes]\ncomposition = { column = "visit", from_level = 1, most = 3 }\nlevel = 0\n'
+    '[columns.latest]\nmember_label = { column = "visit", highest = "visit" }\nlevel = 1\n'
+)
+
+
+@pytest.mark.slow
+def test_a_cluster_makes_the_records_of_units_that_threads_make(desk, cluster) -> None:
+    """The records of every household lie in several files and partitions, on several workers."""
+    (desk.folder / "many").mkdir()
+    numbers = np.random.default_rng(8)
+    homes = np.repeat(np.arange(6_000), 3)
+    numbers.shuffle(homes)
+    for number in range(6):
+        own = homes[number::6]
+        rows = zip(own.tolist(), numbers.integers(0, 8, own.size).tolist(), strict=True)
+        lines = [f"{f'person-{who:09d}' if who else ''},{visit}" for who, visit in rows]
+        (desk.folder / "many" / f"{number}.csv").write_text("\n".join(["who,visit", *lines]) + "\n")
+    spec = desk.folder / "homes.toml"
+    spec.write_text(HEAD + HOMES)
+    rows = on_both(desk, cluster, spec, more=("--unit", "household:who"), secrets=(b"person-000000123",))
+    assert 0.3 * 6_000 < sum(row["count"] for row in rows) < 0.5 * 6_000
+
+
 REPORTS = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["one", "two", "three"]\n'
 
 

@@ -194,6 +194,16 @@ def test_preview_makes_units_of_public_records_and_the_private_report_of_the_pri
     assert report["measures"].get("left_out") is None
 
 
+def test_a_series_of_units_is_paid_once_and_keeps_its_rules(desk, households) -> None:
+    spec = write_spec(desk, SAMPLE, edit=lambda text: text.replace("delta = 1e-6", "delta = 1e-4"))
+    desk.succeed("series", "add", "yearly", spec, "--releases", "2")
+    for output in ("first", "second"):
+        result = desk.succeed("run", spec, "--series", "yearly", "--output", output, "--json").json
+        desk.succeed("verify", result["output"])
+    other = write_spec(desk, SAMPLE, edit=lambda text: text.replace("delta = 1e-6", "delta = 1e-4").replace("18", "16"))
+    desk.refuse("run", other, "--series", "yearly", "--output", "third", code=3)
+
+
 def test_persons_over_waves_are_records(desk) -> None:
     desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "person:who")
     coins = np.random.default_rng(3)
