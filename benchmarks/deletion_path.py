@@ -102,10 +102,15 @@ def run(
     spec = SPEC.format(source=source, form=form, epsilon=epsilon, margins=margins) + "".join(tables)
     (folder / "spec.toml").write_text(spec, encoding="utf-8")
     place.measure("dataset", "add", "census", "--epsilon", "1000", "--delta", "0.1")
-    begun = time.perf_counter()
+    return measured_run(place, "spec.toml")
+
+
+def measured_run(place: Place, *argv: str) -> tuple[dict[str, Any], dict[str, float]]:
+    """Run a specification in the place's folder, and return what `run` does there."""
+    begun, folder = time.perf_counter(), place.folder
     with (folder / "told.json").open("w") as told, (folder / "err").open("w") as err:
         process = subprocess.Popen(
-            [*PROGRAM, "run", "spec.toml", "--json"], stdout=told, stderr=err, env=place.environment(), cwd=folder
+            [*PROGRAM, "run", *argv, "--json"], stdout=told, stderr=err, env=place.environment(), cwd=folder
         )
         peak = 0
         while True:

@@ -321,7 +321,7 @@ def unit_records(records: GroupCounts, units: UnitRecords, *, layout: KeyLayout)
         return empty_counts(PERSON_WORDS + layout.key_words)
     keys = units.unit_keys(GroupCounts(records.keys[PERSON_WORDS:], records.counts), starts)
     layout.require_keys(keys)
-    # INVARIANT: one record for each unit, whatever its rule does. The limit of one record would cut more of them, to one
+    # INVARIANT: one record for each unit, whatever its rule does. The limit of one record would cut more of them to one
     # that says something else than the rule.
     if keys.shape[1] != starts.size:
         raise ReleaseFailed("a rule made another number of records than there are units.")

@@ -1,0 +1,183 @@
+"""A generated census of households: types of households by region within their intervals, and what a run takes.
+
+    python -m benchmarks.household_census --draws 20 --large --write
+
+Each census has people in households of realistic composition: alone, couples, families with children, single parents,
+three generations, shared flats and institutions with up to two hundred people. Records are Parquet files in which a
+household's members are far apart. Each draw is a run of the command's flow, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from crowdblend.analysis import LoadedRelease, load
+
+from .deletion_path import measured_run
+from .whole_run import Place, machine, write_between
+
+__all__ = ["main"]
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "mechanisms" / "units.md"
+BY = "benchmarks/household_census.py"
+REGIONS = ("North", "East", "South", "West")
+SPEC = """
+[release]
+name = "households"
+output = "out"
+[data]
+dataset = "census"
+source = "census/*.parquet"
+[unit]
+by = "home"
+[unit.columns.age]
+interval = {{ lower = 0, upper = 100, widths = [5, 20] }}
+[unit.columns.region]
+values = ["North", "East", "South", "West"]
+[deletion]
+[margins]
+pairs = {pairs}
+[privacy]
+epsilon = 1
+delta = 1e-7
+[columns.region]
+member_label = {{ column = "region", highest = "age" }}
+{levels}
+[columns.adults]
+count_members = {{ column = "age", labels = ["[18, 65)"], cap = 4 }}
+{levels}
+[columns.children]
+count_members = {{ column = "age", labels = ["[0, 18)"], cap = 3 }}
+{levels}
+[columns.pensioners]
+count_members = {{ column = "age", labels = ["[65, 100)"], cap = 2 }}
+{levels}
+"""
+NAMED = {
+    "pairs": '[["region", "adults"], ["region", "children"], ["region", "pensioners"], ["adults", "children"]]',
+    "levels": "levels = [0, 1]",
+}
+COUNTED = ("adults", "children", "pensioners")
+CAPS = {"adults": 4, "children": 3, "pensioners": 2}
+
+
+def ages_of(kinds: np.ndarray, coins: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield the ages of each household's members: by its kind a few adults, children or pensioners."""
+    for kind in kinds.tolist():
+        adults, children, pensioners = (
+            (1, 0, 0),
+            (0, 0, 1),
+            (2, 0, 0),
+            (0, 0, 2),
+            (2, 1 + coins.binomial(3, 0.4), 0),
+            (1, 1 + coins.binomial(2, 0.4), 0),
+            (2, coins.integers(0, 4), 1),
+            (coins.integers(3, 7), 0, 0),
+            (coins.integers(0, 40), coins.integers(0, 10), coins.integers(0, 150)),
+        )[kind]
+        yield np.concatenate(
+            (
+                coins.integers(18, 65, adults),
+                coins.integers(0, 18, children),
+                coins.integers(65, 98, pensioners + (adults + children + pensioners == 0)),
+            )
+        )
+
+
+SHARES = (0.23, 0.14, 0.2, 0.11, 0.2, 0.06, 0.03, 0.0295, 0.0005)
+
+
+def written(folder: Path, homes: int, *, files: int = 8) -> dict[str, np.ndarray]:
+    """Write a census, and return the truth of each household: its region's number and its counts, cut at the caps."""
+    coins = np.random.default_rng(homes)
+    ages = list(ages_of(coins.choice(len(SHARES), homes, p=SHARES), coins))
+    sizes = np.array([own.size for own in ages])
+    every, home = np.concatenate(ages), np.repeat(np.arange(homes), sizes)
+    regions = coins.integers(0, len(REGIONS), homes)
+    starts = np.cumsum(sizes) - sizes
+    truth = {"region": regions}
+    for name, (low, high) in zip(COUNTED, ((18, 65), (0, 18), (65, 100)), strict=True):
+        inside = ((every >= low) & (every < high)).astype(np.int64)
+        truth[name] = np.minimum(np.add.reduceat(inside, starts), CAPS[name])
+    order = coins.permutation(every.size)
+    (folder / "census").mkdir()
+    for place, own in enumerate(np.array_split(order, files)):
+        table = pa.table(
+            {
+                "home": home[own],
+                "age": every[own].astype(np.int16),
+                "region": pa.DictionaryArray.from_arrays(regions[home[own]].astype(np.int8), list(REGIONS)),
+            }
+        )
+        pq.write_table(table, folder / "census" / f"{place}.parquet", row_group_size=1 << 17)
+    return truth | {"records": np.array([every.size])}
+
+
+def labels_of(name: str) -> list[str]:
+    cap = CAPS[name]
+    return [*map(str, range(cap)), f"{cap} or more"]
+
+
+def held(release: LoadedRelease, truth: dict[str, np.ndarray]) -> Iterator[tuple[bool, float]]:
+    """Yield of each cell of the tables by region whether its interval holds, and its half-width as a share."""
+    for name in COUNTED:
+        for code, region in enumerate(REGIONS):
+            for number, label in enumerate(labels_of(name)):
+                true = int(np.sum((truth["region"] == code) & (truth[name] == number)))
+                figure = release.count({"region": region, name: label})
+                if figure.lower is None or figure.upper is None:
+                    raise ValueError("a counted pair has an interval")
+                yield figure.lower <= true <= figure.upper, (figure.upper - figure.lower) / 2 / max(true, 1)
+
+
+def measured(folder: Path, truth: dict[str, np.ndarray], *, draws: int) -> str:
+    """Return a row of the table: some releases of one census."""
+    place = Place(folder=folder)
+    unit = ("--unit", "household:home")
+    place.measure("dataset", "add", "census", "--epsilon", "1000", "--delta", "0.1", *unit)
+    (folder / "spec.toml").write_text(SPEC.format(**NAMED), encoding="utf-8")
+    found, costs = list[tuple[bool, float]](), list[dict[str, float]]()
+    for draw in range(draws):
+        answer, cost = measured_run(place, "spec.toml", "--output", f"out-{draw}")
+        costs.append(cost)
+        found += held(load(answer["output"]), truth)
+    cells = [f"{truth['region'].size:,}", f"{truth['records'][0]:,}", f"{len(found):,}"]
+    cells += [f"{np.mean([own for own, _ in found]):.1%}", f"{np.median([width for _, width in found]):.2%}"]
+    cells += [f"{statistics.median(cost['all'] for cost in costs):.1f}", f"{max(cost['MiB'] for cost in costs):.0f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Print the table, or write it into the page."""
+    parser = argparse.ArgumentParser(description="A generated census of households.")
+    parser.add_argument("--draws", type=int, default=20)
+    parser.add_argument("--large", action="store_true", help="also ten million records")
+    parser.add_argument("--write", action="store_true", help="write the table into the page")
+    options = parser.parse_args()
+    lines = [
+        "| households | records | cells by region | intervals that hold | half-width, median | seconds | MiB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for homes, draws in (
+        (40_000, options.draws),
+        (400_000, options.draws),
+        *([(4_000_000, 1)] if options.large else []),
+    ):
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            truth = written(folder, homes)
+            lines.append(measured(folder, truth, draws=draws))
+        print(lines[-1], flush=True)
+    if options.write:
+        write_between(PAGE, [*lines, "", f"{machine()}."], by=BY)
+
+
+if __name__ == "__main__":
+    main()
