@@ -60,7 +60,7 @@ REHEARSAL_LABELS = ("column", "values")
 LONGEST_LABEL = 90
 KEPT_BY_REHEARSAL = (
     *("file_format", "dataset", "source", "base", "written_source", "source_day", "version", "query"),
-    *("reading", "limit", "verify_page"),
+    *("reading", "limit", "unit_rule", "verify_page"),
 )
 _DROWNED = 4.0
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)

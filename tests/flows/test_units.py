@@ -46,6 +46,8 @@ composition = {{ column = "age", from_level = 1, most = 3 }}
 """
 DELETION = {"kind": "[deletion]\n[margins]\n", "epsilon": "epsilon = 2", "levels": "level = 0"}
 SAMPLE = {"kind": "[sampling]\nrate = 0.2\n[suppression]\nk = 60\n", "epsilon": "", "levels": "level = 0"}
+DRAWN = SAMPLE | {"kind": SAMPLE["kind"] + "[selection]\nepsilon = 0.5\n", "levels": ""}
+NOISY = {"kind": '[sampling]\nrate = 0.2\n[histogram]\nkind = "noisy"\nk = 60\nepsilon = 1\n', "epsilon": ""}
 PAIRED = DELETION | {"kind": '[deletion]\n[margins]\npairs = "auto"\n', "levels": 'levels = "auto"'}
 
 
@@ -133,7 +135,11 @@ def test_the_price_is_that_of_one_record_for_each_unit(desk, households) -> None
         assert explained[amount] == alone[amount]
 
 
-@pytest.mark.parametrize("given", [SAMPLE, PAIRED], ids=["sampled", "chosen pairs"])
+@pytest.mark.parametrize(
+    "given",
+    [SAMPLE, DRAWN, NOISY | {"levels": "level = 0"}, PAIRED],
+    ids=["sampled", "drawn map", "histogram", "chosen pairs"],
+)
 def test_every_kind_of_rows_can_be_of_units(desk, households, given) -> None:
     result = desk.succeed("run", write_spec(desk, given, file_format="csv"), "--json").json
     desk.succeed("verify", result["output"])
@@ -192,6 +198,14 @@ def test_preview_makes_units_of_public_records_and_the_private_report_of_the_pri
     report = desk.succeed("report", "private", spec, "out", "--json").json
     assert report["measures"]["before"]["records"] == 3_000
     assert report["measures"].get("left_out") is None
+
+
+def test_a_rehearsal_counts_what_units_become(desk, households) -> None:
+    result = desk.succeed("run", write_spec(desk), "--rehearse", "--json").json
+    rows = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
+    declared = sum(row["answer"] for row in rows if row["values"] == "declared")
+    # Each of 3,000 households is counted for one column; the noise of eight cells has a standard error below 100.
+    assert abs(declared - 3_000) < 1_000
 
 
 def test_a_series_of_units_is_paid_once_and_keeps_its_rules(desk, households) -> None:
