@@ -44,6 +44,7 @@ BY = "benchmarks/analysis_coverage.py"
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "analysis.md"
 FORMULAS = (
     "income ~ sex",
+    "income ~ age + square(age)",
     "income ~ schooling + sex",
     "income ~ C(schooling) + region + sex",
     "income ~ age + schooling + sex + hours",

@@ -44,17 +44,17 @@ def test_without_noise_they_are_those_of_the_records() -> None:
 
 @pytest.mark.parametrize("error", [3.0, 12.0])
 def test_intervals_hold_the_records_odds_in_95_of_100_draws(error) -> None:
-    """1,000 draws: outside 95 % by 4 standard errors once in 16,000 tests; where counts are few a little wide."""
+    """300 draws: outside 95 % by 4 standard errors once in 16,000 tests; where counts are few a little wide."""
     codes, coins = people(1_500), np.random.default_rng(2)
     alone, ratios = [], []
-    for _ in range(1_000):
+    for _ in range(300):
         release = LoadedRelease(published(codes, coins, error=error))
         own = release.odds(RICH, by="town").iloc[2]
         alone.append(own["lower"] <= odds(codes, 3) <= own["upper"])
         ratio = release.odds(RICH, by="town", against="y").iloc[2]
         ratios.append(ratio["lower"] <= odds(codes, 3) / odds(codes, 2) <= ratio["upper"])
-    assert abs(np.mean(alone) - 0.95) <= 0.0276
-    assert 0.95 - 0.0276 <= np.mean(ratios) <= 0.99
+    assert abs(np.mean(alone) - 0.95) <= 0.0503
+    assert np.mean(ratios) >= 0.95 - 0.0503
 
 
 def test_where_nobody_is_left_there_is_no_interval() -> None:
