@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 from crowdblend.analysis import load
+from crowdblend.deploy.documents.document_registry import verified_release
+from crowdblend.deploy.documents.sheet.facts import sheet_facts
+from crowdblend.deploy.documents.sheet.render_sheet import kit_snippets
 from support.r_package_vectors import KEY, PACKAGE, RELEASES, SPECIFICATIONS, VECTORS, answer, questions, rubin_answers
 
 CASES = PACKAGE.parents[1] / "tests" / "vectors" / "conformance" / "certificate"
@@ -72,9 +75,27 @@ def test_the_vectors_are_what_python_answers(name) -> None:
     require_same(rubin_answers(), written["rubin"], "rubin")
 
 
+def test_the_page_says_how_many_questions_there_are() -> None:
+    written = json.loads(VECTORS.read_text(encoding="utf-8"))
+    number = sum(map(len, written["releases"].values())) + len(written["rubin"])
+    page = (PACKAGE.parents[1] / "docs" / "analysis.md").read_text(encoding="utf-8")
+    assert len(SPECIFICATIONS) == 8
+    assert f"{number:,} questions about eight small releases" in page
+
+
 def test_r_finds_each_change_and_refuses_in_words(library, tmp_path) -> None:
     shutil.copy(PACKAGE / "tests" / "verify.R", tmp_path)
     run(tmp_path, "Rscript", "verify.R", R_LIBS=str(library))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["named-pairs", "sample-with-margins", "noisy-histogram"])
+def test_the_code_on_a_sheet_runs_in_r(library, tmp_path, name) -> None:
+    shutil.copytree(RELEASES / name, tmp_path / name)
+    [code] = [one.code for one in kit_snippets(sheet_facts(verified_release(RELEASES / name))) if one.language == "r"]
+    (tmp_path / "sheet.R").write_text(code, encoding="utf-8")
+    said = run(tmp_path / name, "Rscript", tmp_path / "sheet.R", R_LIBS=str(library), TMPDIR=str(tmp_path))
+    assert "estimate" in said
 
 
 @pytest.mark.slow

@@ -52,6 +52,10 @@ PROMISES = {
         "flows/test_survey_weights.py::test_the_price_is_that_of_one_more_column_and_its_pairs[chosen]",
         "mechanisms/test_weighted_totals.py::test_weights_of_one_class_are_told_apart_by_nothing",
     ),
+    "R verifies a release and finds what was changed, and the figures that it must give are Python's": (
+        "analysis/test_r_package.py::test_r_finds_each_change_and_refuses_in_words",
+        "analysis/test_r_package.py::test_the_vectors_are_what_python_answers[named-pairs]",
+    ),
     "no event contradicts a price": ("mechanisms/test_selection_privacy.py::test_no_event_contradicts_the_price",),
     "what is forged is told on the auditors' pages": ("accounting/dashboard/test_tampered.py",),
     "the demonstration": ("deploy/test_demo.py::test_the_demonstration_publishes_and_explains",),
