@@ -10,7 +10,7 @@ import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -48,19 +48,19 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Records:
-    """Records, or distinct synthetic ones with how often each is there.
+    """Records, true or synthetic ones.
 
     Args:
         columns: at the level of the codes.
         codes: of each column, shape (records,).
         numbers: per name of a column of numbers its number in each record, shape (records,).
-        times: how often each record is there, shape (records,).
+        widths: of the labels of which these are the middles; none where they are the numbers themselves.
     """
 
     columns: Sequence[MappedColumn]
     codes: Sequence[Codes]
     numbers: Mapping[str, Amounts]
-    times: Amounts
+    widths: Mapping[str, Amounts] = field(default_factory=dict)
 
     @classmethod
     def of_values(
@@ -81,20 +81,28 @@ class Records:
             else:
                 numbers[name] = own.astype(np.float64)
                 codes.append(hierarchy.codes_of_integers(own.astype(np.int64), 0))
-        return cls(columns=_columns(hierarchies), codes=codes, numbers=numbers, times=np.ones(codes[0].size))
+        return cls(columns=_columns(hierarchies), codes=codes, numbers=numbers)
 
     @classmethod
-    def of_codes(cls, columns: Sequence[MappedColumn], codes: Sequence[Codes], times: Amounts) -> Records:
-        """Return records by the codes of their labels, numbers at the middle of a label, or the end of the range."""
-        numbers = {}
+    def of_codes(cls, columns: Sequence[MappedColumn], distinct: Sequence[Codes], times: Codes) -> Records:
+        """Return records by the codes of their labels, numbers at the middle of a label, or at the range's end.
+
+        Args:
+            columns: at the level of the codes.
+            distinct: codes of each column of distinct records, shape (distinct records,).
+            times: how often each is there.
+        """
+        codes, numbers = [np.repeat(own, times) for own in distinct], {}
+        widths = {}
         for column, own in zip(columns, codes, strict=True):
             with contextlib.suppress(InputRefused):
-                middles = edges_of(column, column.level).middle
+                edges = edges_of(column, column.level)
                 for code, label in enumerate(labels_of(column, column.level)):
-                    if np.isnan(middles[code]) and any(ends := label_bounds(label)):
-                        middles[code] = float(ends[0] or ends[1])
-                numbers[column.name] = middles[own]
-        return cls(columns=columns, codes=codes, numbers=numbers, times=times)
+                    if not edges.known[code] and any(ends := label_bounds(label)):
+                        edges.lower[code] = edges.upper[code] = float(ends[0] or ends[1])
+                numbers[column.name] = edges.middle[own]
+                widths[column.name] = (edges.upper - edges.lower)[own]
+        return cls(columns=columns, codes=codes, numbers=numbers, widths=widths)
 
     def of(self, where: Where) -> NDArray[np.bool_]:
         """Return which records fulfil a condition."""
@@ -103,15 +111,17 @@ class Records:
             found &= mask[self.codes[place]]
         return found
 
-    def count(self, where: Where) -> float:
-        """Return how many records fulfil a condition."""
-        return float(self.times[self.of(where)].sum())
-
-    def known(self, column: str, where: Where) -> tuple[Amounts, Amounts]:
-        """Return the numbers of a column of the records that fulfil a condition, and how often each is there."""
+    def known(self, column: str, where: Where) -> Amounts:
+        """Return the numbers of a column of the records that fulfil a condition and have one."""
         numbers = self.numbers[column]
-        kept = self.of(where) & np.isfinite(numbers)
-        return numbers[kept], self.times[kept]
+        return numbers[self.of(where) & np.isfinite(numbers)]
+
+    def spread(self, column: str, where: Where) -> Amounts:
+        """Return the same, spread evenly within labels, in ascending order."""
+        numbers = self.numbers[column]
+        if column in self.widths:
+            numbers = numbers + self.widths[column] * (np.random.default_rng(numbers.size).random(numbers.size) - 0.5)
+        return np.sort(numbers[self.of(where) & np.isfinite(numbers)])
 
     def term(self, part: Part) -> Amounts:
         """Return what a part of a formula is of each record; a number that is unknown counts as the others' mean."""
@@ -120,7 +130,7 @@ class Records:
         numbers = self.numbers[part.column]
         known = np.isfinite(numbers)
         if not known.all():
-            numbers = np.where(known, numbers, np.average(numbers[known], weights=self.times[known]))
+            numbers = np.where(known, numbers, numbers[known].mean())
         return numbers**2 if part.function == "square" else numbers
 
 
@@ -205,9 +215,10 @@ class Share(Asked):
         return _answered(release.share(self.where, of=self.of))
 
     def _of_records(self, records: Records) -> Answer:
-        whole = records.count(self.of)
-        share = float(records.times[records.of(self.of) & records.of(self.where)].sum()) / max(whole, 1.0)
-        return Answer.around(share, math.sqrt(share * (1.0 - share) / max(whole, 1.0)))
+        whole = records.of(self.of)
+        number = max(float(whole.sum()), 1.0)
+        share = float((whole & records.of(self.where)).sum()) / number
+        return Answer.around(share, math.sqrt(share * (1.0 - share) / number))
 
 
 @dataclass(frozen=True)
@@ -226,10 +237,8 @@ class Mean(Asked):
         return _answered(release.mean(self.column, where=self.where))
 
     def _of_records(self, records: Records) -> Answer:
-        numbers, times = records.known(self.column, self.where)
-        mean = float(np.average(numbers, weights=times))
-        spread = float(np.average((numbers - mean) ** 2, weights=times))
-        return Answer.around(mean, math.sqrt(spread / float(times.sum())))
+        numbers = records.known(self.column, self.where)
+        return Answer.around(float(numbers.mean()), float(numbers.std()) / math.sqrt(numbers.size))
 
 
 @dataclass(frozen=True)
@@ -250,13 +259,11 @@ class Quantile(Asked):
         return Answer(estimate=math.exp(own.estimate), lower=_exp(own.lower), upper=_exp(own.upper))
 
     def _of_records(self, records: Records) -> Answer:
-        numbers, times = records.known(self.column, self.where)
-        order = np.argsort(numbers, kind="stable")
-        reached = np.cumsum(times[order]) / float(times.sum())
-        error = WIDTH * math.sqrt(self.q * (1.0 - self.q) / float(times.sum()))
+        numbers = records.spread(self.column, self.where)
+        error = WIDTH * math.sqrt(self.q * (1.0 - self.q) / numbers.size)
         # The least number at or below which the share lies; Woodruff's interval.
-        at = np.searchsorted(reached, [self.q - 1e-12, self.q - error, self.q + error])
-        own = np.exp(numbers[order[np.minimum(at, order.size - 1)]])
+        shares = np.array([self.q - 1e-12, self.q - error, self.q + error])
+        own = np.exp(numbers[np.clip(np.ceil(shares * numbers.size) - 1, 0, numbers.size - 1).astype(np.int64)])
         return Answer(estimate=float(own[0]), lower=float(own[1]), upper=float(own[2]))
 
 
@@ -284,7 +291,7 @@ class OddsRatio(Asked):
         fulfils, counts = records.of(self.where), []
         for group in (self.of, self.against):
             own = records.of(group)
-            counts += [float(records.times[own & one].sum()) for one in (fulfils, ~fulfils)]
+            counts += [float((own & one).sum()) for one in (fulfils, ~fulfils)]
         if min(counts) <= 0:
             return Answer(estimate=math.nan)
         ratio = math.log(counts[0] * counts[3] / (counts[1] * counts[2]))
@@ -311,12 +318,12 @@ class Coefficient(Asked):
     def _of_records(self, records: Records) -> Answer:
         response, parts = parsed(self.formula)
         names = ["(constant)", *(_name(part) for part in parts)]
-        design = np.column_stack([np.ones(records.times.size), *(records.term(part) for part in parts)])
-        answers, times = records.term(response), records.times
-        inverse = np.linalg.inv(design.T @ (design * times[:, None]))
-        coefficients = inverse @ (design.T @ (answers * times))
+        answers = records.term(response)
+        design = np.column_stack([np.ones(answers.size), *(records.term(part) for part in parts)])
+        inverse = np.linalg.inv(design.T @ design)
+        coefficients = inverse @ (design.T @ answers)
         rest = answers - design @ coefficients
-        variance = float((times * rest**2).sum()) / (float(times.sum()) - len(names))
+        variance = float(rest @ rest) / (answers.size - len(names))
         place = names.index(self.term)
         return Answer.around(float(coefficients[place]), math.sqrt(variance * inverse[place, place]))
 

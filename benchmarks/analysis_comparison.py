@@ -170,7 +170,7 @@ class Draws:
         found = []
         for file in sorted(self.folder.glob(f"{study.name}-{way}-*.npz")):
             with np.load(file) as kept:
-                records = Records.of_codes(study.columns, [*kept["codes"]], kept["times"])
+                records = Records.of_codes(study.columns, [*kept["codes"]], kept["times"].astype(np.int64))
             found.append(
                 {
                     _key(analysis, place): asked.of_records(records)
