@@ -92,6 +92,7 @@ def begun_spec(
     public: PublicRecords | None = None,
     size: ReleaseSize | None = None,
     folder: str = "hierarchies",
+    priced: bool = True,
 ) -> BegunSpec:
     """Return a specification that is complete but for its columns, or with a proposal of them.
 
@@ -108,6 +109,7 @@ def begun_spec(
         public: public records of the columns; None where there are none.
         size: what a release that finds its pairs and labels is proposed for; None for a sampled release.
         folder: beside the specification, for the hierarchies that are to be written.
+        priced: whether the tables of the release's kind and price stand there too, which of many columns takes seconds.
     """
     columns = [
         _begun_column(
@@ -142,15 +144,9 @@ def begun_spec(
         lines.append(f"separator = {_text(names.separator)}")
     lines += () if declared is None else declared.data
     lines += _questions_of_data(columns, answered=() if declared is None else declared.data)
-    lines += [
-        "",
-        *(
-            SAMPLED
-            if proposal is None
-            else proposal.text([one.column for one in columns if not chosen or one.name in chosen])
-        ),
-        "",
-    ]
+    if priced:
+        proposed = [one.column for one in columns if not chosen or one.name in chosen]
+        lines += ["", *(SAMPLED if proposal is None else proposal.text(proposed)), ""]
     lines.append((PROPOSED_COLUMNS if chosen and not released else ONLY_NAMED) + COLUMN_KEYS)
     files = _files(columns, folder=folder)
     for column in columns:
@@ -363,18 +359,13 @@ class ReleaseSize:
     def text(self, columns: Sequence[NamedColumn]) -> Iterator[str]:
         """Yield the tables of a release of columns that finds its own pairs and labels, and why."""
         from ...accounting.kernel.prices.registry import mechanism_record
-        from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+        from ...accounting.theory.planning.paired_planning import PairShares, proposed_pairs
         from ...flows.releases.paired_parts import STAGES, STAGES_OF_BLOCK
 
         pairs, shares = proposed_pairs(len(columns)), PairShares()
-        planned = partial(
-            plan_paired, epsilon=self.epsilon, delta=self.delta, stages=STAGES, columns=len(columns), pairs=pairs
-        )
-        plan, blocks = planned(), None
-        if len(columns) > MOST_TOGETHER:
-            planned = partial(planned, stages=STAGES_OF_BLOCK)
-            blocks = self._blocks(columns, planned)
-            plan = planned(blocks=blocks.number)
+        blocks = self.blocks(columns)
+        planned = self._planned(len(columns), stages=STAGES if blocks is None else STAGES_OF_BLOCK)
+        plan = planned() if blocks is None else planned(blocks=blocks.number)
         record = mechanism_record(plan.mechanism)
         margin, pair = (f"± {record[key]}, {float(record[key]) / self.records:.2%} of the records," for key in EXACT)
         yield from _comment(
@@ -400,8 +391,26 @@ class ReleaseSize:
         yield f"epsilon = {self.epsilon}"
         yield f"delta = {self.delta}                  # at most one in the number of people"
 
-    def _blocks(self, columns: Sequence[NamedColumn], planned: Callable[..., DeletionPlan]) -> ProposedBlocks:
-        """Return tables of rows, with as many columns in each of them as the records allow."""
+    def _planned(self, columns: int, *, stages: int) -> Callable[..., DeletionPlan]:
+        """Return what plans a release of so many columns, of one table of rows or of several."""
+        from ...accounting.theory.planning.paired_planning import plan_paired, proposed_pairs
+
+        return partial(
+            plan_paired,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            stages=stages,
+            columns=columns,
+            pairs=proposed_pairs(columns),
+        )
+
+    def blocks(self, columns: Sequence[NamedColumn]) -> ProposedBlocks | None:
+        """Return tables of rows, each with as many columns as the records allow; None where one holds them well."""
+        from ...flows.releases.paired_parts import STAGES_OF_BLOCK
+
+        if len(columns) <= MOST_TOGETHER:
+            return None
+        planned = self._planned(len(columns), stages=STAGES_OF_BLOCK)
         names = [column.name for column in columns]
         usual = [one.name for one in columns if may_be_pinned(one.name, column_role(one.name, one.kind))]
         most = most_blocks(records=self.records, expected_deletion=planned().expected_deletion)

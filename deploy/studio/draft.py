@@ -120,7 +120,9 @@ class StudioFolder:
         """
         try:
             text, notes = _text(self.draft_path), _text(self.folder / "studio.json")
-            return Draft(tables=tomllib.loads(text, parse_float=Decimal), notes=json.loads(notes) if notes else {})
+            tables = tomllib.loads(text, parse_float=Decimal)
+            _require_tables(tables)
+            return Draft(tables=tables, notes=json.loads(notes) if notes else {})
         except (OSError, ValueError) as error:
             raise InputRefused(
                 f"the draft can't be read ({type(error).__name__}).",
@@ -146,6 +148,17 @@ class StudioFolder:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(place)
+
+
+def _require_tables(tables: Tables) -> None:
+    """Raise ValueError where a table or a list is something else: whatever else is wrong, a page says of its field."""
+    below = [*tables.get("columns", {}).values()] if isinstance(tables.get("columns", {}), dict) else [None]
+    blocks = tables.get("blocks", {})
+    if isinstance(blocks, dict):
+        lists = [blocks.get("pinned", []), *(one.get("columns") for one in blocks.values() if isinstance(one, dict))]
+        below += [{} if isinstance(one, list) else None for one in lists]
+    if not all(isinstance(table, dict) for table in (*tables.values(), *below)):
+        raise ValueError("a table is none")
 
 
 def _text(path: Path) -> str:

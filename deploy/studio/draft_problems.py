@@ -6,10 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from ...flows.spec import spec_faults
-from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
+from ...flows.spec import read_spec, spec_faults
+from ...mechanisms.kernel.errors import AccountantRefused, Refusal
 from ..terminal.explanation import explanation
 from .draft import Draft, StudioFolder, toml_text
 
@@ -112,9 +114,15 @@ def _number(name: str, names: tuple[str, ...]) -> int:
     return names.index(name) if name in names else 0
 
 
-def draft_problems(studio: StudioFolder, draft: Draft, names: tuple[str, ...], *, values_alone: bool) -> list[Problem]:
-    """Return what is wrong with a draft as it stands; of many columns it takes a second, and its values alone don't."""
-    path = studio.draft_path
+def draft_problems(path: Path, draft: Draft, names: tuple[str, ...], *, values_alone: bool) -> list[Problem]:
+    """Return what is wrong with a draft as it stands; of many columns it takes a second, and its values alone don't.
+
+    Args:
+        path: of the file that has the draft.
+        draft: the same, read.
+        names: of the source's columns.
+        values_alone: look at each value by itself.
+    """
     faults = spec_faults(path, values_alone=values_alone) if path.exists() else []
     return [problem_of(fault, draft=draft, path=path, names=names) for fault in faults]
 
@@ -134,8 +142,6 @@ class CheckedColumn:
 
 def checked_column(studio: StudioFolder, draft: Draft, name: str, names: tuple[str, ...]) -> CheckedColumn:
     """Check one column by itself, as the only one of a release: of a hundred it takes no longer."""
-    from ...flows.spec import read_spec
-
     column = draft.columns[name]
     kept = {key: value for key, value in column.items() if key in ("hierarchy", "values", "interval", "dates")}
     alone = {
@@ -146,13 +152,14 @@ def checked_column(studio: StudioFolder, draft: Draft, name: str, names: tuple[s
         "privacy": {"delta": 0.1},
         "columns": {name: kept | {"level": 0}},
     }
-    studio.write("check.toml", toml_text(alone))
-    path = studio.folder / "check.toml"
-    faults: list[InputRefused] = spec_faults(path)
-    if faults:
-        found = (problem_of(fault, draft=draft, path=path, names=names) for fault in faults)
-        return CheckedColumn(problems=tuple(found), levels=())
-    facts = explanation(read_spec(path, output=path.parent / "none"))
+    with NamedTemporaryFile("w", encoding="utf-8", dir=studio.folder, prefix=".check-", suffix=".toml") as file:
+        file.write(toml_text(alone))
+        file.flush()
+        path = Path(file.name)
+        if faults := spec_faults(path):
+            found = (problem_of(fault, draft=draft, path=path, names=names) for fault in faults)
+            return CheckedColumn(problems=tuple(found), levels=())
+        facts = explanation(read_spec(path, output=path.parent / "none"))
     return CheckedColumn(problems=(), levels=tuple(facts["columns"][0]["levels"]))
 
 
@@ -162,11 +169,12 @@ class Remembered(Generic[Found]):
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="studio")
         self._known: dict[object, Future[Found]] = {}
+        self._lock = Lock()
 
     def known(self, key: object) -> Found | None:
         """Return the answer where it is there already; nothing is computed for it."""
         found = self._known.get(key)
-        return found.result() if found is not None and found.done() else None
+        return found.result() if found is not None and found.done() and found.exception() is None else None
 
     def get(self, key: object, compute: Callable[[], Found], *, wait: float) -> Found | None:
         """Return the answer; None where it isn't there within some seconds.
@@ -176,11 +184,17 @@ class Remembered(Generic[Found]):
             compute: gives it.
             wait: the seconds.
         """
-        if key not in self._known:
-            self._known[key] = self._pool.submit(compute)
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = self._pool.submit(compute)
+            found = self._known[key]
             while len(self._known) > MOST_REMEMBERED:
                 self._known.pop(next(iter(self._known)))
         try:
-            return self._known[key].result(timeout=wait)
+            return found.result(timeout=wait)
         except TimeoutError:
             return None
+        except Exception:
+            with self._lock:  # what broke it may not be there any more when it is asked for again
+                self._known.pop(key, None)
+            raise

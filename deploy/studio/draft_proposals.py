@@ -81,25 +81,30 @@ def propose_columns(studio: StudioFolder, draft: Draft, names: SourceNames) -> N
     found = tomllib.loads(begun.text, parse_float=Decimal)
     for file, rows in begun.hierarchies.items():
         studio.write(file, hierarchy_text(rows))
-    kept = {name: draft.tables[name] for name in ("release", "data") if name in draft.tables}
-    draft.tables.clear()
-    draft.tables |= kept | {name: table for name, table in found.items() if name not in ("release", "data")}
+    for name in {*draft.tables} - {"release", "data", "privacy"}:
+        del draft.tables[name]
     draft.columns.update(found.get("columns", {}))
     draft.builders.clear()
     for name in BY_ROLE:
         draft.data.pop(name, None)
     draft.data.pop("weight_classes", None)
     draft.put("data", "separator", names.separator)
-    if len(draft.columns) < FEWEST_COLUMNS:
-        make_paired(draft)
+    make_paired(draft)
+    blocks = proposed_blocks(draft, names)
+    if blocks is not None:
+        draft.tables["blocks"] = blocks
 
 
 def proposed_blocks(draft: Draft, names: SourceNames) -> Tables | None:
     """Return blocks as `spec new` proposes them of the released columns; None where one table holds them well."""
-    if len(draft.columns) < FEWEST_COLUMNS:
+    found = None
+    if len(draft.columns) >= FEWEST_COLUMNS:
+        found = _size(draft).blocks([column for column in names.columns if column.name in draft.columns])
+    if found is None:
         return None
-    begun = _begun(draft, names, released=tuple(draft.columns), public=None, size=_size(draft))
-    return tomllib.loads(begun.text, parse_float=Decimal).get("blocks")
+    pinned = {"pinned": list(found.pinned)} if found.pinned else {}
+    number = {} if found.themes else {"number": found.number}
+    return number | pinned | {name: {"columns": list(columns)} for name, columns in found.themes.items()}
 
 
 def _size(draft: Draft) -> ReleaseSize:
@@ -130,6 +135,7 @@ def _begun(
         released=released,
         public=public,
         size=size,
+        priced=False,
     )
 
 

@@ -332,12 +332,13 @@ def take_run(studio: Studio, form: Form) -> str:
     current = str(studio.folder.draft().notes.get("run", ""))
     match form.get("do"):
         case "begin":
-            state = studio.runs.state(current) if current else None
-            if state is not None and (state.running or state.can_be_finished):
-                return "/run"
             with studio.folder.changing() as draft:
-                label = shown(draft.tables.get("release", {}).get("name")) or "release"
-                draft.notes["run"] = studio.runs.begin(label, toml_text(draft.tables))
+                # Inside: of a form that is sent twice the second finds the first one's run, and charges nothing.
+                before = draft.notes.get("run")
+                state = studio.runs.state(before) if before else None
+                if state is None or not (state.running or state.can_be_finished or form.get("after") != before):
+                    label = shown(draft.tables.get("release", {}).get("name")) or "release"
+                    draft.notes["run"] = studio.runs.begin(label, toml_text(draft.tables))
         case "cancel" if current:
             studio.runs.cancel(current)
         case "finish" if current:

@@ -27,7 +27,7 @@ from ..readiness import dry_run_facts
 from ..release_check import verify_release
 from ..release_paths import CERTIFICATE
 from ..run import two_names_warning
-from .draft import Draft, shown, toml_lines
+from .draft import Draft, shown, toml_lines, toml_text
 from .draft_problems import Problem, Remembered, checked_column, draft_problems, problem_of
 from .draft_proposals import DECLARATIONS, known_names, remark_of, source_names
 from .form_answers import Form, NotStored, Studio
@@ -404,15 +404,17 @@ def _state_of(studio: Studio, draft: Draft) -> tuple[object, ...]:
 def known_problems(studio: Studio, draft: Draft) -> list[Problem]:
     """Return what a page can know at once: what is wrong with single values, and what the last review has found."""
     reviewed = REVIEWED.known(_state_of(studio, draft))
-    found = draft_problems(studio.folder, draft, known_names(draft), values_alone=True)
+    found = draft_problems(studio.folder.draft_path, draft, known_names(draft), values_alone=True)
     return found + ([] if reviewed is None else list(reviewed[0]))
 
 
 def _reviewed(studio: Studio, draft: Draft) -> tuple[tuple[Problem, ...], dict[str, Any] | None, tuple[str, ...]]:
     """Read the draft as the command line does, and try the run as `run --dry-run` does."""
     names = known_names(draft)
-    path = studio.folder.draft_path
-    problems = _of_columns(draft) + draft_problems(studio.folder, draft, names, values_alone=False)
+    # A copy of its own: the draft may be changed meanwhile.
+    path = studio.folder.folder / "review.toml"
+    studio.folder.write(path.name, toml_text(draft.tables))
+    problems = _of_columns(draft) + draft_problems(path, draft, names, values_alone=False)
     # What is said of a column here in a few words, the command line says of it once more.
     undeclared = {problem.page for problem in problems if problem.text == "undeclared"}
     problems = [one for one in problems if one.page not in undeclared or one.text == "undeclared"]

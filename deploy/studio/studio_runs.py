@@ -18,9 +18,9 @@ from typing import Any, Literal
 from ...flows.paths import StatePaths
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.kernel.errors import InputRefused
+from .draft import NO_FILE_NAME
 
 STAGES = ("start", "charge", "select", "count", "publish", "close")
-RELEASE_ID = "release_id"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +75,9 @@ class Runs:
 
     def begin(self, label: str, spec: str) -> str:
         """Begin a release of a specification's text, and return its id."""
-        release_id = f"{label}-{secrets.token_hex(6)}"
+        # A name that no release can have is refused by the run; no path is made of it.
+        plain = NO_FILE_NAME.sub("-", label).strip("-.")[:80] or "release"
+        release_id = f"{plain}-{secrets.token_hex(6)}"
         self.folder_of(release_id).mkdir(parents=True, mode=0o700)
         self.spec_of(release_id).write_text(spec, encoding="utf-8")
         self.start(release_id)

@@ -1,0 +1,119 @@
+"""A file with a hundred columns: its pages, their times as figures, and names that no page or file may stumble over."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+
+import pytest
+from crowdblend.deploy.studio.page_contexts import STEPS
+
+COLUMNS = 100
+WAL = {"ledger.db-shm", "ledger.db-wal"}
+ODD = (
+    "a.b",
+    'quo"ted',
+    "a]b",
+    "[x].y",
+    "columns",
+    "<b>",
+    "käse,1",
+    "a b",
+    "data",
+    "../up",
+    "weight-3",
+    "{{ 1 }}",
+    "%s",
+)
+
+
+def test_a_hundred_columns(studio, entered, capsys) -> None:
+    """The times are told, and no verdict depends on how busy the machine is."""
+    source = studio.folder / "wide.csv"
+    source.write_text(",".join(f"t{n // 10}_item{n}" for n in range(COLUMNS)) + "\n", encoding="utf-8")
+    entered.post("/dataset", data={"do": "add", "new_dataset": "wide", "budget_epsilon": "5", "budget_delta": "1e-4"})
+    entered.post("/file", data={"source": str(source), "records": "100000"})
+    assert entered.post("/columns", data={f"role-{n}": "release" for n in range(COLUMNS)}).status_code == 303
+    draft = tomllib.loads(studio.draft.read_text(encoding="utf-8"))
+    assert len(draft["columns"]) == COLUMNS
+    assert draft["blocks"]
+    text = studio.draft.read_text(encoding="utf-8")
+    studio.draft.write_text(
+        text.replace('levels = "auto"', 'levels = "auto"\nvalues = ["1", "2", "3"]'), encoding="utf-8"
+    )
+    answer = entered.post("/columns/50", data={"form": "values", "text": "1\n2\n3"})
+    assert answer.headers["location"] == "/columns"
+    for _ in range(200):  # the first answers of the pages that price the release
+        if "data-computing" not in entered.get("/review").text + entered.get("/price").text:
+            break
+        time.sleep(0.1)
+    assert 'section class="good"' in entered.get("/review").text
+    seconds = {}
+    for path in (*STEPS, "columns/50"):
+        begun = time.perf_counter()
+        assert entered.get(f"/{path}").status_code == 200
+        seconds[path] = time.perf_counter() - begun
+    with capsys.disabled():
+        print(
+            "\nseconds for each page of 100 columns:", ", ".join(f"{path} {took:.2f}" for path, took in seconds.items())
+        )
+
+
+def test_columns_of_any_name_are_declared_and_their_mistakes_found(studio, entered) -> None:
+    import csv
+
+    source = studio.folder / "odd.csv"
+    with source.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerow(ODD)
+    entered.post("/dataset", data={"do": "add", "new_dataset": "odd", "budget_epsilon": "5", "budget_delta": "1e-4"})
+    assert entered.post("/file", data={"source": str(source), "records": "1000"}).headers["location"] == "/columns"
+    entered.post("/columns", data={f"role-{n}": "release" for n in range(len(ODD))})
+    for number, name in enumerate(ODD):
+        wrong = {"form": "interval", "lower": "x", "upper": "9", "widths": ""}
+        assert entered.post(f"/columns/{number}", data=wrong).headers["location"] == f"/columns/{number}"
+        page = entered.get(f"/columns/{number}").text
+        assert 'aria-invalid="true"' in page
+        assert "wrong-lower-1" in page, name
+        for form in ({"form": "tree", "text": "all\n  1\n  2"}, {"form": "values", "text": "1\n2"}):
+            assert entered.post(f"/columns/{number}", data=form).headers["location"] == "/columns", name
+    assert tuple(tomllib.loads(studio.draft.read_text(encoding="utf-8"))["columns"]) == ODD
+    text = entered.get("/columns").text
+    assert "&lt;b&gt;" in text
+    assert "<b>" not in text
+    assert {path.name for path in studio.folder.iterdir()} <= {"home", "ledger.db", "odd.csv", "studio"} | WAL
+
+
+@pytest.mark.parametrize("name", ["../../up", "/up", "a b", "..", ""])
+def test_no_name_of_a_release_leads_out_of_the_folder(studio, entered, people, declare, name) -> None:
+    declare(entered, people)
+    before = {*studio.folder.iterdir(), *studio.folder.parent.iterdir()}
+    entered.post("/review", data={"release_name": name, "output": "out", "form": "microdata", "format": "csv"})
+    assert entered.post("/run", data={"do": "begin", "after": ""}).status_code == 303
+    for _ in range(200):
+        text = entered.get("/run").text
+        if "data-running" not in text:
+            break
+        time.sleep(0.1)
+    assert "There is no release" in text
+    assert {*studio.folder.iterdir(), *studio.folder.parent.iterdir()} <= before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml",
+        "[data]\nsource = 5\n",
+        "data = 5\n",
+        "columns = 5\n",
+        "[columns]\nage = 5\n",
+        '[columns.age]\ninterval = 5\nvalues = 5\nweight = "x"\n',
+        "[blocks]\npinned = 5\n[blocks.a]\n",
+        '[margins]\nshare = "x"\n[privacy]\nepsilon = []\n',
+        "[sampling]\n[suppression]\nk = 1.5\n[privacy]\ndelta = 5\n",
+        "[release]\nname = 5\noutput = 5\nmetadata = 5\n",
+    ],
+)
+def test_a_draft_that_somebody_has_broken_is_told_on_each_page(studio, entered, people, text) -> None:
+    studio.draft.write_text(text, encoding="utf-8")
+    for path in (*STEPS, "columns/0", "run/state", "result/sheet"):
+        assert entered.get(f"/{path}").status_code in (200, 404, 409), path
