@@ -181,12 +181,13 @@ utility: $(READY)
 	$(BIN)/python -m benchmarks.utility.compare --write docs/utility.md --choice docs/choosing.md $(EXTRA)
 	$(BIN)/python -m benchmarks.utility.attacks --write docs/attacks.md
 
-# Pictures of the auditors' pages, the documents and a private report on invented people, as docs shows them; needs Chromium.
+# Pictures of the auditors' pages, the studio, the documents and a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)
 	CROWDBLEND_DOCUMENT_PICTURES=$(CURDIR)/docs/documents $(BIN)/python -m pytest -q tests/deploy/documents/test_documents_in_browser.py -k "fits or printed"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/dashboard $(BIN)/python -m pytest -q tests/accounting/dashboard/test_browser.py tests/accounting/dashboard/test_special_pages.py \
 	    -k "fits or prints or read_well"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
+	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/studio $(BIN)/python -m pytest -q tests/deploy/studio/test_studio_walk.py -k census
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper.reproduce

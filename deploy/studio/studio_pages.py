@@ -483,7 +483,11 @@ def _first_rows(path: Path) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...]
         with pc.open_csv(path, convert_options=pc.ConvertOptions(strings_can_be_null=False)) as reader:
             names, batch = reader.schema.names, next(iter(reader), None)
             rows = [] if batch is None else batch.slice(0, FIRST_ROWS).to_pylist()
-    return path.name, tuple(names), tuple(tuple(str(one) for one in row.values()) for row in islice(rows, FIRST_ROWS))
+    return path.name, tuple(names), tuple(tuple(map(_cell, row.values())) for row in islice(rows, FIRST_ROWS))
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _sheet(folder: Path, place: Path) -> str:

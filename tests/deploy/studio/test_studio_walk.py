@@ -21,11 +21,12 @@ SCHOOLING = "\n".join(
 )
 
 
-def keep(page, name: str) -> None:
-    """Keep a picture for the documentation, where the surroundings ask for it."""
+def keep(page, name: str, *, at: str = "h1") -> None:
+    """Keep a picture for the documentation, from some place of the page on, where the surroundings ask for it."""
     if folder := os.environ.get(KEEP):
-        page.set_viewport_size({"width": 900, "height": 620})
-        page.screenshot(path=str(Path(folder) / f"studio-{name}.png"))
+        page.set_viewport_size({"width": 960, "height": 720})
+        page.locator(at).first.evaluate("one => window.scrollTo(0, one.getBoundingClientRect().top + scrollY - 12)")
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
 @pytest.mark.slow
@@ -34,7 +35,6 @@ def test_the_census_is_released_by_clicks_and_typing(walk, studio, command_line)
     page = walk.page
     walk.enter()
     walk.fill(new_dataset="census-2000", budget_epsilon="3", budget_delta="1e-5")
-    keep(page, "budget")
     walk.press("Add it and use it")
     walk.fill(source="census2000.parquet", records="29500")
     walk.press("Read the names and go on")
@@ -50,7 +50,7 @@ def test_the_census_is_released_by_clicks_and_typing(walk, studio, command_line)
     page.locator("summary", has_text="A list, a tree or codes").click()
     walk.fill(text=SCHOOLING)
     walk.press("Save and look")
-    keep(page, "tree")
+    keep(page, "tree", at="#field-text")
     walk.press("Save, next column")
     walk.fill(form="interval", lower="0", upper="60", widths="10, 20")
     walk.press("Save, next column")
@@ -60,16 +60,15 @@ def test_the_census_is_released_by_clicks_and_typing(walk, studio, command_line)
     walk.fill(**{"weight-4": "2"})
     walk.press("Go on")
     walk.until("svg.picture")
-    keep(page, "price")
+    keep(page, "price", at="#means")
     walk.press("Go on")
     walk.until("section.good")
-    keep(page, "review")
     page.get_by_role("link", name="To the run").click()
     walk.press("Charge it and run")
     walk.until("a[href='/result']")
     page.get_by_role("link", name="To the result").click()
     walk.until("text=It verifies")
-    keep(page, "result")
+    keep(page, "result", at="#tables")
 
     folder = studio.folder / "out" / "census2000"
     assert verify(folder).findings == ()
