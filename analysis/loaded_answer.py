@@ -251,3 +251,9 @@ class ProductSums:
     def covariance(self, one: LinearSum, other: LinearSum) -> float:
         """Return the covariance of two estimates."""
         return float((one.weights * self._variances) @ other.weights)
+
+    def excess(self, asked: LinearSum) -> float:
+        """Return the excess kurtosis of a weighted sum's error: each sum's noise has that of Laplace's law, 3."""
+        squares = asked.weights**2 * self._variances
+        total = float(squares.sum())
+        return 3.0 * float(squares @ squares) / total**2 if total > 0 else 0.0

@@ -209,6 +209,10 @@ class SumsOfProducts(Protocol[TermT_contra, LinearT]):
         """Return the covariance of two estimates."""
         ...
 
+    def excess(self, asked: LinearT) -> float:
+        """Return the excess kurtosis of a weighted sum's error: 0 of the normal law, 3 of Laplace's."""
+        ...
+
 
 class Moments:
     """Sums of products of terms over all records, as linear functions of noisy counts."""
@@ -220,6 +224,11 @@ class Moments:
         self.nothing = LinearCount
         self.value = combined.value
         self.covariance = combined.covariance
+
+    def excess(self, asked: LinearCount) -> float:
+        """Return 0: the noise of counts is as good as normal."""
+        del asked
+        return 0.0
 
     def of(self, one: Term, other: Term) -> LinearCount:
         """Return the sum over all records of the product of two terms."""
@@ -334,11 +343,13 @@ def coefficient_rows(
             moved = moved.plus(answered[place], weight)
             for other, coefficient in enumerate(coefficients.tolist()):
                 moved = moved.plus(products[place][other], -weight * coefficient)
-        variance = sums.covariance(moved, moved)
+        noise = variance = sums.covariance(moved, moved)
         if of == "population":
             variance += residual * inverse[number, number]
         sound = _is_well_known(inverse[:, number], products, sums) and variance > 0
-        width = quantile_of(error) * math.sqrt(variance) if sound else math.nan
+        # The sample's error, which is added, is normal: it has none of the excess.
+        excess = sums.excess(moved) * (noise / variance) ** 2 if sound else 0.0
+        width = _quantile(error, excess=excess) * math.sqrt(variance) if sound else math.nan
         estimate = float(coefficients[number])
         rows.append(
             {
@@ -352,6 +363,16 @@ def coefficient_rows(
             }
         )
     return rows
+
+
+def _quantile(error: float, *, excess: float) -> float:
+    """Return the width, in standard errors, of a symmetric law whose tails are heavier than the normal law's.
+
+    Source: E. A. Cornish, R. A. Fisher, Moments and cumulants in the specification of distributions, Rev. Inst. Int.
+    Stat. 5 (1938): the term of the fourth cumulant.
+    """
+    normal = quantile_of(error)
+    return normal + excess / 24.0 * (normal**3 - 3.0 * normal)
 
 
 def _is_well_known(

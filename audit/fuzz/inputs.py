@@ -1,4 +1,4 @@
-"""Fuzz targets for what a release is asked for with and made from: specification, hierarchies, CSV, Parquet."""
+"""Fuzz targets for what a release is asked for with and made from: requests, hierarchies, records among them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from crowdblend.deploy.commands.request_commands import asked_lines
 from crowdblend.flows.prepare import prepare
+from crowdblend.flows.request_files import Source, answering_tables, answering_text, read_request_file
+from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
-from crowdblend.mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from crowdblend.mechanisms.kernel.errors import STEERING, InputRefused, Refusal, ReleaseFailed
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
 from crowdblend.tasks.counting.executors import LocalThreads
@@ -26,7 +29,7 @@ from .desk import Fault, Run, plain_desk
 
 READING = RecordReading(separator=";")
 
-__all__ = ["KEY", "csv_records", "hierarchy", "parquet_records", "specification"]
+__all__ = ["KEY", "csv_records", "hierarchy", "parquet_records", "request", "specification"]
 
 
 class KeyInMemory:
@@ -66,6 +69,31 @@ def specification(folder: Path) -> Run:
             raise Fault("a sampling key was drawn")
         if desk.files() - files:
             raise Fault(f"left behind: {sorted(desk.files() - files)[:3]}")
+
+    return run
+
+
+def request(folder: Path) -> Run:
+    """A request is refused in words, or its specification, read from what is written, asks for what was checked."""
+    plain_desk(folder)
+    columns = {"town": {"hierarchy": "towns.csv", "level": 1}}
+    data = {"dataset": "people", "source": "people.csv", "separator": ";", "null": ["", 'a"\\\x7f']}
+    source = Source(path=folder / "spec.toml", data=data, columns=columns)
+
+    def run(content: bytes) -> None:
+        (folder / "request.toml").write_bytes(content)
+        with contextlib.suppress(Refusal):
+            asked = read_request_file(folder / "request.toml")
+            tables, checked = answering_tables(asked, source, relation="add/remove", epsilon=None)
+            (folder / "answer.toml").write_text(answering_text(asked, tables), encoding="utf-8")
+            if any(STEERING.search(line) or "\n" in line for line in asked_lines(asked, checked)):
+                raise Fault("a request steers the terminal")
+            try:
+                read = read_spec(folder / "answer.toml", output=None)
+            except Refusal as refusal:
+                raise Fault(f"its specification is refused: {refusal.what}") from None
+            if read.digest != checked.digest or read.price.epsilon <= 0:
+                raise Fault("its specification asks for something else")
 
     return run
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from . import shapes
 from .dashboard import page
 from .desk import Run, furnished_desk
-from .inputs import csv_records, hierarchy, parquet_records, sound_parquet, specification
+from .inputs import csv_records, hierarchy, parquet_records, request, sound_parquet, specification
 from .ledger import anchor, certificate, entry, ledger_file, public_keys, sound_certificate
 
 __all__ = ["CORPUS", "TARGETS", "Target", "corpus_of"]
@@ -83,6 +83,21 @@ TARGETS = {
             shaped=lambda: shapes.specs() | _marked("specification"),
             words=tuple(f"[{table}]" for table in shapes.SPEC)
             + tuple(f"{key} = " for table in shapes.SPEC.values() for key in table),
+        ),
+        Target(
+            name="request",
+            prepare=request,
+            shaped=lambda: _marked("request"),
+            words=(
+                "[request]",
+                "[answer]",
+                "[columns.",
+                "hierarchy_sha256 = ",
+                "\\u001b",
+                '"count"',
+                '"moments"',
+                "1e400",
+            ),
         ),
         Target(
             name="hierarchy",

@@ -26,6 +26,7 @@ NAMES = (
     "ledger-file",
     "parquet",
     "public-keys",
+    "request",
     "specification",
 )
 SLOW = {"ledger-entry", "ledger-file", "anchor", "dashboard"}

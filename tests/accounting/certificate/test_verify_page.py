@@ -66,7 +66,7 @@ SHOW = f"""async cases => {{ {GIVEN}
   return seen;
 }}"""
 PRICED_KINDS = {"strongly-safe-release/1", "suppressed-histogram/1", "synthetic-points/1", "deletion-release/1"}
-PRICED_KINDS |= {"count-answer/1", "sum-answer/1", "mean-answer/1", "epsilon-safe-release/1"}
+PRICED_KINDS |= {"count-answer/1", "sum-answer/1", "mean-answer/1", "moments-answer/1", "epsilon-safe-release/1"}
 """Whose single release the page prices; of deletions that of one stage."""
 PRICED = """rows => rows.map(text => {
   try { return ["holds", checkPrice(parsed(text), {of: null})]; }
