@@ -18,6 +18,8 @@ from ..document_registry import VerifiedRelease
 
 MOST_LABELS = 60
 MOST_CELLS = 1_200
+MOST_CELLS_BY_ROWS = 300
+"""Each of them reads all rows."""
 _FORMULA_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._]*")
 """Names that a formula has as they stand, in Python and in R."""
 _Pair = tuple[str, str]
@@ -119,7 +121,7 @@ class _Choice:
                 together
                 and frozenset((one.name, other.name)) not in self.pairs
                 and min(sizes) > 2
-                and sizes[0] * sizes[1] <= MOST_CELLS
+                and sizes[0] * sizes[1] <= MOST_CELLS_BY_ROWS
             ):
                 return one.name, other.name
         return None
