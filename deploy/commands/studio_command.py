@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import threading
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +41,9 @@ def studio(ledger_url: str | None, port: int, folder: Path, no_browser: bool) ->
         if not no_browser:
             # PRIVACY: a browser's arguments can be read by all users of this machine; a file of the folder can't.
             held.write("open.html", f'<meta http-equiv="refresh" content="0;url={html.escape(address)}">\n')
-            webbrowser.open((held.folder / "open.html").as_uri())
+            place = (held.folder / "open.html").as_uri()
+            threading.Thread(
+                target=webbrowser.open, args=(place,), daemon=True
+            ).start()  # some browsers keep it waiting
 
     serve_studio(folder, resolve_paths(ledger_url=ledger_url), port=port, ready=ready)

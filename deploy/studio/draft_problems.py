@@ -39,11 +39,13 @@ class Problem:
         text: what, and what to do, as the command line says it.
         page: the path of the page where it is mended.
         field: that page's field; empty where it is about the page as a whole.
+        place: of the key in the specification; empty where it is about something else.
     """
 
     text: str
     page: str
     field: str = ""
+    place: str = ""
 
     @property
     def address(self) -> str:
@@ -74,8 +76,10 @@ def problem_of(refusal: Refusal, *, draft: Draft, path: Path, names: tuple[str, 
             inner = key.removeprefix(begin).rpartition("].")[2].strip("[]")
             number = _number(name, names)
             if inner == "weight":
-                return Problem(text=text, page="matters", field=f"weight-{number}")
-            return Problem(text=text, page=f"columns/{number}", field=_column_field(inner, draft.columns[name]))
+                return Problem(text=text, place=place, page="matters", field=f"weight-{number}")
+            return Problem(
+                text=text, place=place, page=f"columns/{number}", field=_column_field(inner, draft.columns[name])
+            )
     table, _, key = place.removeprefix("[").partition("]")
     key = key.removeprefix(".").partition(",")[0]
     table, key = (table, key) if key else (table.partition(".")[0], table.partition(".")[2])
@@ -84,9 +88,9 @@ def problem_of(refusal: Refusal, *, draft: Draft, path: Path, names: tuple[str, 
         page = "matters" if "weight_classes" in (table, key, *table.split(".")) else PAGE_OF_DATA.get(key, "file")
         if key in FIELD_OF_ROLE and draft.data.get(key) in names:
             key = f"role-{_number(draft.data[key], names)}"
-        return Problem(text=text, page=page, field="weight_bounds" if page == "matters" else key)
+        return Problem(text=text, place=place, page=page, field="weight_bounds" if page == "matters" else key)
     page = "price" if top == "margins" and key in SHARES else PAGE_OF_TABLE.get(top, "review")
-    return Problem(text=text, page=page, field=FIELD_OF_KEY.get((table, key), key))
+    return Problem(text=text, place=place, page=page, field=FIELD_OF_KEY.get((table, key), key))
 
 
 def _elsewhere(refusal: Refusal, text: str, *, draft: Draft, names: tuple[str, ...]) -> Problem:

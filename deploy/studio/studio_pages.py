@@ -195,11 +195,16 @@ def _of_columns(draft: Draft) -> list[Problem]:
     """Return what is wrong with single values, and hierarchies that their builders couldn't make."""
     names = known_names(draft)
     return [
-        Problem(text=builder["wrong"], page=f"columns/{names.index(name)}", field="text")
+        Problem(
+            text=builder["wrong"],
+            page=f"columns/{names.index(name)}",
+            field="text",
+            place=f"[columns.{name}].hierarchy",
+        )
         for name, builder in draft.builders.items()
         if builder.get("wrong") and name in names and name in draft.columns
     ] + [
-        Problem(text="undeclared", page=f"columns/{names.index(name)}", field="form")
+        Problem(text="undeclared", page=f"columns/{names.index(name)}", field="form", place=f"[columns.{name}]")
         for name, column in draft.columns.items()
         if name in names and not any(key in column for key in DECLARATIONS)
     ]
@@ -243,7 +248,7 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     return ColumnPage(
         number=number,
         name=column.name,
-        remarks=proposed_column(column.name, column.kind, None).remarks,
+        remarks=() if builder or "values" in own else proposed_column(column.name, column.kind, None).remarks,
         fields=fields.made,
         levels=() if checked is None else checked.levels,
         paired=draft.paired,

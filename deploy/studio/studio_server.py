@@ -70,8 +70,9 @@ class StudioGate(PageGate):
         self.session = secrets.token_urlsafe(32)
 
     def headers_of(self, path: str) -> Mapping[str, str]:
-        """Return the headers of a page, or of the sheet, which is a document with styles of its own."""
-        return HEADERS | ({"content-security-policy": SHEET_POLICY} if path == SHEET else {})
+        """Return the headers of a page; the sheet is a document with styles of its own, and an entry tells no token."""
+        of_path = {SHEET: {"content-security-policy": SHEET_POLICY}, ENTRY: {"referrer-policy": "no-referrer"}}
+        return HEADERS | of_path.get(path, {})
 
     def knows_host(self, host: str | None) -> bool:
         """Return whether a Host header is this address."""

@@ -158,6 +158,34 @@ def test_the_keyboard_alone_is_enough(walk, studio) -> None:
     assert tomllib.loads(studio.draft.read_text())["data"]["dataset"] == "typed"
 
 
+def test_the_address_in_a_file_opens_the_studio(walk, studio) -> None:
+    """As the command opens it in the browser: from another site, whose strict cookie would not be sent at once."""
+    place = studio.place / "open.html"
+    place.write_text(f'<meta http-equiv="refresh" content="0;url={studio.address}">\n', encoding="utf-8")
+    walk.page.goto(place.as_uri())
+    walk.until("#field-new_dataset")
+    assert walk.path == "/dataset"
+    assert studio.token not in walk.page.evaluate("location.href + document.referrer")
+
+
+def test_every_page_works_without_a_script(browser, studio, people, declare) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(studio.address)
+    page.wait_for_url("**/dataset")
+    client = studio.client_of(context)
+    declare(client, people)
+    client.close()
+    page.goto(f"{studio.url}/price")
+    page.locator("#field-slider").fill("2.5")
+    page.get_by_role("button", name="Show what this ε means").click()
+    assert page.locator("#field-epsilon").input_value() == "2.5"
+    for path in STEPS:
+        page.goto(f"{studio.url}/{path}")
+        assert page.locator("h1").count() == 1
+    context.close()
+
+
 def test_killed_at_each_page_it_goes_on(studio, people, declare) -> None:
     client = studio.client()
     declare(client, people)
