@@ -179,7 +179,7 @@ class Asked:
         kind: of the question.
         figure: the release's answer.
         true: the records' answer.
-        usual: how wide the interval is that the researcher's sheet gives; None where it gives none.
+        usual: how wide the interval of a sum of one table's noisy cells is; None where there is none.
     """
 
     kind: str
@@ -401,7 +401,7 @@ def measured(way: str, people: People, *, draws: int, epsilon: Decimal, seed: in
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """How many intervals there were of a kind, which share held, and how wide they were beside the sheet's."""
+    """How many intervals there were of a kind, which share held, and how wide they were beside one table's."""
 
     intervals: int
     held: float
@@ -458,7 +458,7 @@ def main(arguments: list[str] | None = None) -> None:
     files = [*(generated(number) for number in given.sizes), *([census()] if given.census else [])]
     titles = " | ".join(people.title for people in files)
     lines = [
-        f"| release | figures | {titles} | intervals | width, of the sheet's |",
+        f"| release | figures | {titles} | intervals | width, of one table's |",
         "|---" * (len(files) + 4) + "|",
     ]
     for way in given.ways:

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,6 @@ Amounts = NDArray[np.float64] | np.float64
 
 class CountBounds(Protocol):
     """Two bounds of a number of people."""
-
-    @property
-    def absent(self) -> float:
-        """What a combination that isn't in the table adds to the upper bound at the most."""
-        ...
-
-    @property
-    def combinations(self) -> int | None:
-        """How many there are in the set; None where that isn't known, and there is no upper bound."""
-        ...
 
     def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
         """Return lower bounds.
@@ -178,8 +168,6 @@ class TotalBounds:
     total: float
     deviation: float
     records: int
-    absent: ClassVar[float] = 0.0
-    combinations: ClassVar[int] = 1
 
     def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
         """Return lower bounds; `counted` are records."""

@@ -13,4 +13,4 @@ def test_every_way_of_releasing_is_asked(benchmark) -> None:
     for way in ("chosen pairs", "named pairs", "sample with margins"):
         [labels] = [row for row in rows if row[:2] == [way, "count, a label"]]
         assert float(labels[2].rstrip("%")) > 80
-        assert float(labels[4].rstrip("%")) < 100, "narrower than the sheet's"
+        assert float(labels[4].rstrip("%")) < 100, "narrower than one table's"
