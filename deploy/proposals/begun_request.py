@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...flows.request_files import FORMAT, RequestFile, parsed_request, requested, toml_text
+from ...mechanisms.hierarchies.build import labels_beyond
 from ...mechanisms.hierarchies.declare import BUCKET_LABEL, Hierarchy, IntervalHierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.wording import did_you_mean
@@ -139,6 +140,7 @@ class _Columns:
         given, level = self._question.labels.get(name), self._question.levels.get(name)
         if given is not None:
             labels = list(given)
+            self._require_labels(name, labels)
             self.declared[name] = {"values": labels, "level": level or 0}
         else:
             column = self.known(name, missing=f"Name its labels: --label {name}=…, once for each.")
@@ -157,6 +159,18 @@ class _Columns:
                 f"column {name!r} has no label {label!r} at this level.",
                 not_done=NOT_WRITTEN,
                 remedy=did_you_mean([label], labels) or f"There are {', '.join(labels[:20])}.",
+            )
+
+    def _require_labels(self, name: str, labels: Sequence[str]) -> None:
+        """Refuse labels that are no values of a column of the release: no record could be counted by them."""
+        if (column := self._known.get(name)) is None:
+            return
+        if unknown := labels_beyond(column.hierarchy, labels, level=0):
+            raise InputRefused(
+                f"column {name!r} has no value {min(unknown)!r}.",
+                where="--label",
+                not_done=NOT_WRITTEN,
+                remedy="Leave out --label: the release has the column's labels, and --level names coarser ones.",
             )
 
     def bounds(self, name: str) -> tuple[int, int]:

@@ -22,6 +22,14 @@ PROMISES = {
     "processes that race for one budget, on both databases": (
         "accounting/ledger/test_ledger_races.py::test_the_last_of_a_budget_is_spent_once",
     ),
+    "a request that means harm is refused, and one that isn't approved costs nothing": (
+        "deploy/test_requests.py::test_each_mistake_of_a_request_is_told_with_its_place_and_nothing_is_charged",
+        "deploy/test_requests.py::test_without_a_terminal_an_approval_must_be_given",
+    ),
+    "sums of products cost what they are priced at": (
+        "mechanisms/test_moments.py::"
+        "test_no_record_costs_more_than_the_price_and_one_of_them_costs_it[a number and labels-add/remove]",
+    ),
     "a sample serves one release": ("flows/test_mixed_use.py::test_a_sample_that_served_one_process_serves_no_other",),
     "no secret of a run shows anywhere": ("audit/test_leaks.py::test_no_secret_shows_anywhere",),
     "the leak scan finds a planted leak": ("audit/test_leaks.py::test_the_search_finds_a_planted_leak",),

@@ -312,6 +312,7 @@ ASKED_WRONGLY = {
     ("--sum", "age", "--bounds", "pay", "0", "9"): "--bounds: column 'pay' is not asked for",
     ("--sum", "age", "--bounds", "age", "9", "0", "--by", "sex", "--by", "town"): "[answer]: bounds must satisfy",
     ("--regression", "age ~ sex[w]"): "column 'sex' has no label 'w' at this level",
+    ("--count", "--by", "sex", "--label", "sex=woman"): "--label: column 'sex' has no value 'woman'. Nothing was",
     ("--regression", "age ~ log(age)"): "sums of products have numbers as they are",
     ("--regression", "age ~ sex[m] + C(age)"): "is taken both by its numbers and by its labels",
     ("--regression", "age"): "no formula of a regression",
