@@ -15,7 +15,17 @@ from crowdblend.analysis import load
 from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.deploy.documents.sheet.render_sheet import kit_snippets
-from support.r_package_vectors import KEY, PACKAGE, RELEASES, SPECIFICATIONS, VECTORS, answer, questions, rubin_answers
+from support.r_package_vectors import (
+    KEY,
+    PACKAGE,
+    RELEASES,
+    SPECIFICATIONS,
+    VECTORS,
+    answer,
+    hierarchy_answers,
+    questions,
+    rubin_answers,
+)
 
 CASES = PACKAGE.parents[1] / "tests" / "vectors" / "conformance" / "certificate"
 UNSIGNED = ("bytes-", "file-", "folder-file-", "format-", "key-", "signature-", "unsigned-", "algorithm-", "sound")
@@ -73,6 +83,7 @@ def test_the_vectors_are_what_python_answers(name) -> None:
     found = [question | {"answer": answer(release, question)} for question in questions(release)]
     require_same(json.loads(json.dumps(found)), written["releases"][name], name)
     require_same(rubin_answers(), written["rubin"], "rubin")
+    assert hierarchy_answers() == written["hierarchies"]
 
 
 def test_the_page_says_how_many_questions_there_are() -> None:
@@ -85,7 +96,7 @@ def test_the_page_says_how_many_questions_there_are() -> None:
 
 def test_r_finds_each_change_and_refuses_in_words(library, tmp_path) -> None:
     shutil.copy(PACKAGE / "tests" / "verify.R", tmp_path)
-    run(tmp_path, "Rscript", "verify.R", R_LIBS=str(library))
+    run(tmp_path, "Rscript", "verify.R", R_LIBS=str(library), LC_ALL="C")  # some machines have no other locale
 
 
 @pytest.mark.slow

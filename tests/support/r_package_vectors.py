@@ -25,6 +25,7 @@ import numpy as np
 from crowdblend.analysis import LoadedRelease, load, rubin
 from crowdblend.analysis.completed_copies import completed_codes
 from crowdblend.analysis.published_tables import PublishedTables
+from crowdblend.mechanisms.hierarchies.build import described_hierarchy
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from scipy.special import ndtri
 
@@ -312,19 +313,63 @@ def rubin_answers() -> list[dict[str, Any]]:
     return combined
 
 
+DESCRIPTIONS: tuple[dict[str, Any], ...] = (
+    {"kind": "interval/1", "lower": -7, "upper": 23, "widths": [5, 20]},
+    {"kind": "interval/1", "lower": 0, "upper": 3_000_000, "widths": [1_000_000]},
+    {"kind": "decimal-interval/1", "lower": "-0.50", "upper": "2.00", "widths": ["0.75", "1.50"]},
+    {"kind": "dates/1", "from": "2019-12-30", "to": "2020-03-02", "levels": ["month", "quarter", "year", "decade"]},
+    {"kind": "weight-classes/1", "bounds": ["1", "20", "50", "100.5", "200", "500"]},
+    {
+        "kind": "values/1",
+        "levels": 3,
+        "rows": [
+            ["Zoë", "\U0001d54f", "*"],
+            ["a", "B", "*"],
+            ["Émile", "B", "*"],
+            ['b"\\c', "*", "*"],
+            ["10", "9", "*"],
+        ],
+    },
+    {"kind": "values/1", "levels": 2, "fold_case": True, "rows": [["Yes", "*"], ["no", "*"]]},
+    {"kind": "values/1", "levels": 2, "rows": []},
+)
+
+
+def hierarchy_answers() -> list[dict[str, Any]]:
+    """Return hierarchies with their digests, and the labels of each level with the code of each at the next one."""
+    found = []
+    for description in DESCRIPTIONS:
+        own = described_hierarchy(description)
+        levels = []
+        for level in range(own.levels):
+            if own.size(level) > 1_000:
+                levels.append({"size": own.size(level)})
+                continue
+            codes = np.arange(own.size(level), dtype=np.int64)
+            up = own.coarser(codes, level=level, to=min(level + 1, own.levels - 1))
+            levels.append({"size": own.size(level), "labels": own.labels(codes, level), "up": up.tolist()})
+        found.append({"hierarchy": own.description(), "digest": own.digest(), "levels": levels})
+    return found
+
+
 def vectors() -> dict[str, Any]:
     """Return the questions about each release with their answers, and some of Rubin's rules."""
     asked = {}
     for name in SPECIFICATIONS:
         release = load(RELEASES / name, public_key=RELEASES / KEY)
         asked[name] = [question | {"answer": answer(release, question)} for question in questions(release)]
-    return {"releases": asked, "rubin": rubin_answers()}
+    return {"releases": asked, "rubin": rubin_answers(), "hierarchies": hierarchy_answers()}
 
 
 def written(found: dict[str, Any]) -> str:
     """Return the vectors as JSON, a line for each question, so that changes can be seen."""
     text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-    return text.replace(',{"ask":', ',\n{"ask":').replace('},{"estimates"', '},\n{"estimates"') + "\n"
+    return (
+        text.replace(',{"ask":', ',\n{"ask":')
+        .replace('},{"estimates"', '},\n{"estimates"')
+        .replace('{"hierarchy"', '\n{"hierarchy"')
+        + "\n"
+    )
 
 
 def main() -> None:

@@ -77,8 +77,9 @@ given_hierarchy <- function(stated, given) {
     first <- readLines(own, 1, encoding = "UTF-8", warn = FALSE)
     own <- utils::read.table(own,
       sep = if (grepl(";", first)) ";" else ",", quote = "\"", colClasses = "character", comment.char = "",
-      na.strings = character(), fileEncoding = "UTF-8-BOM", encoding = "UTF-8"
+      na.strings = character(), encoding = "UTF-8" # not fileEncoding, which loses letters that the locale doesn't have
     )
+    own[1, 1] <- sub("^\ufeff", "", own[1, 1])
   }
   hierarchy <- value_hierarchy(as.matrix(own))
   rows <- apply(hierarchy$rows, 1, function(row) paste0("[", paste(json_string(row), collapse = ","), "]"))

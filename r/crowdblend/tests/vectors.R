@@ -95,6 +95,34 @@ for (question in vectors$rubin) {
   agree <- all(vapply(names(question$answer), function(part) same(mine[[part]], question$answer[part]), NA))
   if (!agree) differing <- c(differing, "rubin")
 }
+# Labels of each level, and the code of each at the next one, are Python's; so is the digest of listed values.
+for (known in vectors$hierarchies) {
+  own <- crowdblend:::described_hierarchy(known$hierarchy)
+  stopifnot(own$levels == length(known$levels))
+  for (level in seq_along(known$levels) - 1) {
+    its <- known$levels[[level + 1]]
+    stopifnot(own$size(level) == its$size)
+    if (is.null(its$labels)) next
+    up <- own$up(level, min(level + 1, own$levels - 1)) - 1
+    stopifnot(identical(own$labels(level), unlist(its$labels)), identical(as.integer(up), unlist(its$up)))
+  }
+  if (known$hierarchy$kind == "values/1" && length(known$hierarchy$rows)) {
+    rows <- crowdblend:::rows_of(known$hierarchy)
+    stated <- list(column = "c", hierarchy_sha256 = known$digest)
+    file <- tempfile()
+    quoted <- apply(rows, 1:2, function(text) paste0("\"", gsub("\"", "\"\"", text), "\""))
+    lines <- paste(apply(quoted, 1, paste, collapse = ";"), collapse = "\n")
+    writeBin(charToRaw(paste0("\ufeff", lines, "\n")), file)
+    for (given in list(rows, rows[rev(seq_len(nrow(rows))), ], file)) {
+      own <- crowdblend:::given_hierarchy(stated, list(c = given))
+      stopifnot(identical(own$labels(0), unlist(known$levels[[1]]$labels)))
+    }
+    rows[1, 1] <- "another"
+    refused <- tryCatch(crowdblend:::given_hierarchy(stated, list(c = rows)), cb_refusal = conditionMessage)
+    stopifnot(is.character(refused), grepl("not the one", refused))
+  }
+}
+
 cat(asked, "questions,", length(differing), "answered otherwise than in Python\n")
 cat(utils::head(differing, 20), sep = "\n")
 stopifnot(asked > 100, !length(differing))
