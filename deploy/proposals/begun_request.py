@@ -111,7 +111,7 @@ def begun_request(
     columns.require_all_used()
     tables = {"request": table, "answer": {**answer, "epsilon": asking.epsilon}, "columns": columns.declared}
     text = HEAD + toml_text(tables)
-    asked = parsed_request(text.encode(), path)
+    asked = parsed_request(text.encode("utf-8", "surrogatepass"), path)  # refused where it isn't UTF-8
     # Of labels that a release has, the steward's specification knows the hierarchy; here its labels stand for it.
     known = asked.written.get("columns", {}) | columns.listed
     stand_in = {"release": {"name": asked.label, "output": "answer"}, "data": {"dataset": dataset, "source": "-"}}
