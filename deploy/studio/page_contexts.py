@@ -240,6 +240,7 @@ class ResultPage:
         said: sentences on what was published.
         sheet: the path of the researchers' sheet; empty where it couldn't be made.
         commands: to check and to describe it.
+        computing: whether it is still being verified.
     """
 
     run: RunState | None
@@ -251,3 +252,4 @@ class ResultPage:
     said: tuple[str, ...]
     sheet: str
     commands: tuple[str, ...]
+    computing: bool = False

@@ -52,6 +52,7 @@ WAIT = 0.12
 USUAL_FORMS = {"integer": "interval", "number": "interval", "date": "dates"}
 ENCODINGS = ("", "latin-1", "iso-8859-2", "iso-8859-15", "cp1250", "cp1251", "cp1252")
 REVIEWED: Remembered[tuple[tuple[Problem, ...], dict[str, Any] | None, tuple[str, ...]]] = Remembered()
+CHECKED: Remembered[tuple[tuple[str, ...], tuple[str, ...], str]] = Remembered()
 OUTLOOKS: Remembered[Outlook | str] = Remembered()
 
 
@@ -453,13 +454,11 @@ def result_page(studio: Studio, draft: Draft, fields: Fields) -> ResultPage:
             run=None, folder="", findings=(), unchecked=(), tables=(), files=(), said=(), sheet="", commands=()
         )
     folder = Path(str(run.result["output"]))
-    sheet = studio.runs.folder_of(run.release_id) / "sheet"
-    try:
-        check = verify_release(folder / CERTIFICATE, trusted=studio.state_paths.anchoring.keys.public_keys())
-        findings, unchecked = check.findings, check.unchecked
-    except Refusal as refusal:
-        findings, unchecked = (refusal.what,), ()
     files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
+    stamps = tuple((name, (folder / name).stat().st_mtime_ns) for name in files)
+    place = studio.runs.folder_of(run.release_id) / "sheet"
+    checked = CHECKED.get((run.release_id, stamps), lambda: _checked(studio, folder, place), wait=WAIT)
+    findings, unchecked, sheet = checked or ((), (), "")
     return ResultPage(
         run=run,
         folder=str(folder),
@@ -468,13 +467,23 @@ def result_page(studio: Studio, draft: Draft, fields: Fields) -> ResultPage:
         tables=tuple(_first_rows(folder / name) for name in files if name.startswith(("data", "margins"))),
         files=tuple(files),
         said=tuple(run.result.get("in_words", ())),
-        sheet=_sheet(folder, sheet),
+        sheet=sheet,
+        computing=checked is None,
         commands=(
             f"crowdblend verify {folder / CERTIFICATE}",
             f"crowdblend sheet {folder}",
             f"crowdblend run {studio.runs.spec_of(run.release_id)}",
         ),
     )
+
+
+def _checked(studio: Studio, folder: Path, place: Path) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Verify a release as `verify` does, and write its sheet: what doesn't hold, what isn't shown, the sheet's path."""
+    try:
+        check = verify_release(folder / CERTIFICATE, trusted=studio.state_paths.anchoring.keys.public_keys())
+    except Refusal as refusal:
+        return (refusal.what,), (), ""
+    return check.findings, check.unchecked, "" if check.findings else _sheet(folder, place)
 
 
 def _first_rows(path: Path) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:

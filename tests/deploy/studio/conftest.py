@@ -202,3 +202,18 @@ def command_line(studio: StudioProcess) -> Callable[..., str]:
         return ended.stdout
 
     return run
+
+
+@pytest.fixture
+def whole() -> Callable[[httpx.Client, str], str]:
+    """A page, once what is computed for it in the background is there."""
+
+    def text_of(client: httpx.Client, path: str) -> str:
+        for _ in range(10 * SECONDS):
+            answer = client.get(path)
+            assert answer.status_code == 200, answer.text
+            if "data-computing" not in answer.text:
+                return answer.text
+        raise AssertionError(path)
+
+    return text_of

@@ -72,17 +72,7 @@ def told_at(page: html.HtmlElement, field: str) -> str:
     return " ".join(" ".join(one.text_content().split()) for name in ids for one in page.xpath("//*[@id=$id]", id=name))
 
 
-def whole_page(client, path: str) -> html.HtmlElement:
-    """A page, once what is computed for it is there."""
-    for _ in range(100):
-        answer = client.get(path)
-        assert answer.status_code == 200, answer.text
-        if "data-computing" not in answer.text:
-            break
-    return html.fromstring(answer.text)
-
-
-def test_each_mistake_is_told_at_its_field(studio, entered, people, declare) -> None:
+def test_each_mistake_is_told_at_its_field(studio, entered, people, declare, whole) -> None:
     declare(entered, people)
     (studio.folder / "taken").mkdir()
     missed = []
@@ -95,10 +85,10 @@ def test_each_mistake_is_told_at_its_field(studio, entered, people, declare) -> 
             typed = page.xpath("//*[@id=$id]/@value", id="field-new_dataset")
             assert not typed or typed == [form.get("new_dataset", "")]
         else:
-            review = whole_page(entered, "/review")
+            review = html.fromstring(whole(entered, "/review"))
             links = [link for link in review.xpath("//section//a/@href") if link.endswith(f"#field-{field}")]
             place = links[0].partition("#")[0] if links else path
-            page = whole_page(entered, place)
+            page = html.fromstring(whole(entered, place))
         told = told_at(page, field)
         if words not in told:
             others = [" ".join(one.text_content().split()) for one in page.xpath("//*[contains(@class,'wrong')]")]

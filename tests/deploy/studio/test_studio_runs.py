@@ -34,7 +34,7 @@ def charged(studio) -> list[str]:
         return [state.release_id for state in reader.releases()]
 
 
-def test_a_sampled_release_of_persons_by_forms_without_a_script(studio, entered, people, declare) -> None:
+def test_a_sampled_release_of_persons_by_forms_without_a_script(studio, entered, people, declare, whole) -> None:
     declare(entered, people)
     add = {"new_dataset": "persons", "budget_epsilon": "5", "budget_delta": "1e-4", "rows_per_person": "2"}
     entered.post("/dataset", data=add | {"do": "add", "unit": "person", "unit_column": "person_id"})
@@ -55,7 +55,7 @@ def test_a_sampled_release_of_persons_by_forms_without_a_script(studio, entered,
     # What the page said is what is charged.
     assert amount_shown(charge.price.epsilon) in shown
     assert verify(studio.folder / "out" / "people").findings == ()
-    assert "It verifies" in entered.get("/result").text
+    assert "It verifies" in whole(entered, "/result")
     sheet = entered.get("/result/sheet")
     assert sheet.status_code == 200
     assert "sandbox" in sheet.headers["content-security-policy"]
@@ -73,7 +73,7 @@ def test_a_form_that_is_sent_twice_charges_once(studio, entered, people, declare
 
 
 @pytest.mark.slow
-def test_a_run_is_stopped_and_finished_or_given_up(studio, entered, people, declare) -> None:
+def test_a_run_is_stopped_and_finished_or_given_up(studio, entered, people, declare, whole) -> None:
     declare(entered, people)
     entered.post("/run", data={"do": "begin", "after": ""})
     entered.post("/run", data={"do": "cancel"})
@@ -100,4 +100,4 @@ def test_a_run_is_stopped_and_finished_or_given_up(studio, entered, people, decl
     with open_reader(studio.ledger) as reader:
         assert reader.release(release_id).stage == "published"
         assert reader.verify() == ()
-    assert "It verifies" in entered.get("/result").text
+    assert "It verifies" in whole(entered, "/result")

@@ -202,7 +202,7 @@ def test_killed_at_each_page_it_goes_on(studio, people, declare) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_when_the_studio_is_killed(studio, people, declare) -> None:
+def test_a_run_goes_on_when_the_studio_is_killed(studio, people, declare, whole) -> None:
     import time
 
     client = studio.client()
@@ -218,7 +218,7 @@ def test_a_run_goes_on_when_the_studio_is_killed(studio, people, declare) -> Non
             break
         time.sleep(0.5)
     assert "/result" in text
-    assert "It verifies" in client.get("/result").text
+    assert "It verifies" in whole(client, "/result")
     client.close()
 
 

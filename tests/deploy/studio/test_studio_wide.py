@@ -117,3 +117,35 @@ def test_a_draft_that_somebody_has_broken_is_told_on_each_page(studio, entered, 
     studio.draft.write_text(text, encoding="utf-8")
     for path in (*STEPS, "columns/0", "run/state", "result/sheet"):
         assert entered.get(f"/{path}").status_code in (200, 404, 409), path
+
+
+def test_what_is_proposed_is_what_spec_new_proposes(studio, entered, command_line) -> None:
+    """With public records, of more columns than one table holds: columns, hierarchies, tables and price."""
+    names = [f"t{n // 6}_item{n}" for n in range(11)] + ["age", "person_id"]
+    for name, rows in (("own", 0), ("public", 400)):
+        lines = [",".join([*(str((i * n) % 30) for n in range(11)), str(i % 90), f"p{i}"]) for i in range(rows)]
+        (studio.folder / f"{name}.csv").write_text("\n".join([",".join(names), *lines]) + "\n", encoding="utf-8")
+    words = ("spec", "new", "--from", "own.csv", "--public", "public.csv", "--records", "50000", "--output", "new.toml")
+    command_line(*words)
+    entered.post("/dataset", data={"do": "add", "new_dataset": "own", "budget_epsilon": "5", "budget_delta": "1e-4"})
+    answer = entered.post("/file", data={"source": "own.csv", "public": "public.csv", "records": "50000"})
+    assert answer.headers["location"] == "/columns"
+    proposed = tomllib.loads((studio.folder / "new.toml").read_text(encoding="utf-8"))
+    draft = tomllib.loads(studio.draft.read_text(encoding="utf-8"))
+    for table in ("deletion", "margins", "privacy", "blocks"):
+        assert draft[table] == proposed[table], table
+    assert draft["columns"].keys() == proposed["columns"].keys()
+    assert "person_id" not in draft["columns"]
+    written = 0
+    for name, column in draft["columns"].items():
+        own, other = column.pop("hierarchy", None), proposed["columns"][name].pop("hierarchy", None)
+        assert column == proposed["columns"][name], name
+        if own is not None:
+            written += 1
+            assert (studio.place / own).read_text(encoding="utf-8") == (studio.folder / other).read_text(
+                encoding="utf-8"
+            )
+    assert written
+    refused = entered.post("/file", data={"source": "own.csv", "public": "own.csv", "records": "50000"})
+    assert refused.headers["location"] == "/file"
+    assert "wrong-public-1" in entered.get("/file").text
