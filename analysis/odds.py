@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from .combined_counts import CombinedCounts, LinearCount
+from .count_estimates import NO_INTERVAL
 from .figures import Figure, Ratio, quantile_of
 
 TOO_FEW = "too few records to tell"
@@ -23,7 +24,7 @@ def odds_of(share: Figure) -> Figure:
 def odds_by_rows(one: Figure, base: Figure) -> Figure:
     """Return the odds of one share over those of another that weren't counted: an estimate without an interval."""
     above, below = odds_of(one).estimate, odds_of(base).estimate
-    note = one.note or base.note or "rows give no interval of this"
+    note = one.note or base.note or NO_INTERVAL
     return Figure(estimate=above / below if below > 0 else math.nan, lower=None, upper=None, source="rows", note=note)
 
 
