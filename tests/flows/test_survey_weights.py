@@ -140,6 +140,10 @@ def test_the_sheet_says_how_the_population_is_counted_and_what_no_error_covers(
     totals = space["totals"]
     assert totals[totals["column"] == "sex"]["label"].tolist() == ["*", "f", "m"]
     assert "weights = ~I(survey_weight * weight * count)" in code["R"]
+    [by_kit] = re.findall(r"^### Python\n\n```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)
+    assert "base weight" not in by_kit, "nobody asks for records by classes of weights"
+    exec(by_kit, space)  # noqa: S102
+    assert space["release"].count().source == "margins"
     needs(shutil.which("Rscript") is not None, "R", "CROWDBLEND_TEST_R")
     (tmp_path / "code.R").write_text(code["R"])  # R's package survey need not be there
     subprocess.run(["Rscript", "-e", "invisible(parse('code.R'))"], cwd=tmp_path, check=True, capture_output=True)

@@ -92,12 +92,11 @@ class _Choice:
     def __init__(self, release: LoadedRelease, published: PublishedTables, *, weights: str | None) -> None:
         self.release = release
         self.published = published
-        # Classes of survey weights come last: nobody asks for records by them.
-        self.columns = sorted(published.columns, key=lambda column: column.name == weights)
-        self.pairs = {
-            frozenset(published.columns[place].name for place in pair.columns): pair.counts.size
-            for pair in published.pairs
-        }
+        # Nobody asks for records by classes of survey weights.
+        own = [column for column in published.columns if column.name != weights]
+        self.columns = own or [*published.columns]
+        named = ((frozenset(published.columns[place].name for place in pair.columns), pair) for pair in published.pairs)
+        self.pairs = {names: pair.counts.size for names, pair in named if weights not in names}
 
     def by(self) -> str:
         """Return a column that has several labels, and few enough for a table to be read."""

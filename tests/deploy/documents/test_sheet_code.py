@@ -130,6 +130,24 @@ def test_a_release_that_the_kit_refuses_has_no_call_of_it(office, tmp_path) -> N
     assert set(code_of(sheet, part="The rows")) == {"pandas", "DuckDB", "R"}
 
 
+def test_without_a_hierarchy_that_the_kit_needs_there_are_the_rows_alone(kept, calibrated_chain) -> None:
+    """Without margins the kit answers by the other columns; with margins it must be given the hierarchy."""
+    asked = {}
+    for release in (kept, calibrated_chain):
+        whole = verified_release(release)
+        certificate = json.loads(json.dumps(whole.certificate))
+        certificate["map"]["columns"][0]["hierarchy"] = None
+        lacking = dataclasses.replace(whole, certificate=certificate)
+        asked[release.name] = sheet_facts(lacking).kit
+        sheet = sheet_texts(lacking)["-sheet.md"]
+        assert "## The rows" in sheet
+        assert "load(" in sheet.split("## The rows")[0]
+        assert ("### Python" in sheet) == (asked[release.name] is not None)
+    assert asked["kept"].by == "age"
+    assert asked["kept"].apart is None
+    assert asked["calibrated"] is None
+
+
 def rows_of(release: Path) -> list[dict[str, str]]:
     if (release / "data.parquet").exists():
         return pq.read_table(release / "data.parquet").to_pylist()
