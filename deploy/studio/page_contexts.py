@@ -47,7 +47,6 @@ class Frame:
         languages: all that there are, each with its own name.
         text: the texts of this language.
         problems: that are about the page as a whole.
-        refused: whether something typed was not stored.
     """
 
     step: str
@@ -55,17 +54,11 @@ class Frame:
     languages: Mapping[str, str]
     text: Mapping[str, Any]
     problems: tuple[str, ...] = ()
-    refused: bool = False
 
     @property
     def number(self) -> int:
         """The page's number, from 1."""
         return STEPS.index(self.step) + 1
-
-    @property
-    def after(self) -> str:
-        """The name of the page after it; empty of the last."""
-        return (*STEPS, "")[self.number]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -204,11 +197,6 @@ class ReviewPage:
     facts: Mapping[str, Any] | None
     warnings: tuple[str, ...]
     command: str
-
-    @property
-    def ready(self) -> bool:
-        """Whether it can be run."""
-        return self.found == () and self.facts is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-
-from scipy.stats import binom
 
 from ...accounting.kernel.prices.registry import mechanism_record
 from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
@@ -15,7 +14,7 @@ from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights
 
 SIZES = (5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
 FALSE_ALARMS = 0.05
-WIDTH, HEIGHT, LEFT, BASE = 620, 230, 46, 180
+WIDTH, LEFT, BASE, TALL = 620, 46, 180, 150
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,20 +42,22 @@ class Outlook:
         most_lost: by a group, in records; None likewise.
         k: the smallest number that is published of a group.
         rate: of the sample; None where all records are read.
-        recognized: at most so many of 100 people who are among the records, by an attacker who is wrong about 5 of 100
-            who aren't.
     """
 
     epsilon: Decimal
     delta: Decimal
     bars: tuple[Bar, ...]
-    margin_error: float | None
-    pair_error: float | None
-    lost: float | None
-    most_lost: int | None
     k: int
-    rate: float | None
-    recognized: float
+    margin_error: float | None = None
+    pair_error: float | None = None
+    lost: float | None = None
+    most_lost: int | None = None
+    rate: float | None = None
+
+    @property
+    def recognized(self) -> float:
+        """At most so many of 100 people who are there, by an attacker who is wrong about 5 of 100 who aren't."""
+        return 100 * largest_power(float(self.epsilon), float(self.delta), false_alarms=FALSE_ALARMS)
 
     @property
     def recognized_up(self) -> int:
@@ -95,69 +96,37 @@ def paired_outlook(
     weights = deletion_weights(planned.mechanism.noise)
     # Shown: at least k records are left of the group at the first stage that it comes to.
     chances = [sum(weights[: max(0, size - k + 1)]) / WEIGHT_TOTAL for size in SIZES]
-    return _outlook(
-        planned.price.epsilon,
-        planned.price.delta,
-        chances,
+    return Outlook(
+        epsilon=planned.price.epsilon,
+        delta=planned.price.delta,
+        bars=_bars(chances),
+        k=k,
         margin_error=float(record["margin_scale"]),
         pair_error=float(record["pair_scale"]),
         lost=planned.expected_deletion,
         most_lost=planned.largest_deletion,
-        k=k,
-        rate=None,
     )
 
 
 def sampled_outlook(*, k: int, rate: Decimal, epsilon: Decimal, delta: Decimal) -> Outlook:
     """Return what a sampled release of a price would tell."""
+    from scipy.stats import binom  # half a second, which the studio's start does without
+
     chances = [float(binom.sf(k - 1, size, float(rate))) for size in SIZES]
-    return _outlook(
-        epsilon,
-        delta,
-        chances,
-        margin_error=None,
-        pair_error=None,
-        lost=None,
-        most_lost=None,
-        k=k,
-        rate=float(rate),
-    )
+    return Outlook(epsilon=epsilon, delta=delta, bars=_bars(chances), k=k, rate=float(rate))
 
 
-def _outlook(
-    epsilon: Decimal,
-    delta: Decimal,
-    chances: list[float],
-    *,
-    margin_error: float | None,
-    pair_error: float | None,
-    lost: float | None,
-    most_lost: int | None,
-    k: int,
-    rate: float | None,
-) -> Outlook:
+def _bars(chances: Sequence[float]) -> tuple[Bar, ...]:
     step = (WIDTH - LEFT) / len(SIZES)
-    bars = [
+    return tuple(
         Bar(
             size=size,
             chance=chance,
             x=round(LEFT + place * step + 8, 1),
-            y=round(BASE - 150 * chance, 1),
-            height=round(150 * chance, 1),
+            y=round(BASE - TALL * chance, 1),
+            height=round(TALL * chance, 1),
         )
         for place, (size, chance) in enumerate(zip(SIZES, chances, strict=True))
-    ]
-    return Outlook(
-        epsilon=epsilon,
-        delta=delta,
-        bars=tuple(bars),
-        margin_error=margin_error,
-        pair_error=pair_error,
-        lost=lost,
-        most_lost=most_lost,
-        k=k,
-        rate=rate,
-        recognized=100 * largest_power(float(epsilon), float(delta), false_alarms=FALSE_ALARMS),
     )
 
 

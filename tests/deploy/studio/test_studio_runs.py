@@ -45,7 +45,7 @@ def test_a_sampled_release_of_persons_by_forms_without_a_script(studio, entered,
     assert {"deletion", "margins"} & draft.keys() == set()
     price = {"do": "save", "rate": "0.2", "k": "20", "delta": "1e-5"}
     assert entered.post("/price", data=price).headers["location"] == "/review"
-    shown = entered.get("/price").text
+    shown = whole(entered, "/price")
     assert "svg" in shown
     assert entered.post("/run", data={"do": "begin", "after": ""}).status_code == 303
     assert "/result" in ended(entered)
