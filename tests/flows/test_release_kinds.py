@@ -53,17 +53,18 @@ TEXTS = {
     "answer": '[answer]\nkind = "count"\nepsilon = 0.5\n',
     "reports": '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nvalues = ["red", "blue"]\n',
     "synthetic": "[synthetic]\n",
+    "unit": '[unit]\nby = "home"\n',
     "columns": '[columns.sex]\nvalues = ["F", "M"]\n',
     "cluster": '[cluster]\naddress = "tcp://scheduler:8786"\n',
 }
 TOGETHER = {
-    "microdata": {"sampling", "suppression", "privacy", "selection", "margins", "columns", "cluster"},
-    "histogram": {"sampling", "privacy", "columns", "cluster"},
+    "microdata": {"sampling", "suppression", "privacy", "selection", "margins", "unit", "columns", "cluster"},
+    "histogram": {"sampling", "privacy", "unit", "columns", "cluster"},
     "points": {"sampling", "privacy", "columns", "cluster"},
     "answer": {"sampling", "columns", "cluster"},
-    "deletion": {"suppression", "privacy", "selection", "margins", "blocks", "columns", "cluster"},
+    "deletion": {"suppression", "privacy", "selection", "margins", "blocks", "unit", "columns", "cluster"},
     "reports": {"privacy", "cluster"},
-    "synthetic": {"privacy", "columns", "cluster"},
+    "synthetic": {"privacy", "unit", "columns", "cluster"},
 }
 
 
