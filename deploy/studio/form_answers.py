@@ -323,7 +323,9 @@ def take_review(studio: Studio, form: Form) -> str:
         for key in ("form", "format"):
             draft.put("release", key, form.get(key, ""))
         title = form.get("title_field", "").strip()
-        draft.put("release", "metadata", {"title": title} if title else None)
+        metadata = release.get("metadata")
+        others = {key: one for key, one in metadata.items() if key != "title"} if isinstance(metadata, dict) else {}
+        draft.put("release", "metadata", others | ({"title": title} if title else {}) or None)
     return "/review"
 
 

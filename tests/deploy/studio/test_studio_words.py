@@ -58,3 +58,28 @@ def test_a_draft_is_read_back_as_it_was_written() -> None:
     }
     assert tomllib.loads(toml_text(tables)) == tables
     assert all("\n" not in line for _, line in toml_lines(tables))
+
+
+def test_keys_that_have_no_field_stay_where_somebody_wrote_them(studio, entered, people, declare) -> None:
+    declare(entered, people)
+    text = studio.draft.read_text(encoding="utf-8")
+    text = text.replace("[data]", "[data]\ntrim = true").replace(
+        "[columns.colour]", "[columns.colour]\nfold_case = true"
+    )
+    text = text.replace("[release]", '[release]\nmetadata = { license = "CC-BY-4.0" }')
+    studio.draft.write_text(text, encoding="utf-8")
+    entered.post("/file", data={"source": str(people), "records": "6000"})
+    entered.post("/columns", data={"role-0": "release", "role-1": "release", "role-2": "leave"})
+    entered.post("/columns/0", data={"form": "values", "text": "blue\ngreen\nred"})
+    review = {
+        "release_name": "people",
+        "output": "out/x",
+        "form": "microdata",
+        "format": "csv",
+        "title_field": "People",
+    }
+    entered.post("/review", data=review)
+    draft = tomllib.loads(studio.draft.read_text(encoding="utf-8"))
+    assert draft["data"]["trim"] is True
+    assert draft["columns"]["colour"]["fold_case"] is True
+    assert draft["release"]["metadata"] == {"license": "CC-BY-4.0", "title": "People"}
