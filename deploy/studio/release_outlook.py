@@ -133,7 +133,7 @@ def _bars(chances: Sequence[float]) -> tuple[Bar, ...]:
 def largest_power(epsilon: float, delta: float, *, false_alarms: float) -> float:
     """Return how often a test can recognize a record that is there, at most: Kairouz, Oh, Viswanath, arXiv:1311.0776v4.
 
-    By their Theorem 2.1 an (ε, δ)-private answer leaves a test with type I error α a type II error of at least
+    By their section 2 an (ε, δ)-private answer leaves a test with type I error α a type II error of at least
     max(1 − δ − e^ε·α, e^{−ε}(1 − δ − α)).
 
     Args:
