@@ -10,6 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..accounting.kernel.prices.registry import kind_of
 from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ..mechanisms.hierarchies.build import DateHierarchy, labels_beyond
@@ -493,7 +495,24 @@ def _hierarchy(where: str, name: str, column: ColumnTable, base: Path, *, refuse
         raise InputRefused("bounds belong to a column of [points] alone.", where=f"{where}.bounds")
     if isinstance(column, DerivedColumn) and column.hierarchy is None:
         return column.derived.hierarchy
-    return _of_table(where, column, base)
+    found = _of_table(where, column, base)
+    if isinstance(column, DerivedColumn):
+        _require_labels(found, column.derived.hierarchy, where=f"{where}.hierarchy")
+    return found
+
+
+def _require_labels(hierarchy: Hierarchy, derived: Hierarchy, *, where: str) -> None:
+    """Refuse a hierarchy above a rule's labels that lacks one: units with it would become `*` in silence."""
+    if derived.size(0) > MOST_CELLS:
+        raise InputRefused("the rule has too many labels for a hierarchy of its own.", where=where, remedy="Remove it.")
+    labels = derived.labels(np.arange(derived.size(0), dtype=np.int64), 0)
+    missing = labels_beyond(hierarchy, frozenset(labels), level=0)
+    if missing:
+        raise InputRefused(
+            f"the rule gives the label {min(missing)!r}, which the hierarchy doesn't have.",
+            where=where,
+            remedy="Write a row for each label of the rule; without a hierarchy `crowdblend explain` shows them.",
+        )
 
 
 def _of_table(where: str, column: DeclaredTable, base: Path) -> Hierarchy:

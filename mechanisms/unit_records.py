@@ -453,7 +453,7 @@ class UnitRecords:
 def _in(hierarchy: Hierarchy, rule: Derivation, members: Members) -> Codes:
     """Return the codes of derived labels in the column's own hierarchy, where a steward has declared another one."""
     codes, own = rule.codes(members), rule.hierarchy
-    if hierarchy is own:
+    if hierarchy is own or hierarchy.digest() == own.digest():
         return codes
     labels = own.labels(np.arange(own.size(0), dtype=np.int64), 0)
     return _codes_of(hierarchy, labels)[codes]

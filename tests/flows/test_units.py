@@ -189,6 +189,21 @@ def test_what_does_not_go_together_is_refused_with_its_place(desk, households) -
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+def test_a_hierarchy_above_a_rules_labels_has_all_of_them(desk, households) -> None:
+    def edit(text: str) -> str:
+        return text.replace("count_members = { cap = 4 }", 'count_members = { cap = 4 }\nhierarchy = "sizes.csv"')
+
+    rows = ["1,alone,*", "2,together,*", "3,together,*"]
+    (desk.folder / "sizes.csv").write_text("\n".join(rows) + "\n")
+    desk.refuse("run", write_spec(desk, edit=edit), said="'4 or more', which the hierarchy doesn't have")
+    (desk.folder / "sizes.csv").write_text("\n".join([*rows, "4 or more,together,*"]) + "\n")
+    coarse = SAMPLE | {"levels": "level = 1"}
+    edited = write_spec(desk, coarse, file_format="csv", edit=edit)
+    result = desk.succeed("run", edited, "--json").json
+    sizes = {line.split(",")[0] for line in (Path(result["output"]) / "data.csv").read_text().splitlines()[1:]}
+    assert sizes == {"alone", "together"}
+
+
 def test_preview_makes_units_of_public_records_and_the_private_report_of_the_private_ones(desk, households) -> None:
     write_people(desk, "public.csv", number=2_999)
     spec = write_spec(desk, SAMPLE)
