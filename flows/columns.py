@@ -494,7 +494,8 @@ def _hierarchy(where: str, name: str, column: ColumnTable, base: Path, *, refuse
     if column.bounds is not None:
         raise InputRefused("bounds belong to a column of [points] alone.", where=f"{where}.bounds")
     if isinstance(column, DerivedColumn) and column.hierarchy is None:
-        return column.derived.hierarchy
+        derived: Hierarchy = column.derived.hierarchy
+        return derived
     found = _of_table(where, column, base)
     if isinstance(column, DerivedColumn):
         _require_labels(found, column.derived.hierarchy, where=f"{where}.hierarchy")

@@ -24,7 +24,6 @@ from .columns import check_declared_values
 from .paths import read_toml
 from .releases.release_kind import DEFAULT_KIND, KINDS, GivenSpec, release_kind
 from .spec_tables import BlocksTable, BlockTable, SpecTables, fault_in_words, tables_model
-from .unit_specs import with_units
 
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MOST_COLUMNS = 1_000
@@ -66,7 +65,11 @@ def read_spec(
     _check_unit(path, tables, name=name, limits=kind.limits)
     _check_weight(path, tables, name=name)
     base = path.resolve().parent
-    tables, unit_rule = with_units(path, tables, base=base)
+    unit_rule = None
+    if tables.unit is not None or any(column.rules for column in tables.columns.values()):
+        from .unit_specs import with_units  # of releases of units alone
+
+        tables, unit_rule = with_units(path, tables, base=base)
     if releases > 1 and not kind.series:
         raise InputRefused(
             "a series is of microdata or of deletion releases.",

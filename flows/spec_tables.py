@@ -19,7 +19,6 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    SkipValidation,
     Tag,
     ValidationError,
     create_model,
@@ -28,7 +27,6 @@ from pydantic import (
 
 from ..mechanisms.kernel.amounts import amount_exact
 from ..mechanisms.kernel.errors import InputRefused
-from ..mechanisms.unit_records import Derivation
 from ..tasks.readers.values import DecimalSign, Encoding, Quoting
 from ..tasks.request import LARGEST_CODE, AlsoFormat
 from .paths import read_toml
@@ -409,6 +407,10 @@ class CompositionTable(SpecTable):
     most: int = Field(ge=1, le=20)
 
 
+RULES = ("count_members", "any_member", "all_members", "member_label", "waves", "composition")
+"""The keys of a released column that say how it is derived from a unit's members; each column of units has one."""
+
+
 class ColumnTable(DeclaredTable):
     """[columns.NAME]: one released column."""
 
@@ -431,6 +433,11 @@ class ColumnTable(DeclaredTable):
     max_level: int | None = Field(default=None, ge=0)
     weight: Exact | None = Field(default=None, ge=0, le=10**6)
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Return the names of the rules that it has."""
+        return tuple(rule for rule in RULES if getattr(self, rule) is not None)
+
 
 class WeightColumn(ColumnTable):
     """The column of survey weights as a released column, which no specification writes as such."""
@@ -441,9 +448,7 @@ class WeightColumn(ColumnTable):
 class DerivedColumn(ColumnTable):
     """A column of units as a released column, with the labels that follow from its rule."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    derived: Annotated[Derivation, SkipValidation]
+    derived: Any  # a `mechanisms.unit_records.Derivation`, which releases of records don't load
 
 
 _LINE_BREAK_OR_NUL = re.compile("[\r\n\0]")

@@ -23,10 +23,7 @@ from ..mechanisms.unit_records import (
 )
 from ..mechanisms.wording import refused_together
 from .columns import declared_hierarchies
-from .spec_tables import ColumnTable, DerivedColumn, LabelsTable, SpecTables
-
-RULES = ("count_members", "any_member", "all_members", "member_label", "waves", "composition")
-"""The keys of a released column that say how it is derived; each column of units has one."""
+from .spec_tables import RULES, ColumnTable, DerivedColumn, LabelsTable, SpecTables
 
 
 def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTables, UnitRule | None]:
@@ -69,13 +66,12 @@ def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTable
 def _refuse_rules(path: Path, tables: SpecTables) -> None:
     """Refuse rules of derived columns where every record is published as it is."""
     for name, column in tables.columns.items():
-        for rule in RULES:
-            if getattr(column, rule) is not None:
-                raise InputRefused(
-                    "this derives a column of units from their members, and there is no [unit].",
-                    where=f"{path}: [columns.{name}].{rule}",
-                    remedy='Add [unit] with by = "COLUMN", which names the units; or remove this.',
-                )
+        for rule in column.rules:
+            raise InputRefused(
+                "this derives a column of units from their members, and there is no [unit].",
+                where=f"{path}: [columns.{name}].{rule}",
+                remedy='Add [unit] with by = "COLUMN", which names the units; or remove this.',
+            )
 
 
 def _check_tables(path: Path, tables: SpecTables) -> None:
@@ -120,7 +116,7 @@ class _Rules:
             InputRefused: there is no rule or more than one, or it is wrong.
         """
         where = f"{self.path}: [columns.{name}]"
-        given = [rule for rule in RULES if getattr(column, rule) is not None]
+        given = column.rules
         if len(given) != 1:
             raise InputRefused(
                 "a column of units has exactly one rule by which it is derived.",

@@ -214,7 +214,9 @@ def test_a_deletion_release_is_measured_stage_by_stage(desk, stages) -> None:
     assert told["suppressed"] == left == len(people) - told["after"]["records"]
     assert told["sampling_rate"] is None
     # The answers are sums of weights: three colours in 4 groups each, exact but for the deletion's error and rounding.
-    assert 0 < told["queries"]["high"] < 0.2
+    # Of several stages the two groups of the last one alone have an error, and once in some hundred releases none.
+    assert 0 <= told["queries"]["high"] < 0.2
+    assert stages > 1 or told["queries"]["high"] > 0
     assert all(one["sampling_alone"] is None for one in told["queries"]["by_size"])
     page = next((desk.home / "reports").glob("*.html")).read_text(encoding="utf-8")
     assert "Stage by stage" in page
