@@ -1,274 +1,203 @@
-"""Releases of units: rules, price and certificate, refusals with their places, and what is told of them."""
+"""A data set's unit: whose presence all its releases hide, in series of parts, filter budgets and certificates."""
 
 from __future__ import annotations
 
 import json
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.accounting.kernel.keys.signing import SigningKeys
+from crowdblend.accounting.ledger.ledger_writer import open_writer
+from crowdblend.accounting.ledger.reader import open_reader
+from crowdblend.flows.paths import StatePaths
+from crowdblend.mechanisms.kinds.mixed_series import series_of_parts
+from crowdblend.tasks.request import digest_of_mixed
 
-SPEC = """
+ANSWER = """
 [release]
-name = "households"
-format = "{file_format}"
-output = "out"
-verify_page = true
+name = "asked"
 [data]
 dataset = "people"
 source = "people.csv"
-[unit]
-by = "home"
-[unit.columns.age]
-interval = {{ lower = 0, upper = 100, widths = [20] }}
-[unit.columns.region]
-values = ["N", "S"]
-{kind}
-[privacy]
-delta = 1e-6
-{epsilon}
-[columns.size]
-count_members = {{ cap = 4 }}
-{levels}
-[columns.children]
-count_members = {{ column = "age", labels = ["[0, 18)"], cap = 2 }}
-{levels}
-[columns.region]
-member_label = {{ column = "region", highest = "age" }}
-{levels}
-[columns.who]
-composition = {{ column = "age", from_level = 1, most = 3 }}
-{levels}
+separator = ";"
+{limit}
+[answer]
+kind = "count"
+epsilon = 0.5
+by = ["colour"]
+[columns.colour]
+values = ["blue", "green", "red"]
+level = 0
 """
-DELETION = {"kind": "[deletion]\n[margins]\n", "epsilon": "epsilon = 2", "levels": "level = 0"}
-SAMPLE = {"kind": "[sampling]\nrate = 0.2\n[suppression]\nk = 60\n", "epsilon": "", "levels": "level = 0"}
-DRAWN = SAMPLE | {"kind": SAMPLE["kind"] + "[selection]\nepsilon = 0.5\n", "levels": ""}
-NOISY = {"kind": '[sampling]\nrate = 0.2\n[histogram]\nkind = "noisy"\nk = 60\nepsilon = 1\n', "epsilon": ""}
-PAIRED = DELETION | {"kind": '[deletion]\n[margins]\npairs = "auto"\n', "levels": 'levels = "auto"'}
+HOUSEHOLD, PERSON = 'household = "home"', 'person = "who"'
 
 
-def write_people(desk, file: str = "people.csv", number: int = 3_000) -> dict[str, list[list]]:
-    """3,000 households of one to four people, in no order; returns each one's ages and regions."""
-    coins = np.random.default_rng(2)
-    ages = [coins.integers(0, 90, coins.integers(1, 5)).tolist() for _ in range(number)]
-    regions = ["NS"[home % 2] for home in range(number)]
-    lines = [f"h{home},{age},{regions[home]}" for home, own in enumerate(ages) for age in own]
-    coins.shuffle(lines)
-    (desk.folder / file).write_text("\n".join(["home,age,region", *lines]) + "\n")
-    return {"ages": ages, "regions": regions}
+def write_homes(desk, *, people: int = 300) -> None:
+    colours = ("blue", "green", "red")
+    lines = ["colour;who;home", *(f"{colours[i % 3]};p{i};h{i // 5}" for i in range(people))]
+    (desk.folder / "people.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_spec(desk, given: dict[str, str] = DELETION, *, file_format: str = "parquet", edit=lambda text: text) -> Path:
-    path = desk.folder / "households.toml"
-    path.write_text(edit(SPEC.format(file_format=file_format, **given)))
+def asked(desk, limit: str, *, name: str, edit=lambda text: text) -> Path:
+    path = desk.folder / f"{name}.toml"
+    path.write_text(edit(ANSWER.format(limit=limit)), encoding="utf-8")
     return path
 
 
-@pytest.fixture
-def households(desk) -> dict[str, list[list]]:
-    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "household:home")
-    return write_people(desk)
+def add(desk, *more: str, unit: str | None = None, epsilon: str = "10", delta: str = "1e-3") -> None:
+    of_unit = () if unit is None else ("--unit", unit)
+    desk.succeed("dataset", "add", "people", "--epsilon", epsilon, "--delta", delta, *of_unit, *more)
 
 
-def test_households_are_counted_as_records_and_the_certificate_says_how_they_were_made(desk, households) -> None:
-    result = desk.succeed("run", write_spec(desk, PAIRED), "--json").json
-    margins = pq.read_table(Path(result["output"]) / "margins.parquet").to_pylist()
-    alone = {(one["column"], one["label"]): one for one in margins if not one["second_column"]}
-    for label, sizes in (("1", [1]), ("4 or more", [4])):
-        true = sum(len(own) in sizes for own in households["ages"])
-        # Eight standard errors: noise of two-sided geometric tails goes so far once in 10⁹ at most.
-        assert abs(alone["size", label]["count"] - true) < 8 * alone["size", label]["standard_error"]
-    children = sum(sum(age < 18 for age in own) >= 2 for own in households["ages"])
-    assert abs(alone["children", "2 or more"]["count"] - children) < 8 * alone["size", "1"]["standard_error"]
-    rows = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
-    assert {row["region"] for row in rows} <= {"N", "S", "*"}
-    assert all(row["who"].startswith(("1 ", "2 ", "3 ", "*")) for row in rows)
-    certificate = json.loads(Path(result["certificate"]).read_text())
-    assert certificate["sampler_layout"].startswith("aes-units-household/1 ")
-    assert certificate["guarantee"]["unit"] == "one household, at most one record"
-    assert "which together made one record" in certificate["guarantee"]["in_words"]
-    made = certificate["unit_records"]
-    assert made["columns"]["size"] == {"count_members": {"cap": 4}}
-    assert made["in_words"]["size"] == "number of members; 4 stands for 4 or more"
-    assert set(made["members"]) == {"age", "region"}
-    desk.succeed("verify", result["output"])
-    assert "h17" not in json.dumps(certificate)
+def certificate_of(result: dict) -> dict:
+    return json.loads(Path(result["certificate"]).read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("tampered", ["rules", "layout", "name"])
-def test_a_certificate_whose_rules_are_changed_does_not_verify(desk, households, tampered) -> None:
-    result = desk.succeed("run", write_spec(desk, SAMPLE), "--json").json
-    path = Path(result["certificate"])
-    certificate = json.loads(path.read_text())
-    if tampered == "rules":
-        del certificate["unit_records"]
-    elif tampered == "layout":
-        certificate["sampler_layout"] = certificate["sampler_layout"].replace("units", "contributions")
-    else:
-        certificate["unit_records"]["in_words"] = {"other": "words"}
-    key = SigningKey(seed=bytes(range(32)))
-    certificate["signature"] |= {"key_id": key.public.key_id, "public_key": key.public.raw.hex()}
-    certificate["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(certificate)).hex()
-    path.write_bytes(certificate_bytes(certificate))
-    answer = desk("verify", result["output"])
-    assert answer.code == 1
-    assert "unit" in answer.out or "guarantee can't be read" in answer.out
+def spent(desk) -> float:
+    [row] = desk.succeed("dataset", "list", "--json").json["datasets"]
+    return row["epsilon_spent"]
 
 
-def test_the_price_is_that_of_one_record_for_each_unit(desk, households) -> None:
-    """The same specification of a file with one line for each household costs the same."""
-    explained = desk.succeed("explain", write_spec(desk), "--json").json
-    assert explained["limit"]["derived"]["children"].startswith("number of members whose age is [0, 18)")
-    text = write_spec(desk).read_text()
-    head, columns = text[: text.index("[unit]")], text[text.index("[deletion]") :]
-    plain = columns[: columns.index("[columns.size]")] + "".join(
-        f"[columns.{name}]\nvalues = [{', '.join(map(repr, map(str, range(labels))))}]\nlevel = 0\n"
-        for name, labels in (("size", 4), ("children", 3), ("region", 2), ("who", 8))
-    )
-    (desk.folder / "plain.toml").write_text(head + plain.replace("'", '"'))
-    alone = desk.succeed("explain", desk.folder / "plain.toml", "--json").json
-    for amount in ("epsilon", "delta", "mechanism"):
-        assert explained[amount] == alone[amount]
+def test_a_series_of_parts_pays_for_releases_of_its_data_sets_unit_alone(desk) -> None:
+    write_homes(desk)
+    add(desk, unit="household:home")
+    parts = ("--part", "2 x epsilon=0.5", "--dataset", "people", "--delta", "1e-6")
+    desk.succeed("series", "add", "mix", *parts)
+    before = spent(desk)
+    first = desk.succeed("run", asked(desk, HOUSEHOLD, name="homes"), "--series", "mix", "--output", "one", "--json")
+    assert "any one household" in certificate_of(first.json)["guarantee"]["in_words"]
+    for limit, name in (("", "nobody"), (PERSON, "persons"), ('household = "who"', "other")):
+        answer = desk("run", asked(desk, limit, name=name), "--series", "mix", "--output", name)
+        assert answer.code == 3, answer.err
+        assert "'household:home'" in answer.err
+        assert 'household = "home"' in answer.err
+        assert not (desk.folder / name).exists()
+    assert spent(desk) == before
+    desk.succeed("run", asked(desk, HOUSEHOLD, name="homes"), "--series", "mix", "--output", "two")
+    desk.succeed("ledger", "verify")
 
 
 @pytest.mark.parametrize(
-    "given",
-    [SAMPLE, DRAWN, NOISY | {"levels": "level = 0"}, PAIRED],
-    ids=["sampled", "drawn map", "histogram", "chosen pairs"],
+    ("unit", "good", "bad"),
+    [
+        (None, "", (PERSON, HOUSEHOLD)),
+        ("person:who", PERSON, ("", HOUSEHOLD, 'person = "home"')),
+    ],
 )
-def test_every_kind_of_rows_can_be_of_units(desk, households, given) -> None:
-    result = desk.succeed("run", write_spec(desk, given, file_format="csv"), "--json").json
-    desk.succeed("verify", result["output"])
-    shown = desk.succeed("sheet", result["output"]).out if given is PAIRED else ""
-    assert "Traceback" not in shown
+def test_a_release_of_another_unit_is_refused_before_anything_is_charged(desk, unit, good, bad) -> None:
+    write_homes(desk)
+    add(desk, unit=unit)
+    [row] = desk.succeed("dataset", "list", "--json").json["datasets"]
+    assert row["unit"] == (unit or "record")
+    for number, limit in enumerate(bad):
+        spec = asked(desk, limit, name=f"bad-{number}")
+        for command in (("run", spec, "--output", "never"), ("run", spec, "--dry-run", "--output", "never")):
+            desk.refuse(*command, code=3, said=f"'{unit or 'record'}'")
+        assert "unit of all its releases" in desk.succeed("explain", spec, "--json").json["budget"]["problem"]
+    assert spent(desk) == 0
+    desk.succeed("run", asked(desk, good, name="good"), "--output", "good")
 
 
-def test_what_does_not_go_together_is_refused_with_its_place(desk, households) -> None:
-    def refused(edit, *said: str) -> None:
-        answer = desk.refuse("run", write_spec(desk, edit=edit))
-        for text in said:
-            assert text in answer.err, answer.err
-
-    def replaced(old: str, new: str):
-        return lambda text: text.replace(old, new, 1)
-
-    refused(replaced("cap = 4", "cap = 0"), "[columns.size.count_members].cap", "at least 1")
-    refused(replaced("{ cap = 4 }", '{ column = "age", cap = 4 }'), "[columns.size].count_members", "go together")
-    refused(replaced('["[0, 18)"]', '["[0, 118)"]'), "[columns.children].count_members", "no label '[0, 118)'")
-    refused(replaced('["[0, 18)"]', '["young"]'), "[columns.children].count_members", "no label 'young'")
-    refused(replaced('highest = "age"', 'highest = "region"'), "[columns.region].member_label", "no numbers")
-    refused(
-        replaced('highest = "age"', 'highest = "year"'), "[columns.region].member_label.highest", "no column 'year'"
-    )
-    refused(replaced('highest = "age"', 'highest = "age", lowest = "age"'), "name one of lowest and highest")
-    refused(replaced("from_level = 1, most", "from_level = 9, most"), "[columns.who].composition", "level 9")
-    refused(
-        replaced("from_level = 1, most = 3", "from_level = 0, most = 20"), "[columns.who].composition", "coarser level"
-    )
-    refused(replaced("count_members = { cap = 4 }\n", ""), "[columns.size]", "exactly one rule")
-    refused(replaced("[columns.size]\n", '[columns.size]\nany_member = { column = "region", labels = ["N"] }\n'), "one")
-    refused(replaced("[columns.size]\n", '[columns.size]\nvalues = ["1"]\n'), "[columns.size].values", "follow from")
-    refused(replaced('[unit.columns.region]\nvalues = ["N", "S"]', ""), "[columns.region]", "'region'")
-    refused(
-        replaced("[unit.columns.region]", '[unit.columns.town]\nvalues = ["x"]\n[unit.columns.region]'),
-        "[unit.columns.town]",
-        "no released column",
-    )
-    refused(replaced('source = "people.csv"', 'source = "people.csv"\nhousehold = "home"'), "[data].household")
-    refused(replaced('source = "people.csv"', 'source = "people.csv"\nrows_per_person = 2'), "[data].rows_per_person")
-    refused(replaced('by = "home"', 'by = "region"'), "[unit].by")
-    for other in ('by = "nowhere"', 'by = "home"\nkind = "person"'):
-        desk.refuse("run", write_spec(desk, edit=replaced('by = "home"', other)), code=3, said="household:home")
-    refused(lambda text: text.replace('[unit]\nby = "home"\n', ""), "[unit]")
-    no_unit = replaced(SPEC[SPEC.index("[unit]") : SPEC.index("{kind}")].format(), "")
-    refused(no_unit, "there is no [unit]")
-    assert desk("ledger", "show", "--json").json["releases"] == []
+@pytest.mark.parametrize(
+    ("unit", "limit", "said"),
+    [
+        (None, "", "for one person, at most one record"),
+        (
+            "household:home",
+            HOUSEHOLD,
+            "for one household, at most one record, told by the column 'home' in all of them",
+        ),
+    ],
+)
+def test_a_filter_budget_says_for_which_unit_it_holds(desk, unit, limit, said) -> None:
+    write_homes(desk)
+    expected = ("--accounting", "filter", "--expect", "24 x epsilon=0.05")
+    add(desk, *expected, unit=unit, epsilon="2", delta="1e-6")
+    spec = asked(desk, limit, name="asked", edit=lambda text: text.replace("epsilon = 0.5", "epsilon = 0.05"))
+    result = desk.succeed("run", spec, "--output", "one", "--json").json
+    words = certificate_of(result)["filter_budget"]["in_words"]
+    assert said in words
+    place = Path(result["certificate"])
+    assert not [one for one in unchecked(desk, place) if "unit" in one]
+    certificate = certificate_of(result)
+    older = words.replace(f" {said}", "")
+    sign_anew(desk, place, certificate | {"filter_budget": certificate["filter_budget"] | {"in_words": older}})
+    [remark] = [one for one in unchecked(desk, place) if "unit" in one]
+    assert "hold for a unit that all of them hide" in remark
 
 
-def test_a_hierarchy_above_a_rules_labels_has_all_of_them(desk, households) -> None:
-    def edit(text: str) -> str:
-        return text.replace("count_members = { cap = 4 }", 'count_members = { cap = 4 }\nhierarchy = "sizes.csv"')
-
-    rows = ["1,alone,*", "2,together,*", "3,together,*"]
-    (desk.folder / "sizes.csv").write_text("\n".join(rows) + "\n")
-    desk.refuse("run", write_spec(desk, edit=edit), said="'4 or more', which the hierarchy doesn't have")
-    (desk.folder / "sizes.csv").write_text("\n".join([*rows, "4 or more,together,*"]) + "\n")
-    coarse = SAMPLE | {"levels": "level = 1"}
-    edited = write_spec(desk, coarse, file_format="csv", edit=edit)
-    result = desk.succeed("run", edited, "--json").json
-    sizes = {line.split(",")[0] for line in (Path(result["output"]) / "data.csv").read_text().splitlines()[1:]}
-    assert sizes == {"alone", "together"}
+def unchecked(desk, place: Path) -> list[str]:
+    answer = desk.succeed("verify", place, "--json").json
+    assert answer["ok"]
+    return answer["unchecked"]
 
 
-def test_preview_makes_units_of_public_records_and_the_private_report_of_the_private_ones(desk, households) -> None:
-    write_people(desk, "public.csv", number=2_999)
-    spec = write_spec(desk, SAMPLE)
-    preview = desk.succeed("preview", spec, "--public", "public.csv", "--json").json
-    assert preview["people"] == 2_999
-    desk.succeed("run", spec)
-    report = desk.succeed("report", "private", spec, "out", "--json").json
-    assert report["measures"]["before"]["records"] == 3_000
-    assert report["measures"].get("left_out") is None
+def sign_anew(desk, place: Path, certificate: dict) -> None:
+    """What an earlier version would have written, under the publisher's signature."""
+    value = SigningKeys(home=desk.home).current().sign(domain=DOMAIN, message=signed_bytes(certificate))
+    certificate["signature"] |= {"value": value.hex()}
+    place.write_bytes(certificate_bytes(certificate))
 
 
-def test_a_rehearsal_counts_what_units_become(desk, households) -> None:
-    result = desk.succeed("run", write_spec(desk), "--rehearse", "--json").json
-    rows = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
-    declared = sum(row["answer"] for row in rows if row["values"] == "declared")
-    # Each of 3,000 households is counted for one column; the noise of eight cells has a standard error below 100.
-    assert abs(declared - 3_000) < 1_000
+@pytest.mark.parametrize("first", ["", HOUSEHOLD], ids=["nobody", "household"])
+def test_a_series_of_parts_of_an_earlier_version_goes_on_with_the_unit_that_it_began_with(desk, first) -> None:
+    write_homes(desk)
+    add(desk)
+    budget = {"epsilon": Decimal(9), "delta": Decimal("1e-3"), "relation": "add/remove", "survey_rate": None}
+    paths = StatePaths(ledger_url=desk.ledger, home=desk.home)
+    with open_writer(desk.ledger, anchoring=paths.anchoring) as writer:
+        writer.add_dataset(name="older", **budget, rows_per_person=1, by="steward", day=date(2026, 1, 1))
+    desk.succeed("series", "add", "mix", "--part", "3 x epsilon=0.5", "--dataset", "older", "--delta", "1e-6")
+    mixed = series_of_parts(["3 x epsilon=0.5"])
+    with open_reader(desk.ledger) as reader:
+        registered = reader.series("mix").registered.spec_digest
+    assert registered == digest_of_mixed(mixed, dataset="older", delta=Decimal("1e-6"), unit=None)
+
+    def run(limit: str, name: str):
+        spec = asked(desk, limit, name=name, edit=lambda text: text.replace('"people"', '"older"'))
+        return desk("run", spec, "--series", "mix", "--output", name)
+
+    assert run(first, "one").code == 0
+    for limit in {"", HOUSEHOLD, PERSON} - {first}:
+        answer = run(limit, "other")
+        assert answer.code == 3, answer.err
+        assert "unit of all its releases" in answer.err
+    assert run(first, "two").code == 0
+    desk.succeed("ledger", "verify")
 
 
-def test_a_series_of_units_is_paid_once_and_keeps_its_rules(desk, households) -> None:
-    spec = write_spec(desk, SAMPLE, edit=lambda text: text.replace("delta = 1e-6", "delta = 1e-4"))
-    desk.succeed("series", "add", "yearly", spec, "--releases", "2")
-    for output in ("first", "second"):
-        result = desk.succeed("run", spec, "--series", "yearly", "--output", output, "--json").json
-        desk.succeed("verify", result["output"])
-    other = write_spec(desk, SAMPLE, edit=lambda text: text.replace("delta = 1e-6", "delta = 1e-4").replace("18", "16"))
-    desk.refuse("run", other, "--series", "yearly", "--output", "third", code=3)
-
-
-def test_persons_over_waves_are_records(desk) -> None:
-    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "person:who")
-    coins = np.random.default_rng(3)
-    people, waves = np.repeat(np.arange(4_000), 2), np.tile(["2024", "2025"], 4_000)
-    work = coins.choice(["yes", "no"], people.size)
-    there = coins.random(people.size) < 0.9
-    table = pa.table({"who": people[there], "year": waves[there], "work": work[there]})
-    pq.write_table(table, desk.folder / "panel.parquet")
-    path = desk.folder / "panel.toml"
-    path.write_text("""
-[release]
-name = "panel"
-format = "csv"
-output = "out"
-[data]
-dataset = "people"
-source = "panel.parquet"
-[unit]
-by = "who"
-kind = "person"
-[unit.columns.year]
-values = ["2024", "2025"]
-[unit.columns.work]
-values = ["yes", "no"]
-[deletion]
+HISTOGRAM = """
+[histogram]
+kind = "suppressed"
+k = 20
+[sampling]
+rate = 0.5
 [privacy]
-epsilon = 2
-delta = 1e-6
-[columns.path]
-waves = { column = "work", wave = "year", order = ["2024", "2025"] }
-level = 0
-""")
-    result = desk.succeed("run", path, "--json").json
-    lines = (Path(result["output"]) / "data.csv").read_text().split()
-    assert "yes > no" in (Path(result["output"]) / "data.csv").read_text(), lines[:3]
-    assert result["published"]["records"] if "published" in result else True
-    certificate = json.loads(Path(result["certificate"]).read_text())
-    assert certificate["guarantee"]["unit"] == "one person, at most one record"
-    desk.succeed("verify", result["output"])
+delta = 1e-3
+[columns.colour]
+"""
+
+
+@pytest.mark.parametrize(("unit", "limit"), [("person:who", PERSON), ("household:home", HOUSEHOLD)])
+def test_nothing_is_said_of_crowd_blending_where_a_column_limits_records(desk, unit, limit) -> None:
+    write_homes(desk)
+
+    def histogram(text: str) -> str:
+        return text[: text.index("[answer]")] + HISTOGRAM + text[text.index("values") :]
+
+    desk.succeed("dataset", "add", "people", "--epsilon", "100", "--delta", "0.1", "--unit", unit)
+    spec = asked(desk, limit, name="limited", edit=histogram)
+    limited = desk.succeed("run", spec, "--output", "limited", "--json").json
+    certificate = certificate_of(limited)
+    assert "crowd-blending" not in json.dumps(certificate)
+    words = f"{certificate['guarantee']['in_words']} It is (20, 0)-crowd-blending."
+    place = Path(limited["certificate"])
+    sign_anew(desk, place, certificate | {"guarantee": certificate["guarantee"] | {"in_words": words}})
+    assert any("its sentence on crowd-blending" in one for one in unchecked(desk, place))
+    desk.succeed("dataset", "add", "believed", "--epsilon", "100", "--delta", "0.1")
+    plain = asked(desk, "", name="plain", edit=lambda text: histogram(text).replace('"people"', '"believed"'))
+    result = desk.succeed("run", plain, "--output", "plain", "--json").json
+    assert "(20, 0)-crowd-blending" in certificate_of(result)["guarantee"]["in_words"]

@@ -1,0 +1,274 @@
+"""Releases of units: rules, price and certificate, refusals with their places, and what is told of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
+from crowdblend.accounting.kernel.keys.signing import SigningKey
+
+SPEC = """
+[release]
+name = "households"
+format = "{file_format}"
+output = "out"
+verify_page = true
+[data]
+dataset = "people"
+source = "people.csv"
+[unit]
+by = "home"
+[unit.columns.age]
+interval = {{ lower = 0, upper = 100, widths = [20] }}
+[unit.columns.region]
+values = ["N", "S"]
+{kind}
+[privacy]
+delta = 1e-6
+{epsilon}
+[columns.size]
+count_members = {{ cap = 4 }}
+{levels}
+[columns.children]
+count_members = {{ column = "age", labels = ["[0, 18)"], cap = 2 }}
+{levels}
+[columns.region]
+member_label = {{ column = "region", highest = "age" }}
+{levels}
+[columns.who]
+composition = {{ column = "age", from_level = 1, most = 3 }}
+{levels}
+"""
+DELETION = {"kind": "[deletion]\n[margins]\n", "epsilon": "epsilon = 2", "levels": "level = 0"}
+SAMPLE = {"kind": "[sampling]\nrate = 0.2\n[suppression]\nk = 60\n", "epsilon": "", "levels": "level = 0"}
+DRAWN = SAMPLE | {"kind": SAMPLE["kind"] + "[selection]\nepsilon = 0.5\n", "levels": ""}
+NOISY = {"kind": '[sampling]\nrate = 0.2\n[histogram]\nkind = "noisy"\nk = 60\nepsilon = 1\n', "epsilon": ""}
+PAIRED = DELETION | {"kind": '[deletion]\n[margins]\npairs = "auto"\n', "levels": 'levels = "auto"'}
+
+
+def write_people(desk, file: str = "people.csv", number: int = 3_000) -> dict[str, list[list]]:
+    """3,000 households of one to four people, in no order; returns each one's ages and regions."""
+    coins = np.random.default_rng(2)
+    ages = [coins.integers(0, 90, coins.integers(1, 5)).tolist() for _ in range(number)]
+    regions = ["NS"[home % 2] for home in range(number)]
+    lines = [f"h{home},{age},{regions[home]}" for home, own in enumerate(ages) for age in own]
+    coins.shuffle(lines)
+    (desk.folder / file).write_text("\n".join(["home,age,region", *lines]) + "\n")
+    return {"ages": ages, "regions": regions}
+
+
+def write_spec(desk, given: dict[str, str] = DELETION, *, file_format: str = "parquet", edit=lambda text: text) -> Path:
+    path = desk.folder / "households.toml"
+    path.write_text(edit(SPEC.format(file_format=file_format, **given)))
+    return path
+
+
+@pytest.fixture
+def households(desk) -> dict[str, list[list]]:
+    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "household:home")
+    return write_people(desk)
+
+
+def test_households_are_counted_as_records_and_the_certificate_says_how_they_were_made(desk, households) -> None:
+    result = desk.succeed("run", write_spec(desk, PAIRED), "--json").json
+    margins = pq.read_table(Path(result["output"]) / "margins.parquet").to_pylist()
+    alone = {(one["column"], one["label"]): one for one in margins if not one["second_column"]}
+    for label, sizes in (("1", [1]), ("4 or more", [4])):
+        true = sum(len(own) in sizes for own in households["ages"])
+        # Eight standard errors: noise of two-sided geometric tails goes so far once in 10⁹ at most.
+        assert abs(alone["size", label]["count"] - true) < 8 * alone["size", label]["standard_error"]
+    children = sum(sum(age < 18 for age in own) >= 2 for own in households["ages"])
+    assert abs(alone["children", "2 or more"]["count"] - children) < 8 * alone["size", "1"]["standard_error"]
+    rows = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
+    assert {row["region"] for row in rows} <= {"N", "S", "*"}
+    assert all(row["who"].startswith(("1 ", "2 ", "3 ", "*")) for row in rows)
+    certificate = json.loads(Path(result["certificate"]).read_text())
+    assert certificate["sampler_layout"].startswith("aes-units-household/1 ")
+    assert certificate["guarantee"]["unit"] == "one household, at most one record"
+    assert "which together made one record" in certificate["guarantee"]["in_words"]
+    made = certificate["unit_records"]
+    assert made["columns"]["size"] == {"count_members": {"cap": 4}}
+    assert made["in_words"]["size"] == "number of members; 4 stands for 4 or more"
+    assert set(made["members"]) == {"age", "region"}
+    desk.succeed("verify", result["output"])
+    assert "h17" not in json.dumps(certificate)
+
+
+@pytest.mark.parametrize("tampered", ["rules", "layout", "name"])
+def test_a_certificate_whose_rules_are_changed_does_not_verify(desk, households, tampered) -> None:
+    result = desk.succeed("run", write_spec(desk, SAMPLE), "--json").json
+    path = Path(result["certificate"])
+    certificate = json.loads(path.read_text())
+    if tampered == "rules":
+        del certificate["unit_records"]
+    elif tampered == "layout":
+        certificate["sampler_layout"] = certificate["sampler_layout"].replace("units", "contributions")
+    else:
+        certificate["unit_records"]["in_words"] = {"other": "words"}
+    key = SigningKey(seed=bytes(range(32)))
+    certificate["signature"] |= {"key_id": key.public.key_id, "public_key": key.public.raw.hex()}
+    certificate["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(certificate)).hex()
+    path.write_bytes(certificate_bytes(certificate))
+    answer = desk("verify", result["output"])
+    assert answer.code == 1
+    assert "unit" in answer.out or "guarantee can't be read" in answer.out
+
+
+def test_the_price_is_that_of_one_record_for_each_unit(desk, households) -> None:
+    """The same specification of a file with one line for each household costs the same."""
+    explained = desk.succeed("explain", write_spec(desk), "--json").json
+    assert explained["limit"]["derived"]["children"].startswith("number of members whose age is [0, 18)")
+    text = write_spec(desk).read_text()
+    head, columns = text[: text.index("[unit]")], text[text.index("[deletion]") :]
+    plain = columns[: columns.index("[columns.size]")] + "".join(
+        f"[columns.{name}]\nvalues = [{', '.join(map(repr, map(str, range(labels))))}]\nlevel = 0\n"
+        for name, labels in (("size", 4), ("children", 3), ("region", 2), ("who", 8))
+    )
+    (desk.folder / "plain.toml").write_text(head + plain.replace("'", '"'))
+    alone = desk.succeed("explain", desk.folder / "plain.toml", "--json").json
+    for amount in ("epsilon", "delta", "mechanism"):
+        assert explained[amount] == alone[amount]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [SAMPLE, DRAWN, NOISY | {"levels": "level = 0"}, PAIRED],
+    ids=["sampled", "drawn map", "histogram", "chosen pairs"],
+)
+def test_every_kind_of_rows_can_be_of_units(desk, households, given) -> None:
+    result = desk.succeed("run", write_spec(desk, given, file_format="csv"), "--json").json
+    desk.succeed("verify", result["output"])
+    shown = desk.succeed("sheet", result["output"]).out if given is PAIRED else ""
+    assert "Traceback" not in shown
+
+
+def test_what_does_not_go_together_is_refused_with_its_place(desk, households) -> None:
+    def refused(edit, *said: str) -> None:
+        answer = desk.refuse("run", write_spec(desk, edit=edit))
+        for text in said:
+            assert text in answer.err, answer.err
+
+    def replaced(old: str, new: str):
+        return lambda text: text.replace(old, new, 1)
+
+    refused(replaced("cap = 4", "cap = 0"), "[columns.size.count_members].cap", "at least 1")
+    refused(replaced("{ cap = 4 }", '{ column = "age", cap = 4 }'), "[columns.size].count_members", "go together")
+    refused(replaced('["[0, 18)"]', '["[0, 118)"]'), "[columns.children].count_members", "no label '[0, 118)'")
+    refused(replaced('["[0, 18)"]', '["young"]'), "[columns.children].count_members", "no label 'young'")
+    refused(replaced('highest = "age"', 'highest = "region"'), "[columns.region].member_label", "no numbers")
+    refused(
+        replaced('highest = "age"', 'highest = "year"'), "[columns.region].member_label.highest", "no column 'year'"
+    )
+    refused(replaced('highest = "age"', 'highest = "age", lowest = "age"'), "name one of lowest and highest")
+    refused(replaced("from_level = 1, most", "from_level = 9, most"), "[columns.who].composition", "level 9")
+    refused(
+        replaced("from_level = 1, most = 3", "from_level = 0, most = 20"), "[columns.who].composition", "coarser level"
+    )
+    refused(replaced("count_members = { cap = 4 }\n", ""), "[columns.size]", "exactly one rule")
+    refused(replaced("[columns.size]\n", '[columns.size]\nany_member = { column = "region", labels = ["N"] }\n'), "one")
+    refused(replaced("[columns.size]\n", '[columns.size]\nvalues = ["1"]\n'), "[columns.size].values", "follow from")
+    refused(replaced('[unit.columns.region]\nvalues = ["N", "S"]', ""), "[columns.region]", "'region'")
+    refused(
+        replaced("[unit.columns.region]", '[unit.columns.town]\nvalues = ["x"]\n[unit.columns.region]'),
+        "[unit.columns.town]",
+        "no released column",
+    )
+    refused(replaced('source = "people.csv"', 'source = "people.csv"\nhousehold = "home"'), "[data].household")
+    refused(replaced('source = "people.csv"', 'source = "people.csv"\nrows_per_person = 2'), "[data].rows_per_person")
+    refused(replaced('by = "home"', 'by = "region"'), "[unit].by")
+    for other in ('by = "nowhere"', 'by = "home"\nkind = "person"'):
+        desk.refuse("run", write_spec(desk, edit=replaced('by = "home"', other)), code=3, said="household:home")
+    refused(lambda text: text.replace('[unit]\nby = "home"\n', ""), "[unit]")
+    no_unit = replaced(SPEC[SPEC.index("[unit]") : SPEC.index("{kind}")].format(), "")
+    refused(no_unit, "there is no [unit]")
+    assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+def test_a_hierarchy_above_a_rules_labels_has_all_of_them(desk, households) -> None:
+    def edit(text: str) -> str:
+        return text.replace("count_members = { cap = 4 }", 'count_members = { cap = 4 }\nhierarchy = "sizes.csv"')
+
+    rows = ["1,alone,*", "2,together,*", "3,together,*"]
+    (desk.folder / "sizes.csv").write_text("\n".join(rows) + "\n")
+    desk.refuse("run", write_spec(desk, edit=edit), said="'4 or more', which the hierarchy doesn't have")
+    (desk.folder / "sizes.csv").write_text("\n".join([*rows, "4 or more,together,*"]) + "\n")
+    coarse = SAMPLE | {"levels": "level = 1"}
+    edited = write_spec(desk, coarse, file_format="csv", edit=edit)
+    result = desk.succeed("run", edited, "--json").json
+    sizes = {line.split(",")[0] for line in (Path(result["output"]) / "data.csv").read_text().splitlines()[1:]}
+    assert sizes == {"alone", "together"}
+
+
+def test_preview_makes_units_of_public_records_and_the_private_report_of_the_private_ones(desk, households) -> None:
+    write_people(desk, "public.csv", number=2_999)
+    spec = write_spec(desk, SAMPLE)
+    preview = desk.succeed("preview", spec, "--public", "public.csv", "--json").json
+    assert preview["people"] == 2_999
+    desk.succeed("run", spec)
+    report = desk.succeed("report", "private", spec, "out", "--json").json
+    assert report["measures"]["before"]["records"] == 3_000
+    assert report["measures"].get("left_out") is None
+
+
+def test_a_rehearsal_counts_what_units_become(desk, households) -> None:
+    result = desk.succeed("run", write_spec(desk), "--rehearse", "--json").json
+    rows = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
+    declared = sum(row["answer"] for row in rows if row["values"] == "declared")
+    # Each of 3,000 households is counted for one column; the noise of eight cells has a standard error below 100.
+    assert abs(declared - 3_000) < 1_000
+
+
+def test_a_series_of_units_is_paid_once_and_keeps_its_rules(desk, households) -> None:
+    spec = write_spec(desk, SAMPLE, edit=lambda text: text.replace("delta = 1e-6", "delta = 1e-4"))
+    desk.succeed("series", "add", "yearly", spec, "--releases", "2")
+    for output in ("first", "second"):
+        result = desk.succeed("run", spec, "--series", "yearly", "--output", output, "--json").json
+        desk.succeed("verify", result["output"])
+    other = write_spec(desk, SAMPLE, edit=lambda text: text.replace("delta = 1e-6", "delta = 1e-4").replace("18", "16"))
+    desk.refuse("run", other, "--series", "yearly", "--output", "third", code=3)
+
+
+def test_persons_over_waves_are_records(desk) -> None:
+    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "person:who")
+    coins = np.random.default_rng(3)
+    people, waves = np.repeat(np.arange(4_000), 2), np.tile(["2024", "2025"], 4_000)
+    work = coins.choice(["yes", "no"], people.size)
+    there = coins.random(people.size) < 0.9
+    table = pa.table({"who": people[there], "year": waves[there], "work": work[there]})
+    pq.write_table(table, desk.folder / "panel.parquet")
+    path = desk.folder / "panel.toml"
+    path.write_text("""
+[release]
+name = "panel"
+format = "csv"
+output = "out"
+[data]
+dataset = "people"
+source = "panel.parquet"
+[unit]
+by = "who"
+kind = "person"
+[unit.columns.year]
+values = ["2024", "2025"]
+[unit.columns.work]
+values = ["yes", "no"]
+[deletion]
+[privacy]
+epsilon = 2
+delta = 1e-6
+[columns.path]
+waves = { column = "work", wave = "year", order = ["2024", "2025"] }
+level = 0
+""")
+    result = desk.succeed("run", path, "--json").json
+    lines = (Path(result["output"]) / "data.csv").read_text().split()
+    assert "yes > no" in (Path(result["output"]) / "data.csv").read_text(), lines[:3]
+    assert result["published"]["records"] if "published" in result else True
+    certificate = json.loads(Path(result["certificate"]).read_text())
+    assert certificate["guarantee"]["unit"] == "one person, at most one record"
+    desk.succeed("verify", result["output"])
