@@ -1,4 +1,4 @@
-"""What stands before the pages of a server here: which requests go on to them, and what every answer bears."""
+"""Decide which requests go on to the pages of a server here, and add the headers that every answer has."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PageGate(ABC):
     METHODS: ClassVar[tuple[str, ...]] = ("GET",)
     """Those that go on, beside HEAD, which is answered as GET without a body."""
     WRONG_METHOD: ClassVar[str]
-    """What is said of any other method."""
+    """The text of the refusal of any other method."""
 
     def __init__(self, inner: Application) -> None:
         self._inner = inner

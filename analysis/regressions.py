@@ -186,7 +186,7 @@ class Linear(Protocol):
 
 
 class SumsOfProducts(Protocol[TermT_contra, LinearT]):
-    """What least squares asks of the records: sums of products of terms, with the covariance of their errors."""
+    """Hold what least squares needs of the records: sums of products of terms, with the covariance of their errors."""
 
     @property
     def records(self) -> float:

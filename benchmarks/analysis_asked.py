@@ -1,4 +1,4 @@
-"""What an analysis asks: of a release by `crowdblend.analysis`, and of records as textbooks answer it.
+"""Ask what an analysis needs: of a release by `crowdblend.analysis`, and of records as textbooks answer it.
 
 Records may be the true ones, whose answers are the truth, or synthetic ones. Of these people take the textbook's
 interval, as if they were records: it is the sampling error of a file of that size, and knows nothing of any noise.

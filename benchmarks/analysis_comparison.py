@@ -153,7 +153,7 @@ WAYS: Mapping[str, Callable[[Study, np.random.Generator], LoadedRelease]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """What has been drawn.
+    """Hold what has been drawn.
 
     Args:
         folder: where it is kept.

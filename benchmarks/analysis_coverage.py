@@ -350,7 +350,7 @@ WHOLE = {
     "income by schooling, slope": lambda own: _slope(own["schooling"].map(SCHOOLING.index), own["income"]),
     "income by hours, slope": lambda own: _slope(own["hours"], own["income"]),
 }
-"""What somebody may ask of a completed copy, as of the records."""
+"""Questions that can be asked of a completed copy, as of the records."""
 
 
 def _slope(numbers: pd.Series, answers: pd.Series) -> float:

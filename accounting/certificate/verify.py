@@ -33,7 +33,7 @@ FIELDS = frozenset({"code_sources", "code_version", "dataset", "day", "files", "
 FIELDS |= {"mechanism", "name", "private_looks", "published", "release_id", "sample_id", "sampler_layout", "series"}
 FIELDS |= {"signature"}
 MAY_HAVE = frozenset({"filter_budget", "inclusion", "unit_records"})
-"""What a certificate has in a filter data set alone, or where records have rates of their own."""
+"""Fields of a filter data set alone, of records with rates of their own, and of units that make records."""
 LARGEST_CERTIFICATE = 1 << 26  # bytes; one with 65,536 groups of a histogram has fewer
 SIGNATURE_FIELDS = frozenset({"algorithm", "key_id", "public_key", "value"})
 FILTER_FIELDS = frozenset({*ACCOUNTING_AMOUNTS, "rule", "epsilon", "delta", "charge", "in_words"})

@@ -198,7 +198,7 @@ class Remembered(Generic[Found]):
             return found.result(timeout=wait)
         except TimeoutError:
             return None
-        except Exception:
-            with self._lock:  # what broke it may not be there any more when it is asked for again
+        except Exception:  # whatever broke it is raised again, and may be gone when this is asked for once more
+            with self._lock:
                 self._known.pop(key, None)
             raise
