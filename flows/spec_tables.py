@@ -359,11 +359,19 @@ class DeclaredTable(SpecTable):
     fold_case: bool = False
 
 
+class UnitWeightTable(SpecTable):
+    """[unit].weight: whose survey weight is the unit's."""
+
+    lowest: str | None = None
+    highest: str | None = None
+
+
 class UnitTable(SpecTable):
     """[unit]: that units are published, one record for each, and which columns of their members are read."""
 
     by: str = Field(min_length=1)
     kind: Literal["household", "person"] = "household"
+    weight: UnitWeightTable | None = None
     columns: dict[str, DeclaredTable] = {}
 
 

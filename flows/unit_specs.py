@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..mechanisms.generalization_map import MappedColumn
 from ..mechanisms.hierarchies.build import DateHierarchy
-from ..mechanisms.hierarchies.decimals import DecimalIntervals
+from ..mechanisms.hierarchies.decimals import DecimalIntervals, WeightClasses
 from ..mechanisms.hierarchies.declare import IntervalHierarchy
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.unit_records import (
@@ -23,7 +23,15 @@ from ..mechanisms.unit_records import (
 )
 from ..mechanisms.wording import refused_together
 from .columns import declared_hierarchies
-from .spec_tables import RULES, ColumnTable, DerivedColumn, LabelsTable, SpecTables
+from .spec_tables import (
+    RULES,
+    ColumnTable,
+    DerivedColumn,
+    LabelsTable,
+    MemberLabelTable,
+    SpecTables,
+    UnitWeightTable,
+)
 
 
 def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTables, UnitRule | None]:
@@ -48,6 +56,11 @@ def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTable
             derived[name] = reader.rule(name, column)
         except InputRefused as fault:
             faults.append(fault)
+    weights = None
+    try:
+        weights = reader.survey_weights(tables)
+    except InputRefused as fault:
+        faults.append(fault)
     if faults:
         raise refused_together(faults, where=str(path))
     asked = tuple(column for name, column in members.items() if name in reader.used)
@@ -60,6 +73,8 @@ def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTable
     columns = {
         name: DerivedColumn(**{**dict(column), "derived": derived[name]}) for name, column in tables.columns.items()
     }
+    if weights is not None:
+        asked, derived = (*asked, weights.column), {**derived, weights.column.name: weights}
     return tables.model_copy(update={"columns": columns}), UnitRule(members=asked, derived=derived)
 
 
@@ -84,13 +99,12 @@ def _check_tables(path: Path, tables: SpecTables) -> None:
                 where=f"{path}: [data].{key}",
                 remedy="Keep [unit].by alone.",
             )
-    for key, given in (("rows_per_person", data.rows_per_person > 1), ("weight", data.weight is not None)):
-        if given:
-            raise InputRefused(
-                "this is about single records, and [unit] publishes one record for each unit.",
-                where=f"{path}: [data].{key}",
-                remedy="Remove it.",
-            )
+    if data.rows_per_person > 1:
+        raise InputRefused(
+            "this is about single records, and [unit] publishes one record for each unit.",
+            where=f"{path}: [data].rows_per_person",
+            remedy="Remove it.",
+        )
     if tables.sampling is not None and tables.sampling.rate is None:
         raise InputRefused(
             "units are sampled at one rate for all.",
@@ -150,12 +164,7 @@ class _Rules:
             members_with(asked, table.labels)
             return AnyMember(column=asked, labels=tuple(table.labels), every=rule == "all_members")
         if (one := column.member_label) is not None:
-            end, highest = (one.lowest, False) if one.highest is None else (one.highest, True)
-            if (one.lowest is None) is (one.highest is None):
-                raise ValueError("name one of lowest and highest: the column that says which member is meant")
-            by = self._member(str(end), where=f"{where}.{'highest' if highest else 'lowest'}")
-            if not isinstance(by.hierarchy, IntervalHierarchy | DecimalIntervals | DateHierarchy):
-                raise ValueError(f"{by.name!r} has no numbers or days, so that no member has the lowest or highest")
+            by, highest = self._end(one, where=where)
             return MemberLabel(column=self._member(one.column, where=f"{where}.column"), by=by, highest=highest)
         if (waves := column.waves) is not None:
             own = self._member(waves.column, where=f"{where}.column", level=waves.from_level)
@@ -166,6 +175,57 @@ class _Rules:
             raise TypeError(f"{rule} is no rule")
         own = self._member(together.column, where=f"{where}.column", level=together.from_level)
         return Composition(column=own, most=together.most)
+
+    def survey_weights(self, tables: SpecTables) -> MemberLabel | None:
+        """Return whose survey weight is the unit's, by the declared classes; None without weights.
+
+        Raises:
+            InputRefused: weights without a rule or a rule without weights, or the rule is wrong.
+        """
+        name, classes = tables.data.weight, tables.data.weight_classes
+        rule = None if tables.unit is None else tables.unit.weight
+        where = f"{self.path}: [unit].weight"
+        if name is None or classes is None or name in tables.columns:
+            if rule is not None and name is None:
+                raise InputRefused(
+                    "this says whose survey weight is the unit's, and [data] names no weight.",
+                    where=where,
+                    remedy='Write weight = "COLUMN" in [data], and [data.weight_classes]; or remove this.',
+                )
+            return None  # what is missing of a weight is told where weights are read
+        if rule is None:
+            raise InputRefused(
+                "a unit has one survey weight, and nothing says which of its members'.",
+                where=where,
+                remedy='Write weight = { lowest = "COLUMN" } or { highest = "COLUMN" } in [unit]: the weight of the '
+                "member with the lowest or highest number there.",
+            )
+        if name in self.members:
+            raise InputRefused(
+                f"the column {name!r} has the survey weights, whose classes [data.weight_classes] declares.",
+                where=f"{self.path}: [unit.columns.{name}]",
+                remedy="Remove it.",
+            )
+        try:
+            weights = MappedColumn(name=name, hierarchy=WeightClasses.of(classes.bounds), level=0)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=f"{self.path}: [data.weight_classes]") from None
+        try:
+            by, highest = self._end(rule, where=where)
+            return MemberLabel(column=weights, by=by, highest=highest)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=where) from None
+
+    def _end(self, named: MemberLabelTable | UnitWeightTable, *, where: str) -> tuple[MappedColumn, bool]:
+        """Return the column by whose numbers a member is meant, and whether by the highest of them."""
+        end, highest = (named.lowest, False) if named.highest is None else (named.highest, True)
+        if (named.lowest is None) is (named.highest is None):
+            raise ValueError("name one of lowest and highest: the column that says which member is meant")
+        by = self._member(str(end), where=f"{where}.{'highest' if highest else 'lowest'}")
+        if not isinstance(by.hierarchy, IntervalHierarchy | DecimalIntervals | DateHierarchy):
+            what = f"{by.name!r} has no numbers or days, so that no member has the lowest or highest"
+            raise ValueError(what)  # noqa: TRY004 - of what was declared
+        return by, highest
 
     def _member(self, name: str, *, where: str, level: int = 0) -> MappedColumn:
         if name not in self.members:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.analysis import load
 
 SPEC = """
 [release]
@@ -272,3 +273,67 @@ level = 0
     certificate = json.loads(Path(result["certificate"]).read_text())
     assert certificate["guarantee"]["unit"] == "one person, at most one record"
     desk.succeed("verify", result["output"])
+
+
+WEIGHED = PAIRED | {"levels": 'levels = "auto"'}
+CLASSES = """
+weight = "hhw"
+weight_classes = { bounds = [1, 4, 9, 16, 49] }
+[unit]
+by = "home"
+"""
+
+
+def weighed(desk, rule: str = 'weight = { highest = "age" }', *, edit=lambda text: text) -> Path:
+    """A specification of households with weights, in which a rule says whose weight is a household's."""
+    return write_spec(
+        desk, WEIGHED, edit=lambda text: edit(text.replace('[unit]\nby = "home"\n', CLASSES + rule + "\n"))
+    )
+
+
+def test_a_household_weighs_what_the_named_member_does(desk) -> None:
+    """The oldest of each household weighs 2 or 6, in the middle of their classes, and all others 28."""
+    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "household:home")
+    people = write_people(desk)
+    own = [2 if region == "N" else 6 for region in people["regions"]]
+    lines = [
+        f"h{home},{age},{people['regions'][home]},{own[home] if place == 0 else 28}"
+        for home, ages in enumerate(people["ages"])
+        for place, age in enumerate(sorted(ages, reverse=True))
+        if place == 0 or age < max(ages)
+    ]
+    np.random.default_rng(4).shuffle(lines)
+    (desk.folder / "people.csv").write_text("\n".join(["home,age,region,hhw", *lines]) + "\n")
+    spec = weighed(desk)
+    explained = desk.succeed("explain", spec, "--json").json
+    assert explained["limit"]["derived"]["hhw"] == "hhw of the member with the highest age"
+    result = desk.succeed("run", spec, "--json").json
+    certificate = json.loads(Path(result["certificate"]).read_text())
+    assert certificate["unit_records"]["columns"]["hhw"] == {"member_label": {"column": "hhw", "highest": "age"}}
+    totals = pq.read_table(Path(result["output"]) / "totals.parquet").to_pylist()
+    found = {(one["column"], one["label"]): one for one in totals}
+    for label, true in ((("region", "N"), 1_500 * 2), (("region", "S"), 1_500 * 6), (("", ""), 1_500 * 8)):
+        # Eight standard errors, as above; an interval has what classes leave open besides.
+        assert abs(found[label]["total"] - true) < 8 * found[label]["standard_error"]
+        assert found[label]["interval_low"] < found[label]["total"] < found[label]["interval_high"]
+    total = load(result["output"]).count({"region": "S"}, weighted=True)
+    assert abs(total.estimate - 1_500 * 6) < 8 * found["region", "S"]["standard_error"]
+    assert total.lower < total.estimate < total.upper
+    desk.succeed("verify", result["output"])
+    assert "Traceback" not in desk.succeed("sheet", result["output"]).out
+
+
+def test_a_weight_and_whose_it_is_are_named_together(desk, households) -> None:
+    desk.refuse("run", weighed(desk, ""), said="[unit].weight")
+    desk.refuse("run", weighed(desk, 'weight = { highest = "region" }'), said="no numbers")
+    desk.refuse("run", weighed(desk, 'weight = { highest = "age", lowest = "age" }'), said="[unit].weight")
+    desk.refuse("run", weighed(desk, 'weight = { highest = "year" }'), said="[unit].weight.highest")
+    alone = weighed(desk, edit=lambda text: text.replace('weight = "hhw"\nweight_classes', "# weight_classes"))
+    desk.refuse("run", alone, said="[data] names no weight")
+    half = weighed(desk, edit=lambda text: text.replace("weight_classes =", "# weight_classes ="))
+    desk.refuse("run", half, said="[data].weight_classes")
+    wrong = weighed(desk, edit=lambda text: text.replace("[1, 4, 9, 16, 49]", "[1, 9, 4]"))
+    desk.refuse("run", wrong, said="[data.weight_classes]")
+    twice = "[unit.columns.hhw]\ninterval = { lower = 0, upper = 100, widths = [] }\n[unit.columns.age]"
+    desk.refuse("run", weighed(desk, edit=lambda text: text.replace("[unit.columns.age]", twice)), said="hhw")
+    assert desk("ledger", "show", "--json").json["releases"] == []
