@@ -20,9 +20,10 @@ from ..flows.paths import StatePaths, resolved_settings
 from ..flows.prepare import PreparedRelease, Scheduled, prepare
 from ..flows.spec_tables import CLASSES, ClusterTable
 from ..mechanisms.generalization_map import TOLD_KEYS, first_levels, told_sentences
+from ..mechanisms.hierarchies.build import DateHierarchy
+from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
-from ..mechanisms.map_selection.choice import MapChoice
 from ..mechanisms.wording import share_shown
 from ..tasks.destinations import output_at, output_named
 from ..tasks.kernel.publication import StagedRelease, remembered_release
@@ -166,11 +167,11 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
         {**published.details, "records": published.records},
         levels=levels,
         hierarchies={column.name: column.hierarchy for column in generalization.columns},
-        drawn=isinstance(request.recoding, MapChoice),
     )
     if request.rehearsal:
         told["rehearsal"] = published.details["rehearsal"]
-        sentences = tuple(_rehearsed(one) for one in told["rehearsal"])
+        declared = {column.name: column.hierarchy for column in request.recoding.columns}
+        sentences = tuple(_rehearsed(one, declared[one["column"]]) for one in told["rehearsal"])
     looked: LookedUp = {"output_in_place": _in_place(published)} if looked_up else {}
     return {
         "release_id": prepared.release_id,
@@ -193,14 +194,42 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
     }
 
 
-def _rehearsed(column: Mapping[str, Any]) -> str:
-    """Return the sentence on what a rehearsal says of a column."""
+_MANY = (
+    0.5  # of a column's values, with confidence: then its declaration, and not a few odd values, is what doesn't fit
+)
+
+
+def _rehearsed(column: Mapping[str, Any], hierarchy: Hierarchy) -> str:
+    """Return the sentences on what a rehearsal says of a column, and how its values are read where most become `*`."""
     if column["share"] is None:
         return f"{column['column']}: no share can be estimated, since there are too few records for this noise."
-    return (
+    said = (
         f"{column['column']}: about {column['share']:.1%} of the values become * at the finest level "
         f"({column['low']:.1%} to {column['high']:.1%} with a confidence of 95 %)."
     )
+    return said if column["low"] < _MANY else f"{said} {_how_read(hierarchy)}"
+
+
+def _how_read(hierarchy: Hierarchy) -> str:
+    """Return what a column's values must look like, and which key or command is for those that look otherwise."""
+    match hierarchy:
+        case DateHierarchy():
+            return (
+                "Days are read as 2026-03-31, within the bounds; for another form there is `crowdblend hierarchy build "
+                "dates --form`."
+            )
+        case IntervalHierarchy():
+            return (
+                "Whole numbers are read; for numbers with decimals write the bounds so (lower = 0.0), and for texts "
+                "such as 30.0 whole_floats = true in [data]."
+            )
+        case ValueHierarchy():
+            return (
+                "Values are compared as text with those that are declared, with their capitals, zeros and spaces; "
+                "fold_case of the column, trim and encoding of [data] change that."
+            )
+        case _:
+            return "Numbers are read with the sign that decimal in [data] names."
 
 
 def _in_place(published: StagedRelease) -> bool | None:

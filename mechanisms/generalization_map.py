@@ -178,7 +178,6 @@ def told_sentences(
     *,
     levels: Mapping[str, int],
     hierarchies: Mapping[str, Hierarchy | None],
-    drawn: bool,
     number: Callable[[int], str] = "{:,}".format,
 ) -> tuple[str, ...]:
     """Say how much a release's published records tell, and what to check of a column that none of them tells.
@@ -192,7 +191,7 @@ def told_sentences(
             f"Block {block['name']}: {sentence}"
             for block in published["blocks"]
             for sentence in told_sentences(
-                block, levels=block["stages"][0]["levels"], hierarchies=hierarchies, drawn=drawn, number=number
+                block, levels=block["stages"][0]["levels"], hierarchies=hierarchies, number=number
             )
         )
     if not published.keys() >= set(TOLD_KEYS) or not published["records"]:
@@ -215,8 +214,7 @@ def told_sentences(
         alone = hierarchy is not None and all(hierarchy.size(level) == 1 for level in own)
         (by_level if alone else unread).append(name)
     if by_level:
-        how = "was drawn" if drawn else "is specified"
-        sentences.append(f"Every published {_listed(by_level)} is *: the level that {how} has no other label.")
+        sentences.append(f"Every published {_listed(by_level)} is *: its level in this release has no other label.")
     if unread:
         sentences.append(f"Every published {_listed(unread)} is *. {WHAT_TO_CHECK}")
     return tuple(sentences)

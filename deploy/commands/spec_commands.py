@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -141,7 +142,7 @@ def new(
             "without looking at the records: choose them likewise."
         )
     click.echo(_what_was_taken(source, names, declared), nl=declared is not None or names.separator is not None)
-    click.echo(f"Then: crowdblend explain {place}")
+    click.echo(f"Then: crowdblend explain {shlex.quote(str(place))}")
 
 
 def _write_begun(begun: BegunSpec, place: Path, *, folder: Path) -> None:

@@ -76,7 +76,8 @@ _PARTS: dict[Role, frozenset[str]] = {
     "age": _words("age"),
     "code": _words("puma zip zipcode postcode plz nace naics isco icd nuts fips indp"),
 }
-_PERSONS = _words("person patient subject participant respondent member customer student employee pupil")
+_NUMBERED = _words("no nr num number")
+_PERSONS = _words("person patient subject participant respondent member customer client student employee pupil")
 _HOUSEHOLDS = _words("household family hh haushalt menage")
 _TEXTS: frozenset[ColumnKind] = frozenset(["text", "unknown"])
 _NUMBERS: frozenset[ColumnKind] = frozenset(["integer", "number", "unknown"])
@@ -98,7 +99,7 @@ def column_role(name: str, kind: ColumnKind) -> Role:
     parts = parts_of_name(name)
     words = [part for part in parts if not part.isdigit()]
     whole = "".join(words)
-    if "id" in words[1:] or "id" in words[:1]:
+    if "id" in words or {*words[1:][-1:]} & _NUMBERED:  # "number of persons" numbers nobody
         if _PERSONS & {*words}:
             return "person"
         if _HOUSEHOLDS & {*words}:

@@ -58,6 +58,7 @@ def hierarchy_of(column: ProposedColumn, tmp_path) -> Hierarchy:
         ("id", "integer", "identifier"), ("record_id", "text", "identifier"), ("UUID", "text", "identifier"),
         ("ssn", "integer", "identifier"), ("SERIALNO", "text", "household"), ("household_id", "integer", "household"),
         ("personId", "integer", "person"), ("patient_id", "text", "person"), ("pid", "unknown", "person"),
+        ("Client No", "unknown", "person"), ("household number", "integer", "household"),
         ("firstName", "text", "contact"), ("home_email", "text", "contact"), ("phone2", "text", "contact"),
         ("comments", "text", "free text"), ("visit_narrative", "unknown", "free text"),
         ("PWGTP", "integer", "weight"), ("PWGTP17", "integer", "weight"), ("fnlwgt", "number", "weight"),
@@ -67,6 +68,7 @@ def hierarchy_of(column: ProposedColumn, tmp_path) -> Hierarchy:
         ("paid", "integer", "other"), ("identity_theft", "boolean", "other"), ("weight_kg", "number", "other"),
         ("weight", "text", "other"), ("town_name", "text", "other"), ("notes", "integer", "other"),
         ("valid", "boolean", "other"), ("id_date", "date", "other"),
+        ("number of persons", "integer", "other"), ("no", "integer", "other"),
     ],
 )  # fmt: skip
 def test_roles_follow_from_names_and_types(name: str, kind, role: str) -> None:

@@ -65,6 +65,7 @@ def test_it_is_charged_as_an_answer_and_tells_each_column(desk) -> None:
     text = desk.succeed("run", spec, "--rehearse", "--release-id", "first").out
     assert "income: about " in text
     assert "of the values become * at the finest level" in text
+    assert text.count("whole_floats = true in [data]") == 1, "how income is read; of sex too few become * to ask"
     assert (desk.folder / "out-rehearsal" / "data.csv").read_text().startswith("column,values,answer,interval_low")
     desk.succeed("verify", "out-rehearsal")
     desk.succeed("sheet", "out-rehearsal", "--output", "sheets")

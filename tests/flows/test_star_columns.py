@@ -41,7 +41,7 @@ values = ["f", "m"]
 interval = {{ lower = 0, upper = 100000, widths = [50000] }}
 min_level = 2
 """
-NOTHING_ELSE = "Every published income is *: the level that was drawn has no other label."
+NOTHING_ELSE = "Every published income is *: its level in this release has no other label."
 
 
 def written(desk, text: str, **changes: str) -> Path:
@@ -81,7 +81,7 @@ def test_an_income_that_is_not_as_declared_is_told_by_run_sheet_certificate_and_
 @pytest.mark.parametrize(
     ("text", "changes", "said"),
     [
-        (DELETION, {"level": "2"}, "Every published income is *: the level that is specified has no other label."),
+        (DELETION, {"level": "2"}, "Every published income is *: its level in this release has no other label."),
         (SAMPLED + DRAWN, {}, NOTHING_ELSE),
         # The control: with whole_floats 5000.0 is the whole number that was meant.
         ("whole_floats = true" + DELETION, {}, "at least half of all tell 2 of 2 columns or more"),

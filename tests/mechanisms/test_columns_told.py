@@ -34,12 +34,10 @@ def test_expected_records_need_not_be_whole() -> None:
     assert (found.records, found.informative, found.labels, found.median) == (0.75, 0.75, 1.25, 2)
 
 
-def said(drawn: bool = False, levels: dict[str, int] | None = None, **published: object) -> str:
+def said(levels: dict[str, int] | None = None, **published: object) -> str:
     facts = {"records": 10, "informative_records": 8, "median_columns_told": 1, "columns_at_star": [], **published}
     hierarchies = {"town": TOWN, "income": INCOME}
-    return " ".join(
-        told_sentences(facts, levels=levels or {"town": 0, "income": 0}, hierarchies=hierarchies, drawn=drawn)
-    )
+    return " ".join(told_sentences(facts, levels=levels or {"town": 0, "income": 0}, hierarchies=hierarchies))
 
 
 def test_a_column_is_told_by_its_cause() -> None:
@@ -48,10 +46,8 @@ def test_a_column_is_told_by_its_cause() -> None:
     )
     assert "Every published income is *. Check, on a public file" in said(columns_at_star=["income"])
     by_level = said(columns_at_star=["income"], levels={"town": 0, "income": 1})
-    assert "Every published income is *: the level that is specified has no other label." in by_level
+    assert "Every published income is *: its level in this release has no other label." in by_level
     assert "Check" not in by_level
-    drawn = said(drawn=True, columns_at_star=["income"], levels={"town": 0, "income": 1})
-    assert "Every published income is *: the level that was drawn has no other label." in drawn
     nothing = said(informative_records=0, columns_at_star=["town", "income"])
     assert nothing.startswith("Of 10 records none tells anything: every label is *. Every published town and income is")
 
@@ -68,4 +64,4 @@ def test_only_stages_that_published_count_as_levels() -> None:
 
 def test_nothing_is_said_of_no_records_and_of_a_certificate_that_does_not_say_it() -> None:
     assert said(records=0) == said(records=None) == ""
-    assert told_sentences({"records": 10}, levels={"town": 0}, hierarchies={"town": TOWN}, drawn=False) == ()
+    assert told_sentences({"records": 10}, levels={"town": 0}, hierarchies={"town": TOWN}) == ()

@@ -129,7 +129,6 @@ def told_of(content: bytes) -> tuple[str, ...]:
             certificate["published"],
             levels={one["column"]: one["level"] for one in columns},
             hierarchies={name: None if own is None else described_hierarchy(own) for name, own in described},
-            drawn="selection" in certificate["map"],
         )
     except FAULTS:
         return ()

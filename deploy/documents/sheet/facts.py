@@ -472,6 +472,5 @@ def _told(
             else described_hierarchy(description)
             for column in columns
         },
-        drawn="selection" in certificate["map"],
         number=grouped,
     )
