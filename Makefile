@@ -151,7 +151,7 @@ proofs:
 # The pages as a site, with what they link to.
 SITE ?= build/docs
 LINKED := audit/faults/catalogue.py audit/faults/written-first.md tests/architecture/test_promises.py tests/kernel/test_kinds_contract.py tests/kernel/test_lies.py tests/support/balance.py tests/support/stranger/pyproject.toml tests/tasks/test_record_sources.py tests/vectors/lqs_tables.json \
-    tests/accounting/theory/test_machine_checked.py tests/vectors/releases.json tests/vectors/conformance/write.py tests/vectors/conformance/second_verifier.py tests/vectors/conformance/certificate/sound/case.json tests/vectors/conformance/ledger/sound/case.json tests/vectors/conformance/ledger/sound-witnessed/case.json \
+    tests/accounting/theory/test_machine_checked.py tests/vectors/releases.json tests/vectors/surface.json tests/integration/test_kept_versions.py tests/accounting/ledger/test_earlier_ledgers.py tests/vectors/conformance/write.py tests/vectors/conformance/second_verifier.py tests/vectors/conformance/certificate/sound/case.json tests/vectors/conformance/ledger/sound/case.json tests/vectors/conformance/ledger/sound-witnessed/case.json \
     $(wildcard deploy/schemas/*.json)
 site: $(READY)
 	rm -rf $(SITE)-pages && mkdir -p $(SITE)-pages

@@ -13,9 +13,10 @@ import traceback
 import click
 from click.shell_completion import CompletionItem
 
+from ..accounting.deprecations import DEPRECATED, one_line_warnings
 from ..mechanisms.kernel.errors import InputRefused, Refusal
 from .commands.command_registry import COMMANDS, MAY_CHARGE, load_command, sections
-from .commands.options import CommandGroup, print_refusal
+from .commands.options import CommandGroup, mark_deprecated, print_refusal
 from .terminal.stages import add_verbosity, escaped_streams
 
 
@@ -31,7 +32,11 @@ class TopLevel(CommandGroup):
         """Load one command."""
         del ctx
         command = load_command(cmd_name)
-        return None if command is None else add_verbosity(command)
+        if command is None:
+            return None
+        if DEPRECATED:
+            mark_deprecated(command, f"crowdblend {cmd_name}")
+        return add_verbosity(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -80,6 +85,8 @@ def main(arguments: list[str] | None = None) -> None:
     # It logs what befalls a connection while it is closed, an interruption too, with its frames; and raises it as well.
     logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
     command_line = sys.argv[1:] if arguments is None else arguments
+    if DEPRECATED:
+        one_line_warnings("crowdblend")
     with escaped_streams():
         exit_code = _exit_code(command_line)
     # Under `python -m`, CPython remembers an interruption that went through code made from text, such as a library's,

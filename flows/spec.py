@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from ..accounting.deprecations import DEPRECATED, warn_of_keys
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.mechanism import Mechanism
 from ..mechanisms.wording import FILL_IN, refused_together
@@ -148,9 +149,11 @@ def _parsed(path: Path) -> tuple[SpecTables | None, list[InputRefused]]:
         model = spec_model(name for name in KINDS if name in tables).model_validate(tables)
     except ValidationError as error:
         faults += table_faults(path, tables, error)
-    if model is not None and not faults:
-        return model, []
-    return None, [*faults, *_missing_hierarchies(path, tables)]
+    if model is None or faults:
+        return None, [*faults, *_missing_hierarchies(path, tables)]
+    if DEPRECATED:
+        warn_of_keys(tables)
+    return model, []
 
 
 def spec_model(kinds: Iterable[str] = tuple(KINDS)) -> type[SpecTables]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...accounting.deprecations import DEPRECATED
 from ..release_paths import release_certificate, release_folder
 
 if TYPE_CHECKING:
@@ -40,6 +41,25 @@ class CommandGroup(click.Group):
         rows = [(f"{name:{WIDEST_NAME}}", first_sentence(command)) for name, command in commands if command]
         with formatter.section(title):
             formatter.write_dl(rows)
+
+
+def mark_deprecated(command: click.Command, path: str) -> None:
+    """Let click warn of a command, and of its options and arguments, where they are deprecated; and of those below.
+
+    Args:
+        path: the words that call the command.
+    """
+
+    def said(name: str) -> str | bool:
+        found = DEPRECATED.get(f"commands: {name}")
+        return found is not None and f"It goes with the next major version. Use {found.instead}."
+
+    command.deprecated = said(path)
+    for parameter in command.params:
+        told = [said(f"{path} {name}") for name in parameter.opts]
+        parameter.deprecated = next((text for text in told if text), False)
+    for name, below in command.commands.items() if isinstance(command, click.Group) else ():
+        mark_deprecated(below, f"{path} {name}")
 
 
 FILE = click.Path(path_type=Path)

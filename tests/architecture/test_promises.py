@@ -38,6 +38,13 @@ PROMISES = {
         "accounting/ledger/test_earlier_ledgers.py::"
         "test_a_migrated_ledger_is_answered_about_as_by_its_own_version[sqlite-additive]",
     ),
+    "what was promised of commands, specification, outputs, formats and names stays": (
+        "deploy/test_surface.py::test_the_surface_is_the_recorded_one",
+    ),
+    "a ledger that an earlier version wrote pays for a further release": (
+        "integration/test_kept_versions.py::"
+        "test_a_ledger_of_an_earlier_version_verifies_and_pays_for_a_further_release[0.1.0]",
+    ),
     "a migration that fails at any statement changes nothing": (
         "accounting/ledger/test_ledger_migration.py::test_a_statement_that_fails_leaves_the_ledger_as_it_was[sqlite]",
     ),
