@@ -62,7 +62,7 @@ def absolute_source(text: str) -> str:
 
 
 def propose_columns(studio: StudioFolder, draft: Draft, names: SourceNames) -> None:
-    """Begin the draft's columns, kind and price anew, as `spec new --records` begins them.
+    """Begin the draft's columns, kind and shares anew, as `spec new --records` begins them.
 
     Raises:
         InputRefused: the public records can't be used.
@@ -90,9 +90,6 @@ def propose_columns(studio: StudioFolder, draft: Draft, names: SourceNames) -> N
     draft.data.pop("weight_classes", None)
     draft.put("data", "separator", names.separator)
     make_paired(draft)
-    blocks = proposed_blocks(draft, names)
-    if blocks is not None:
-        draft.tables["blocks"] = blocks
 
 
 def proposed_blocks(draft: Draft, names: SourceNames) -> Tables | None:

@@ -11,7 +11,6 @@ from ...flows.paths import StatePaths
 from ...flows.unfinished import abandon_release
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from ...mechanisms.wording import FILL_IN
-from ..proposals.themes import MOST_TOGETHER
 from ..python.ledger import add_dataset
 from .draft import Draft, StudioFolder, shown, toml_text, typed_number, typed_numbers
 from .draft_problems import checked_column
@@ -24,10 +23,10 @@ from .draft_proposals import (
     make_paired,
     make_sampled,
     propose_columns,
-    proposed_blocks,
     release_column,
     source_names,
 )
+from .planned_tables import WANTED, tables_wanted, want_tables
 from .studio_runs import Runs
 
 Form = Mapping[str, str]
@@ -141,6 +140,7 @@ def take_file(studio: Studio, form: Form) -> str:
                     unit: draft.data[unit] for unit in ("person", "household") if unit in draft.data
                 }
                 propose_columns(studio.folder, draft, names)
+                want_tables(draft)
                 draft.data.update(kept)
                 for name in kept.values():
                     draft.columns.pop(name, None)
@@ -197,17 +197,12 @@ def take_columns(studio: Studio, form: Form) -> str:
 
 
 def _fit_blocks(draft: Draft) -> None:
-    """Keep the blocks where they fit the released columns; else propose them anew."""
+    """Keep the blocks where they fit the released columns; else let them be proposed anew."""
     blocks = draft.tables.get("blocks")
-    if blocks is None and len(draft.columns) <= MOST_TOGETHER:
-        return
     themes = {name for table in (blocks or {}).values() if isinstance(table, dict) for name in table.get("columns", [])}
     pinned = {*(blocks or {}).get("pinned", [])}
     if blocks is None or not pinned <= {*draft.columns} or (themes and themes | pinned != {*draft.columns}):
-        found = proposed_blocks(draft, source_names(draft))
-        draft.tables.pop("blocks", None)
-        if found is not None:
-            draft.tables["blocks"] = found
+        want_tables(draft)
 
 
 def take_column(studio: Studio, form: Form, *, number: int) -> str:
@@ -270,7 +265,10 @@ def take_matters(studio: Studio, form: Form) -> str:
             draft.data["weight_classes"] = {"bounds": typed_numbers(form.get("weight_bounds", ""))}
         pinned = [name for number, name in enumerate(names) if name in draft.columns and f"pinned-{number}" in form]
         draft.put("margins", "number", typed_number(form.get("pairs", "")))
-        match form.get("blocks"):
+        way = form.get("blocks")
+        if way != "wanted":
+            draft.notes.pop(WANTED, None)
+        match way:
             case "one":
                 draft.tables.pop("blocks", None)
             case "found":
@@ -278,13 +276,10 @@ def take_matters(studio: Studio, form: Form) -> str:
                 own = {"number": number} if number is not None else {}
                 draft.tables["blocks"] = own | ({"pinned": pinned} if pinned else {})
             case "propose":
-                draft.tables.pop("blocks", None)
-                found = proposed_blocks(draft, source_names(draft))
-                if found is not None:
-                    draft.tables["blocks"] = found
+                want_tables(draft)
             case _ if "blocks" in draft.tables:
                 draft.put("blocks", "pinned", pinned)
-    return "/matters" if form.get("blocks") == "propose" else "/price"
+    return "/matters" if way == "propose" else "/price"
 
 
 def take_price(studio: Studio, form: Form) -> str:
@@ -336,6 +331,8 @@ def take_run(studio: Studio, form: Form) -> str:
         case "begin":
             with studio.folder.changing() as draft:
                 # Inside: of a form that is sent twice the second finds the first one's run, and charges nothing.
+                if tables_wanted(draft):
+                    raise NotStored("", "tables_wanted")
                 before = draft.notes.get("run")
                 state = studio.runs.state(before) if before else None
                 if state is None or not (state.running or state.can_be_finished or form.get("after") != before):

@@ -147,12 +147,14 @@ class MattersPage:
         fields: of the form.
         columns: of each released column its name, the field of its weight, and whether it is in every block.
         themes: names of blocks with their columns; empty where the release finds them.
+        computing: whether the tables are still being planned.
     """
 
     paired: bool
     fields: Mapping[str, Field]
     columns: tuple[tuple[str, Field, Field], ...]
     themes: tuple[tuple[str, str], ...]
+    computing: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

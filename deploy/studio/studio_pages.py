@@ -44,6 +44,7 @@ from .page_contexts import (
     ReviewPage,
     RunPage,
 )
+from .planned_tables import tables_wanted
 from .release_outlook import Outlook, paired_outlook, sampled_outlook
 from .studio_runs import STAGES
 
@@ -264,8 +265,9 @@ def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
     blocks = draft.tables.get("blocks")
     themes = {name: table["columns"] for name, table in (blocks or {}).items() if isinstance(table, dict)}
     pinned = (blocks or {}).get("pinned", [])
-    way = "one" if blocks is None else "themes" if themes else "found"
-    options = ("one", "found", *(("themes",) if themes else ()), "propose")
+    planning = tables_wanted(draft)
+    way = "wanted" if planning else "one" if blocks is None else "themes" if themes else "found"
+    options = (*(("wanted",) if planning else ()), "one", "found", *(("themes",) if themes else ()), "propose")
     fields.add("blocks", way, *((one, one) for one in options))
     fields.add("number", (blocks or {}).get("number"))
     fields.add("pairs", draft.tables.get("margins", {}).get("number"))
@@ -282,6 +284,7 @@ def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
         fields=fields.made,
         columns=tuple(columns),
         themes=tuple((name, ", ".join(listed)) for name, listed in themes.items()),
+        computing=planning,
     )
 
 
@@ -289,7 +292,8 @@ def price_page(studio: Studio, draft: Draft, fields: Fields) -> PricePage:
     """The kind of release and its price."""
     privacy, margins = draft.tables.get("privacy", {}), draft.tables.get("margins", {})
     state = dataset_state(studio, draft)
-    made = _outlook_of(draft, state)
+    planning = tables_wanted(draft)
+    made = None if planning else _outlook_of(draft, state)
     outlook = OUTLOOKS.get(repr(made), made, wait=WAIT) if made is not None else None
     if isinstance(outlook, str):
         words = {"delta": "delta", "the shares": "share", "sampling": "rate", "k ": "k"}
@@ -314,7 +318,7 @@ def price_page(studio: Studio, draft: Draft, fields: Fields) -> PricePage:
         fields=fields.made,
         slider=shown(epsilon) if isinstance(epsilon, int | Decimal) else "1",
         outlook=outlook if isinstance(outlook, Outlook) else None,
-        computing=made is not None and outlook is None,
+        computing=planning or (made is not None and outlook is None),
         records=records if isinstance(records, int) else None,
         left=left,
     )
@@ -372,7 +376,9 @@ def _sampled(*, k: int, rate: Decimal, delta: Decimal, rows_per_person: int) -> 
 
 def review_page(studio: Studio, draft: Draft, fields: Fields) -> ReviewPage:
     """The specification, and what a run would begin with."""
-    answer = REVIEWED.get(_state_of(studio, draft), lambda: _reviewed(studio, draft), wait=WAIT)
+    answer = None
+    if not tables_wanted(draft):
+        answer = REVIEWED.get(_state_of(studio, draft), lambda: _reviewed(studio, draft), wait=WAIT)
     found, facts, warnings = answer if answer is not None else (None, None, ())
     fields.add_problems(list(found or ()))
     release = draft.tables.get("release", {})

@@ -28,6 +28,7 @@ from ...mechanisms.kernel.errors import InputRefused, Refusal
 from .draft import Draft, StudioFolder
 from .form_answers import TAKE, Form, NotStored, Studio, take_column
 from .page_contexts import STEPS, Frame
+from .planned_tables import plan_tables
 from .studio_pages import PAGES, Fields, column_page, known_problems, result_page
 from .studio_runs import Runs
 
@@ -226,6 +227,7 @@ class StudioApplication:
                 refused = NotStored("", f"{refusal.what} {refusal.remedy}".strip())
         try:
             draft = self.studio.folder.draft()
+            plan_tables(self.studio.folder, draft)
             language = self._language(request, draft)
             texts = self._texts(language)
             fields = Fields(path, typed=form, refused=refused, told=texts["told"])
@@ -237,7 +239,8 @@ class StudioApplication:
             if path == "dataset":
                 raise
             return self._fault(request, 409, f"{refusal.what} {refusal.remedy}".strip())
-        general = fields.others + ((refused.text,) if refused is not None and not refused.field else ())
+        whole = () if refused is None or refused.field else (texts["told"].get(refused.text, refused.text),)
+        general = fields.others + whole
         frame = Frame(step=step, language=language, languages=LANGUAGES, text=texts, problems=general)
         text = self._templates.get_template(f"{template}.html").render(
             frame=frame, text=texts[step], page=page, told=texts["told"], path=f"/{path}", steps=STEPS

@@ -30,6 +30,7 @@ from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kernel.prices.registry import price
 from ...kinds.composition.bounded_range import BoundedRange
 from ...kinds.deletion_prices import price_of_draws
+from .price_estimates import surely_dearer
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
 
@@ -324,11 +325,22 @@ class _Target:
         """Stages of all releases together."""
         return self.stages * self.releases
 
-    def priced(self, noise: DeletionNoise) -> DeletionPlan | None:
-        """Return the release with this noise where its price is within the target, or None."""
+    def priced(self, noise: DeletionNoise, *, estimated: bool = False) -> DeletionPlan | None:
+        """Return the release with this noise where its price is within the target, or None.
+
+        `estimated` asks first whether it is surely dearer: of many candidates all but one or two are.
+        """
         mechanism = DeletionRelease(stages=self.stages, k=self.k, noise=noise)
         if self.beside is not None:
             mechanism = self.beside.complete(mechanism)
+        if estimated and surely_dearer(
+            mechanism,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            releases=self.releases,
+            rows_per_person=self.records,
+        ):
+            return None
         with suppress(InputRefused):
             charged = price(mechanism, delta=self.delta, releases=self.releases, rows_per_person=self.records)
             if charged.epsilon <= self.epsilon:
@@ -389,7 +401,7 @@ def _geometric(target: _Target) -> DeletionPlan | None:
 def _gaussian(target: _Target) -> DeletionPlan | None:
     """Return the least width whose exact price is within the target, each width with its best σ by estimate."""
     for width, scale in _gaussians(target):
-        plan = target.priced(GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width))
+        plan = target.priced(GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width), estimated=True)
         if plan is not None:
             return plan
     return None

@@ -63,7 +63,6 @@ def proposed_pairs(columns: int) -> int:
     return max(1, min(each * columns, 3 * (columns * (columns - 1) // 2) // 2))
 
 
-@lru_cache(maxsize=64)  # of a hundred columns it takes a second, and a page or a check asks for it again
 def plan_paired(
     *,
     epsilon: Decimal,
@@ -97,9 +96,36 @@ def plan_paired(
     Raises:
         InputRefused: a value out of range, or no noise within bounds has this price.
     """
+    return _planned(
+        epsilon=epsilon,
+        delta=delta,
+        stages=stages,
+        columns=columns,
+        pairs=pairs,
+        releases=releases,
+        records=rows_per_person,
+        k=k,
+        parts=shares or PairShares(),
+        blocks=blocks,
+    )
+
+
+@lru_cache(maxsize=64)  # of a hundred columns it takes a second, and a page or a check asks for it again
+def _planned(
+    *,
+    epsilon: Decimal,
+    delta: Decimal,
+    stages: int,
+    columns: int,
+    pairs: int,
+    releases: int,
+    records: int,
+    k: int,
+    parts: PairShares,
+    blocks: int | None,
+) -> DeletionPlan:
     check_request(delta, releases)
-    check_records(rows_per_person)
-    parts, records = shares or PairShares(), rows_per_person
+    check_records(records)
     beside = None
     with suppress(ValueError, OverflowError):
         budget = _shift(float(epsilon), float(delta) / 2.0) ** 2 / releases

@@ -8,7 +8,16 @@
   }
   const run = document.querySelector("[data-running]");
   const computing = document.querySelector("[data-computing]");
-  if (computing) setTimeout(() => location.reload(), 700);
+  // Loaded again once it is there, and not while somebody types: focus and what is typed stay until then.
+  let typed = false;
+  document.addEventListener("input", () => { typed = true; });
+  const wait = async () => {
+    const answer = await fetch(location.href).catch(() => null);
+    if (typed) return;
+    if (answer && !(await answer.text()).includes("data-computing")) location.reload();
+    else setTimeout(wait, 700);
+  };
+  if (computing) setTimeout(wait, 700);
   if (!run) return;
   const look = async () => {
     const answer = await fetch("/run/state").catch(() => null);

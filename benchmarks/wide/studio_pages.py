@@ -1,0 +1,151 @@
+"""How long the studio takes to start and to answer, of a draft with a hundred columns: seconds and processor seconds.
+
+python -m benchmarks.wide.studio_pages --write
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import httpx
+from crowdblend.deploy.studio.page_contexts import STEPS
+
+from ..whole_run import machine, write_between
+
+__all__ = ["COLUMNS", "Measured", "main", "measured"]
+
+BY = "benchmarks/wide/studio_pages.py"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "studio.md"
+COLUMNS = 100
+MIDDLE = COLUMNS // 2
+TICKS = os.sysconf("SC_CLK_TCK")
+Measured = tuple[float, float]
+"""Seconds and processor seconds."""
+
+
+class Asked:
+    """A studio of its own that is asked for pages.
+
+    Args:
+        folder: for the ledger, the records and the studio.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.times: dict[str, list[Measured]] = {}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("CROWDBLEND_")}
+        own = {"CROWDBLEND_HOME": str(folder / "home"), "CROWDBLEND_LEDGER": f"sqlite:///{folder / 'ledger.db'}"}
+        begun = time.perf_counter()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "crowdblend.deploy", "studio", "--port", "0", "--no-browser", "--folder", "studio"],
+            cwd=folder,
+            env=kept | own,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        line = self.process.stdout.readline() if self.process.stdout is not None else ""
+        address = re.search(r"http://\S+", line)
+        if address is None:
+            raise RuntimeError(f"the studio didn't start: {line}")
+        self.start = (time.perf_counter() - begun, self.processor_seconds())
+        url = address[0].partition("/enter")[0]
+        self.client = httpx.Client(base_url=url, headers={"origin": url}, timeout=600)
+        self.client.get(address[0]).raise_for_status()
+
+    def processor_seconds(self) -> float:
+        """Return what the server has used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def ask(self, name: str, path: str, form: Mapping[str, str] | None = None) -> None:
+        """Ask for a page, or send its form, and take note of the time under a name."""
+        begun, used = time.perf_counter(), self.processor_seconds()
+        answer = self.client.get(path) if form is None else self.client.post(path, data=form)
+        took = (time.perf_counter() - begun, self.processor_seconds() - used)
+        if answer.status_code not in (200, 303):
+            raise RuntimeError(f"{path} was answered with {answer.status_code}")
+        self.times.setdefault(name, []).append(took)
+
+    def settled(self) -> None:
+        """Wait until what is computed beside the pages is there."""
+        while any("data-computing" in self.client.get(path).text for path in ("/matters", "/price", "/review")):
+            time.sleep(0.2)
+
+
+@contextmanager
+def _asked() -> Iterator[Asked]:
+    with TemporaryDirectory() as folder:
+        asked = Asked(Path(folder))
+        try:
+            yield asked
+        finally:
+            asked.client.close()
+            asked.process.kill()
+            asked.process.wait()
+            if asked.process.stdout is not None:
+                asked.process.stdout.close()
+
+
+def measured(rounds: int) -> tuple[Measured, Measured, dict[str, Measured]]:
+    """Return the start's times, those of all that is planned and checked beside the pages, and each page's medians."""
+    with _asked() as asked:
+        source = asked.folder / "wide.csv"
+        source.write_text(",".join(f"t{n // 10}_item{n}" for n in range(COLUMNS)) + "\n", encoding="utf-8")
+        add = {"do": "add", "new_dataset": "wide", "budget_epsilon": "5", "budget_delta": "1e-4"}
+        asked.client.post("/dataset", data=add)
+        asked.client.post("/file", data={"source": str(source), "records": "100000"})
+        roles = {f"role-{n}": "release" for n in range(COLUMNS)}
+        begun, used = time.perf_counter(), asked.processor_seconds()
+        asked.ask("columns, roles stored", "/columns", roles)
+        asked.settled()
+        draft = asked.folder / "studio" / "draft.toml"
+        values = 'levels = "auto"\nvalues = ["1", "2", "3"]'
+        draft.write_text(draft.read_text(encoding="utf-8").replace('levels = "auto"', values), encoding="utf-8")
+        asked.settled()
+        beside = (time.perf_counter() - begun, asked.processor_seconds() - used)
+        for _ in range(rounds):
+            for path in (*STEPS, f"columns/{MIDDLE}"):
+                asked.ask(path, f"/{path}")
+            asked.ask("columns, roles stored", "/columns", roles)
+            asked.ask("one column, stored", f"/columns/{MIDDLE}", {"form": "values", "text": "1\n2\n3"})
+        medians = {
+            name: (statistics.median(one for one, _ in took), statistics.median(one for _, one in took))
+            for name, took in asked.times.items()
+        }
+        return asked.start, beside, medians
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Measure, print, and write the table into docs/studio.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help="into docs/studio.md")
+    asked = parser.parse_args(argv)
+    start, beside, pages = measured(asked.rounds)
+    rows = {"the start, until the address is printed": start}
+    rows |= {name.replace(f"columns/{MIDDLE}", "one column"): took for name, took in sorted(pages.items())}
+    rows |= {"beside the pages: tables, price and review, once": beside}
+    lines = [
+        f"A draft of {COLUMNS} columns, medians of {asked.rounds} answers, {machine()}.",
+        "",
+        "| | seconds | processor seconds |",
+        "|---|---|---|",
+        *(f"| {name} | {seconds:.2f} | {used:.2f} |" for name, (seconds, used) in rows.items()),
+    ]
+    print("\n".join(lines))
+    if asked.write:
+        write_between(PAGE, lines, by=BY)
+
+
+if __name__ == "__main__":
+    main()
