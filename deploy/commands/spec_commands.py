@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..documents.schema_file import SchemaFile
     from ..proposals.begun_spec import BegunSpec
     from ..proposals.public_records import PublicRecords
+    from ..proposals.unit_proposals import NamedUnit
 
 
 FOLDER = Path(__file__).resolve().parents[1] / "schemas"
@@ -54,7 +55,12 @@ def spec() -> None:
 @click.option(
     "--records",
     type=click.IntRange(min=1),
-    help="About how many there are: proposes a release of that many, columns too.",
+    help="About how many there are: proposes a release of that many, columns too. With --unit, how many units.",
+)
+@click.option(
+    "--unit",
+    metavar="[KIND:]COLUMN",
+    help="Column that names households or persons: proposes one record for each, of columns derived from its records.",
 )
 @click.option("--epsilon", type=ExactNumber(), default="1", show_default=True, help="With --records, of the release.")
 @click.option("--delta", type=ExactNumber(), default="1e-6", show_default=True, help="With --records, of the release.")
@@ -67,6 +73,7 @@ def new(
     hierarchies: Path | None,
     public: str | None,
     records: int | None,
+    unit: str | None,
     epsilon: Decimal,
     delta: Decimal,
 ) -> None:
@@ -81,6 +88,9 @@ def new(
     With --records it proposes a release that finds its own pairs of columns and labels at that price, of all columns
     whose values are declared; give a round number that is public. The schema by which editors complete and check the
     keys is written beside it.
+
+    With --unit (household:COLUMN, person:COLUMN, or a column whose name tells which) and --records it proposes one
+    record for each household, or for each person over waves, and which columns to derive from the members' records.
     """
     from ...mechanisms.kernel.amounts import counted
     from ...tasks.inputs.schema import read_names
@@ -111,6 +121,7 @@ def new(
     unknown = [name for name in released if name not in known]
     if unknown:
         raise InputRefused(f"there is no column {unknown[0]!r}.", where="--columns")
+    named_unit = None if unit is None else _named_unit(unit, names, sized=records is not None)
     found = {}
     if hierarchies is not None:
         found = named_hierarchies(hierarchies, columns=[column.name for column in names.columns], seen_from=place)
@@ -127,12 +138,13 @@ def new(
         public=None if public is None else _public_records(public, names, source=named, place=place),
         size=None if records is None else ReleaseSize(records=records, epsilon=epsilon, delta=delta),
         folder=folder,
+        unit=named_unit,
     )
     _write_begun(begun, place, folder=place.parent / folder)
     columns_named = counted(len(names.columns), "column is", "columns are")
     click.echo(f"{columns_named} named in {place}; what is yours to write is marked {FILL_IN}.")
-    if begun.released and not released:
-        asked = counted(len(names.columns) - len(begun.released), "column stands", "columns stand")
+    if begun.released and (not released or named_unit is not None):
+        asked = counted(begun.asked, "column stands", "columns stand")
         click.echo(f"Proposed to be released: {counted(len(begun.released), 'column')}; {asked} there as a question.")
     if begun.hierarchies:
         click.echo(f"Hierarchies made from {public} are in {place.parent / folder}.")
@@ -142,7 +154,37 @@ def new(
             "without looking at the records: choose them likewise."
         )
     click.echo(_what_was_taken(source, names, declared), nl=declared is not None or names.separator is not None)
+    if named_unit is not None:
+        spelled = shlex.join(["--unit", f"{named_unit.kind}:{named_unit.name}"])
+        click.echo(f"The data set must hide the same unit: crowdblend dataset add with {spelled}.")
     click.echo(f"Then: crowdblend explain {shlex.quote(str(place))}")
+
+
+def _named_unit(given: str, names: SourceNames, *, sized: bool) -> NamedUnit:
+    """Return the column that names units, and what it names: as it is spelled out, or by its name.
+
+    Raises:
+        InputRefused: there is no such column, or nobody has said about how many units there are.
+    """
+    from ..proposals.column_roles import column_role
+    from ..proposals.unit_proposals import NamedUnit
+
+    if not sized:
+        raise InputRefused(
+            "a release of units is proposed for a number of them.",
+            where="--unit",
+            remedy="Give --records: about how many households or persons there are, as a round number that is public.",
+        )
+    kinds = {column.name: column.kind for column in names.columns}
+    spelled, _, rest = given.partition(":")
+    if spelled in ("household", "person") and rest in kinds:
+        return NamedUnit(name=rest, kind="household" if spelled == "household" else "person")
+    if given not in kinds:
+        raise InputRefused(
+            f"there is no column {rest or given!r}.", where="--unit", remedy="Write household:COLUMN or person:COLUMN."
+        )
+    person = column_role(given, kinds[given]) == "person"
+    return NamedUnit(name=given, kind="person" if person else "household")
 
 
 def _write_begun(begun: BegunSpec, place: Path, *, folder: Path) -> None:

@@ -5,20 +5,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING, assert_never
 
+from ...mechanisms.hierarchies.declare import ValueHierarchy
 from ...mechanisms.wording import FILL_IN
 from .column_proposals import ProposedColumn, column_lines, proposed_column, weight_bounds
 from .column_roles import NOT_RELEASED, Role, column_role, may_be_pinned
 from .themes import MOST_TOGETHER, ProposedBlocks, most_blocks, most_pinned, proposed_blocks
+from .unit_proposals import (
+    MemberText,
+    NamedUnit,
+    ProposedUnits,
+    domain_in_units,
+    hierarchy_of_line,
+    listed_values,
+    member_column,
+)
 
 if TYPE_CHECKING:
     from ...accounting.theory.planning.deletion_planning import DeletionPlan
     from ...mechanisms.hierarchies.build import Rows
+    from ...mechanisms.hierarchies.declare import Hierarchy
     from ...tasks.readers.file_formats import NamedColumn, SourceNames
     from ..documents.schema_file import DeclaredDomain, SchemaFile
     from ..python.hierarchies import NamedHierarchy
@@ -72,11 +83,13 @@ class BegunSpec:
         text: of its file.
         hierarchies: rows of the hierarchies that it names and that are to be written, by file.
         released: names of the columns that it releases.
+        asked: number of columns that stand there as questions.
     """
 
     text: str
     hierarchies: Mapping[str, Rows]
     released: tuple[str, ...]
+    asked: int
 
 
 def begun_spec(
@@ -93,6 +106,7 @@ def begun_spec(
     size: ReleaseSize | None = None,
     folder: str = "hierarchies",
     priced: bool = True,
+    unit: NamedUnit | None = None,
 ) -> BegunSpec:
     """Return a specification that is complete but for its columns, or with a proposal of them.
 
@@ -110,6 +124,7 @@ def begun_spec(
         size: what a release that finds its pairs and labels is proposed for; None for a sampled release.
         folder: beside the specification, for the hierarchies that are to be written.
         priced: whether the tables of the release's kind and price stand there too, which of many columns takes seconds.
+        unit: names the units that are released, whose columns are derived from those of the source; None for records.
     """
     columns = [
         _begun_column(
@@ -120,18 +135,22 @@ def begun_spec(
         )
         for column in names.columns
     ]
+    files = _files(columns, folder=folder)
+    units = None if unit is None else _units(columns, unit, files=files, wanted=released)
     chosen = list(released)
     if size is not None and not released:
         chosen = [column.name for column in columns if column.ready]
         chosen = chosen if len(chosen) >= FEWEST_COLUMNS else []
-    proposal = None if len(chosen or columns) < FEWEST_COLUMNS else size
+    proposed = [one.column for one in columns if not chosen or one.name in chosen] if units is None else units.released
+    proposal = None if len(proposed) < FEWEST_COLUMNS else size
+    who = "person" if unit is None else unit.kind
     plain = NO_LABEL.sub("-", label).strip("-.")[:80] or "release"
     lines = [
         f"#:schema ./{schema}",
         *_head(declared, public),
         "[release]",
         f"name = {_text(plain)}",
-        'form = "microdata"            # one row a published person; "counts" gives one row a group',
+        f'form = "microdata"            # one row a published {who}; "counts" gives one row a group',
         'format = "parquet"            # or "csv"',
         f"output = {_text(f'out/{plain}')}",
         "",
@@ -142,26 +161,42 @@ def begun_spec(
     ]
     if names.separator is not None:
         lines.append(f"separator = {_text(names.separator)}")
-    lines += () if declared is None else declared.data
-    lines += _questions_of_data(columns, answered=() if declared is None else declared.data)
+    given = () if declared is None else declared.data
+    lines += given if unit is None else [line for line in given if not line.startswith(_OF_RECORDS)]
+    lines += _questions_of_data(columns, answered=given, unit=unit)
+    lines += () if units is None else ["", *units.members_text()]
     if priced:
-        proposed = [one.column for one in columns if not chosen or one.name in chosen]
-        lines += ["", *(SAMPLED if proposal is None else proposal.text(proposed)), ""]
+        size_of = "record" if unit is None else unit.kind
+        lines += [
+            *([] if units else [""]),
+            *(SAMPLED if proposal is None else proposal.text(proposed, who=size_of)),
+            "",
+        ]
+    if units is not None:
+        lines += units.columns_text(automatic=proposal is not None)
+        text = "\n".join(lines)
+        rows = {files[one.name]: one.proposal.rows for one in columns if one.proposal.rows is not None}
+        return BegunSpec(
+            text=text,
+            hierarchies={file: own for file, own in rows.items() if _text(file) in text},
+            released=tuple(one.name for one in units.released),
+            asked=len(units.derived) - len(units.released),
+        )
     lines.append((PROPOSED_COLUMNS if chosen and not released else ONLY_NAMED) + COLUMN_KEYS)
-    files = _files(columns, folder=folder)
     for column in columns:
         mark = "" if column.name in chosen else "# "
         if mark:
             lines += [f"## {remark}" for remark in column.proposal.remarks]
-        text = column.lines(
+        own = column.lines(
             file=files.get(column.name, f"{_file_stem(column.name)}.csv"), automatic=proposal is not None
         )
-        lines += [f"{mark}{line}".rstrip() for line in text]
+        lines += [f"{mark}{line}".rstrip() for line in own]
         lines.append("")
     return BegunSpec(
         text="\n".join(lines),
         hierarchies={files[one.name]: one.proposal.rows for one in columns if one.proposal.rows is not None},
         released=tuple(chosen),
+        asked=len(columns) - len(chosen),
     )
 
 
@@ -200,6 +235,21 @@ class _BegunColumn:
     @property
     def name(self) -> str:
         return self.column.name
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Return the values that are listed for it; none where there is something else."""
+        return () if (declared := self.declared) is None else listed_values(declared)
+
+    @property
+    def declared(self) -> Hierarchy | None:
+        """Return its hierarchy, where the specification's own text or a file that is to be written declares one."""
+        if self.hierarchy is not None:
+            return None
+        if self.domain is None and self.proposal.rows is not None:
+            return ValueHierarchy.from_rows(self.proposal.rows)
+        line = self.proposal.domain if self.domain is None or self.domain.line is None else self.domain.line
+        return None if line is None else hierarchy_of_line(line)
 
     @property
     def ready(self) -> bool:
@@ -270,18 +320,52 @@ def _begun_column(
     return _BegunColumn(column=column, role=role, hierarchy=hierarchy, domain=domain, proposal=proposal, public=public)
 
 
-def _questions_of_data(columns: Sequence[_BegunColumn], *, answered: Sequence[str]) -> Iterator[str]:
+_OF_RECORDS = ("person", "household", "rows_per_person")
+"""Keys of [data] about single records of a unit."""
+
+
+def _units(
+    columns: Sequence[_BegunColumn], unit: NamedUnit, *, files: Mapping[str, str], wanted: Collection[str]
+) -> ProposedUnits:
+    """Return what is proposed of units, by the columns of their members."""
+    members = []
+    for given in columns:
+        if given.name == unit.name or given.role == "weight" or (wanted and given.name not in wanted):
+            continue
+        kind = given.column.kind
+        domain = domain_in_units(given.name, kind, given.values, unit=unit.kind)
+        own = given if domain is None else replace(given, domain=None, proposal=ProposedColumn(domain=domain, levels=2))
+        file = files.get(own.name, f"{_file_stem(own.name)}.csv")
+        lines = [line for line in own.lines(file=file, automatic=True) if not line.startswith(_NOT_OF_MEMBERS)]
+        hierarchy = own.declared if own.ready or domain is not None else None
+        read = None if own.hierarchy is None else own.hierarchy.labels_per_level
+        member = member_column(
+            given.name, kind, own.role, hierarchy=hierarchy, labels=read, min_level=own.proposal.min_level
+        )
+        members.append(MemberText(column=member, lines=lines[1:], remarks=own.proposal.remarks))
+    return ProposedUnits.of(members, unit, weighed=any(one.role == "weight" for one in columns))
+
+
+_NOT_OF_MEMBERS = ("level", "min_level", "codes")
+"""Keys of a released column that one of the members doesn't have."""
+
+
+def _questions_of_data(
+    columns: Sequence[_BegunColumn], *, answered: Sequence[str], unit: NamedUnit | None
+) -> Iterator[str]:
     """Yield what [data] has to know of ids and weights, each as a comment that can be made a key."""
-    units = [(unit, one.name) for unit in ("person", "household") for one in columns if one.role == unit]
-    if not any(line.startswith(("person", "household")) for line in answered):
-        for place, (unit, name) in enumerate(units):
+    named = [(kind, one.name) for kind in ("person", "household") for one in columns if one.role == kind]
+    if unit is None and not any(line.startswith(("person", "household")) for line in answered):
+        for place, (kind, name) in enumerate(named):
             if place:
-                yield f"## Instead, if {_text(name)} names {unit}s and these are to be hidden: {unit} = {_text(name)}"
+                yield f"## Instead, if {_text(name)} names {kind}s and these are to be hidden: {kind} = {_text(name)}"
                 continue
-            yield f"## {_text(name)} seems to name {unit}s. If a {unit} may have several records, remove both # below:"
-            yield f"# {unit} = {_text(name)}"
+            yield f"## {_text(name)} seems to name {kind}s. If a {kind} may have several records, remove both # below."
+            yield f"## To release one record for each {kind} instead: spec new --unit {kind}:{name}"
+            yield f"# {kind} = {_text(name)}"
             yield "# rows_per_person = 1          # at most so many of each count, drawn at random"
     weights = [one for one in columns if one.role == "weight"]
+    also = "" if unit is None else ", and the one before weight in [unit]"
     for place, one in enumerate(weights):
         name = _text(one.name)
         if place:
@@ -289,8 +373,8 @@ def _questions_of_data(columns: Sequence[_BegunColumn], *, answered: Sequence[st
             continue
         yield from _comment(
             f"{name} seems to be a survey weight: for how many people a record stands. If so, and if its classes may "
-            "be published (docs/mechanisms/survey-weights.md), remove both # below. Check the bounds by the survey's "
-            "documentation."
+            f"be published (docs/mechanisms/survey-weights.md), remove both # below{also}. Check the "
+            "bounds by the survey's documentation."
         )
         yield f"# weight = {name}"
         bounds = None if one.public is None else weight_bounds(one.public)
@@ -356,8 +440,13 @@ class ReleaseSize:
     epsilon: Decimal
     delta: Decimal
 
-    def text(self, columns: Sequence[NamedColumn]) -> Iterator[str]:
-        """Yield the tables of a release of columns that finds its own pairs and labels, and why."""
+    def text(self, columns: Sequence[NamedColumn], *, who: str = "record") -> Iterator[str]:
+        """Yield the tables of a release of columns that finds its own pairs and labels, and why.
+
+        Args:
+            columns: that are released.
+            who: what the size is a number of.
+        """
         from ...accounting.kernel.prices.registry import mechanism_record
         from ...accounting.theory.planning.paired_planning import PairShares, proposed_pairs
         from ...flows.releases.paired_parts import STAGES, STAGES_OF_BLOCK
@@ -367,14 +456,14 @@ class ReleaseSize:
         planned = self._planned(len(columns), stages=STAGES if blocks is None else STAGES_OF_BLOCK)
         plan = planned() if blocks is None else planned(blocks=blocks.number)
         record = mechanism_record(plan.mechanism)
-        margin, pair = (f"± {record[key]}, {float(record[key]) / self.records:.2%} of the records," for key in EXACT)
+        margin, pair = (f"± {record[key]}, {float(record[key]) / self.records:.2%} of the {who}s," for key in EXACT)
         yield from _comment(
-            f"Proposed for about {self.records:,} records by public facts alone: a release that counts each column, "
+            f"Proposed for about {self.records:,} {who}s by public facts alone: a release that counts each column, "
             f"finds about {pairs} pairs of columns worth counting, and finds the labels of its rows by what it has "
             "counted (docs/mechanisms/pairs.md). Of the kinds that publish true rows it kept pairs of columns best "
             "(docs/utility.md); docs/choosing.md says when to take another. At this price, for all columns below, a "
             f"count of a column is exact to {margin} of a pair to {pair} and each group of rows loses "
-            f"{plan.expected_deletion:.0f} records in expectation, at most {plan.largest_deletion}. k stays 1: a "
+            f"{plan.expected_deletion:.0f} {who}s in expectation, at most {plan.largest_deletion}. k stays 1: a "
             "larger one loses records and saves nothing. Change what you like, but not by looking at the records: "
             "weights of columns, for example, or min_level and max_level."
         )

@@ -83,6 +83,12 @@ _TEXTS: frozenset[ColumnKind] = frozenset(["text", "unknown"])
 _NUMBERS: frozenset[ColumnKind] = frozenset(["integer", "number", "unknown"])
 
 SEX = _words("sex gender geschlecht sexe")
+LINE = _words(
+    "line lineno linenr linenumber sporder pernum personno personnr pnr membernumber memberno membernr hhmember ordnum"
+)
+"""Whole names of columns that number the members of a household."""
+WAVE = _words("wave year quarter month round period welle jahr quartal vague annee trimestre surveyyear syear")
+"""Whole names of columns that name the waves of a panel."""
 REGION = _words("region state province county district puma nuts canton kanton bundesland departement municipality")
 
 
