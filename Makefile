@@ -156,6 +156,7 @@ LINKED := audit/faults/catalogue.py audit/faults/written-first.md tests/architec
 site: $(READY)
 	rm -rf $(SITE)-pages && mkdir -p $(SITE)-pages
 	cp -r --parents README.md docs examples $(LINKED) $(SITE)-pages
+	$(BIN)/python -m benchmarks.generated_pages --pages $(SITE)-pages
 	CROWDBLEND_PAGES=$(abspath $(SITE)-pages) $(BIN)/python -m mkdocs build --quiet --strict \
 	    --config-file docs/site/mkdocs.yml --site-dir $(abspath $(SITE))
 
@@ -188,6 +189,7 @@ screenshots: $(READY)
 	    -k "fits or prints or read_well"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/studio $(BIN)/python -m pytest -q tests/deploy/studio/test_studio_walk.py -k census
+	for shown in dashboard documents private-report studio; do $(BIN)/python -m benchmarks.generated_pages --made "docs/$$shown/*.png" || exit 1; done
 
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper.reproduce

@@ -34,9 +34,9 @@ from .analysis_asked import Analysis, Answer, Records
 from .analysis_files import Study, adult, census, nist
 from .analysis_pictures import Shown, write_pictures
 from .analysis_releases import chosen_pairs, map_at, named_pairs
+from .generated_pages import write_between
 from .utility.peers import INDEPENDENT, Asked, answers, peers_environment
 from .utility.ways import drawn_noise
-from .whole_run import write_between
 
 __all__ = ["HistogramCounts", "main", "noisy_histogram"]
 

@@ -36,7 +36,7 @@ from crowdblend.mechanisms.kernel.errors import InputRefused
 from numpy.typing import NDArray
 
 from .analysis_releases import chosen_pairs, map_at, named_pairs, sample_with_margins
-from .whole_run import write_between
+from .generated_pages import write_between
 
 __all__ = ["People", "census", "drawn", "generated", "named", "sampled"]
 

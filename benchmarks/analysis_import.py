@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .whole_run import machine, write_between
+from .generated_pages import machine, write_between
 
 __all__ = ["main", "processor_seconds"]
 

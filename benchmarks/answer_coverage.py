@@ -26,7 +26,7 @@ from crowdblend.mechanisms.kernel.mechanism import ADD_REMOVE
 from crowdblend.mechanisms.kinds.moments import MomentsAnswer, MomentsProtection, columns_text
 
 from .analysis_coverage import People, generated
-from .whole_run import write_between
+from .generated_pages import write_between
 
 __all__ = ["Asked", "main"]
 

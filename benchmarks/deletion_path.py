@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from .generated_pages import machine
 from .record_path.census_data import COLUMNS, Column, Records, generate
 from .record_path.contestants import Answer, Question, cell_counts, duckdb, ours
-from .whole_run import PROGRAM, Place, machine
+from .whole_run import PROGRAM, Place
 
 __all__ = ["main"]
 

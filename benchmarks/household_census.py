@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from crowdblend.analysis import LoadedRelease, load
 
 from .deletion_path import measured_run
-from .whole_run import Place, machine, write_between
+from .generated_pages import machine, write_between
+from .whole_run import Place
 
 __all__ = ["main"]
 

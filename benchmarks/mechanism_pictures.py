@@ -40,6 +40,8 @@ from scipy import stats
 from audit.exhibits.unsafe_mechanisms import LADDER_K, LADDER_RATE, ladder_delta
 from audit.theory.noise_ratio import GaussianNoise, LaplaceNoise, OneSidedGeometricNoise, log_probability
 
+from .generated_pages import record
+
 __all__ = ["PICTURES", "main"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "mechanisms"
@@ -252,6 +254,7 @@ def main() -> None:
             figure = Figure(figsize=(8.0, 3.2), layout="constrained")
             draw(figure)
             figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Title": name})
+    record(folder / "*.svg")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .generated_pages import machine
 from .record_path.census_data import COLUMNS, SEED
-from .whole_run import machine
 
 __all__ = ["main", "measure"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -20,10 +19,11 @@ from pathlib import Path
 
 from crowdblend.deploy.prefect_environment import QUIET, SCHEDULING, start_server
 
+from .generated_pages import machine, write_between
 from .record_path.census_data import COLUMNS, generate
 from .record_path.contestants import Question, duckdb
 
-__all__ = ["main", "write_between"]
+__all__ = ["machine", "main", "write_between"]
 
 STAGES = ("start", "charge", "select", "count", "publish", "close")
 WORK = ("charge", "count", "publish", "close")
@@ -160,21 +160,6 @@ def stages(folder: Path, *, files: Sequence[str], rounds: int) -> dict[str, floa
         whole = {SUM: sum(timings[name] for name in WORK), "the same query by DuckDB": peer}
         found.append({**{name: timings[name] for name in STAGES}, **whole, WHOLE: cost.wall, "processor": cost.cpu})
     return {name: statistics.median(run[name] for run in found[1:]) for name in found[0]}
-
-
-def machine() -> str:
-    """The machine, and how busy it was: who else computes makes wall times longer."""
-    return f"{os.cpu_count()} processors ({platform.machine()}), load average {os.getloadavg()[0]:.1f}"
-
-
-def write_between(file: Path, lines: Sequence[str], *, by: str) -> None:
-    """Put lines between the two marks of a page that name a program, instead of those that are there."""
-    marks = f"<!-- begin of {by} -->", f"<!-- end of {by} -->"
-    before, begin, rest = file.read_text(encoding="utf-8").partition(marks[0])
-    _, end, after = rest.partition(marks[1])
-    if not end:
-        raise ValueError(f"{file} has no place for the table: {' … '.join(marks)}")
-    file.write_text("\n".join([f"{before}{begin}", *lines, f"{end}{after}"]), encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+from benchmarks.generated_pages import record
+
 from .figures import tightness_figure
 from .words import figures_of, in_short, short
 
@@ -89,6 +91,7 @@ def write_report(results: Path, pages: Path) -> bool:
     (folder / "report.html").write_text(page.rstrip() + "\n", encoding="utf-8")
     summary = templates.get_template("summary.md.jinja").render(words)
     (pages / "audit.md").write_text(summary.rstrip() + "\n", encoding="utf-8")
+    record(pages / "audit.md")
     print(f"{report['outcome']}: {folder / 'report.html'}, {pages / 'audit.md'}")
     if report["missing"]:
         print(f"  without: {', '.join(report['missing'])}")

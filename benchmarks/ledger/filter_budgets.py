@@ -15,7 +15,7 @@ from crowdblend.accounting.theory.planning.filter_terms import least_terms
 from crowdblend.mechanisms.kernel.amounts import amount_exact
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
-from ..whole_run import write_between
+from ..generated_pages import write_between
 
 __all__ = ["main", "table"]
 

@@ -34,7 +34,7 @@ from crowdblend.accounting.ledger.opening import open_store
 from crowdblend.accounting.ledger.reader import open_reader
 from sqlalchemy import select
 
-from ..whole_run import machine, write_between
+from ..generated_pages import machine, write_between
 from .of_size import charge_of, grow
 
 __all__ = ["Command", "Scale", "measure"]

@@ -23,6 +23,7 @@ from crowdblend.mechanisms.kinds.sketch import encode
 from crowdblend.tasks.readers.report_files import sketch_table, vector_table
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
+from ..generated_pages import record
 from .contestants import FLIPS, SKETCH, STAGES
 
 REPORTS_A_FILE = 250_000
@@ -219,6 +220,7 @@ def main() -> None:
     if arguments.page:
         PAGE.parent.mkdir(exist_ok=True)
         PAGE.write_text(text, encoding="utf-8")
+        record(PAGE)
     print(text)
 
 

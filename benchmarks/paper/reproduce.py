@@ -15,6 +15,7 @@ from crowdblend.accounting.kernel.prices.privacy_profile import delta_exact
 from crowdblend.accounting.kinds.composition.amplification import Guarantee, amplified
 from crowdblend.accounting.kinds.composition.paper_bound import delta_paper
 
+from ..generated_pages import record
 from .figures import PICTURES, write_picture
 
 __all__ = ["main", "page"]
@@ -166,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     (folder / "README.md").write_text(page(printed), encoding="utf-8", newline="\n")
     for picture in PICTURES:
         write_picture(picture, folder)
+    record(folder / "README.md")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..generated_pages import record
 from .agreement import faults
 from .census_data import ROW_GROUP, SMALL_ROW_GROUPS, Records, generate
 from .contestants import ALL, CLUSTERS, CONTESTANTS, EVERY_RECORD, THREADS
@@ -210,6 +211,7 @@ def main(argv: list[str] | None = None) -> None:
         )
         text = page(results, rounds=arguments.rounds, command=command, picture="record-path.svg", machine=machine)
         (arguments.output / "record-path.md").write_text(text, encoding="utf-8")
+        record(arguments.output / "record-path.md")
 
 
 if __name__ == "__main__":

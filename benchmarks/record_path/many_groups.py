@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from ..deletion_path import run
-from ..whole_run import machine, write_between
+from ..generated_pages import machine, write_between
 from .__main__ import PROJECT
 from .census_data import COLUMNS, Column, Records, generate
 from .contestants import THREADS, peak_mb

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..whole_run import machine, write_between
+from ..generated_pages import machine, write_between
 from .census_data import ROW_GROUP, SMALL_ROW_GROUP, Records, generate
 from .contestants import Question, ours
 

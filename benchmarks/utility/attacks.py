@@ -31,7 +31,7 @@ from rich.progress import Progress
 
 from audit.statistics.draws import shown_progress
 
-from ..whole_run import write_between
+from ..generated_pages import write_between
 from .attackers import FALSE_ALARMS, KNOWN, NOTHING_DONE, OnPeople, attack_known, gain
 from .compare import Cell, Results, picture, synthesized, ticked
 from .deletion import DELTA

@@ -32,7 +32,7 @@ from rich.progress import Progress
 
 from audit.statistics.draws import shown_progress
 
-from ..whole_run import write_between
+from ..generated_pages import write_between
 from .measures import Truth
 from .pairs import chosen_labels, chosen_pairs
 from .peers import INDEPENDENT, ROUNDED, Asked, answers, peer_name, peers_environment

@@ -33,8 +33,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ..generated_pages import write_between
 from ..mechanism_pictures import BLUE, GREEN, ORANGE, SETTINGS
-from ..whole_run import write_between
 
 __all__ = ["BY", "Adult", "Expected", "Sampling", "deleted", "main", "sampled"]
 

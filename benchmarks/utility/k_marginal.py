@@ -40,7 +40,7 @@ from crowdblend.mechanisms.generalization_map import GeneralizationMap
 from crowdblend.mechanisms.record_weights import rake_weights
 from numpy.typing import NDArray
 
-from ..whole_run import write_between
+from ..generated_pages import write_between
 
 __all__ = ["BY", "COLUMNS", "Records", "k_marginal", "main"]
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from crowdblend.accounting.theory.planning.deletion_planning import propose_deletion, stage_levels
 from crowdblend.deploy.api import add_dataset, preview, release
 
-from ..whole_run import write_between
+from ..generated_pages import write_between
 
 __all__ = ["BY", "Walk", "adult", "main", "nist"]
 

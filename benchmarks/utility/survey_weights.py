@@ -26,7 +26,7 @@ from crowdblend.mechanisms.pair_model.model import PairModel
 from crowdblend.mechanisms.record_weights import class_weights, weighted_totals
 from numpy.typing import NDArray
 
-from ..whole_run import write_between
+from ..generated_pages import write_between
 from .deletion import DELTA
 from .tables import nist
 

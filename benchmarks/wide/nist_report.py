@@ -33,8 +33,8 @@ from crowdblend.deploy.api import add_dataset, release
 from crowdblend.mechanisms.pair_model.chosen_levels import model_records
 from numpy.typing import NDArray
 
+from ..generated_pages import write_between
 from ..utility.peers import INDEPENDENT, Asked, answers, peers_environment
-from ..whole_run import write_between
 from .wide_measures import Partition, evenly_drawn, fitted_to
 from .wide_tables import NIST_BLOCKS, nist_columns, nist_wide
 

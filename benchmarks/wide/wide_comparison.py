@@ -32,11 +32,11 @@ from rich.progress import Progress
 
 from audit.statistics.draws import shown_progress
 
+from ..generated_pages import write_between
 from ..utility.compare import Cell, Figure, Results, picture, ticked
 from ..utility.deletion import DELTA
 from ..utility.peers import INDEPENDENT, Asked, answers, peer_name, peers_environment
 from ..utility.ways import counted
-from ..whole_run import write_between
 from .wide_measures import Weighted, WideTruth, completed
 from .wide_tables import WideTable, adult_wide, nist_wide
 

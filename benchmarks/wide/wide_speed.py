@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..deletion_path import run
+from ..generated_pages import machine, write_between
 from ..record_path.census_data import SEED, Column, Records
-from ..whole_run import machine, write_between
 
 __all__ = ["columns_of", "counted_pairs", "main", "written"]
 
