@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ..accounting.keys.anchor import Anchoring
 
 FILE_NAME = "crowdblend.toml"
-PLACES = ("ledger", "home", "anchor")
-"""Keys of the top level: where state is kept."""
+PLACES = ("ledger", "home", "anchor", "approvers")
+"""Keys of the top level: where state is kept, and who may approve."""
 DEFAULTS = ("scheduler", "publisher")
 """Keys of [defaults]: options that commands take from here where nothing else names them. None of them decides what is
 released or what it costs, so that a file somewhere above can't change a release. None decides whose signature is
 trusted, so that a folder that was sent can't vouch for itself."""
-PATHS = frozenset({"home", "anchor"})
+PATHS = frozenset({"home", "anchor", "approvers"})
 EXTENSIONS = ("kinds",)
 """Keys of [extensions]: kinds of mechanisms of other distributions that may price and protect."""
 
@@ -200,7 +200,12 @@ def _from_folder(name: str, value: str, folder: Path) -> str:
 
 _LOGGER = logging.getLogger("crowdblend.places")
 PASSWORD = re.compile("(?<=//)[^/]*@")
-VARIABLES = {"ledger": "CROWDBLEND_LEDGER", "home": "CROWDBLEND_HOME", "anchor": "CROWDBLEND_ANCHOR"}
+VARIABLES = {
+    "ledger": "CROWDBLEND_LEDGER",
+    "home": "CROWDBLEND_HOME",
+    "anchor": "CROWDBLEND_ANCHOR",
+    "approvers": "CROWDBLEND_APPROVERS",
+}
 DEFAULT_LEDGER = "sqlite:///crowdblend-ledger.db"
 
 
@@ -213,11 +218,13 @@ class StatePaths:
         home: private folder (0700) of signing keys, sampling keys, jobs and unfinished releases; it belongs to the
             machine that runs releases, and a cluster's workers don't need it.
         anchor: the file that the heads of the ledger's chain are copied to; None for one below the private folder.
+        approvers: PEM file of the public keys of those one of whom has to approve each release; None where nobody has.
     """
 
     ledger_url: str
     home: Path
     anchor: Path | None = None
+    approvers: Path | None = None
 
     @property
     def anchoring(self) -> Anchoring:
@@ -227,6 +234,12 @@ class StatePaths:
         )
 
         return Anchoring(home=self.home, file=self.anchor)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables by which a process that is started finds the same places."""
+        values = {"ledger": self.ledger_url, "home": self.home, "anchor": self.anchor, "approvers": self.approvers}
+        return {VARIABLES[name]: str(value) for name, value in values.items() if value is not None}
 
     def __repr__(self) -> str:
         """Leave the URL out: it may hold a password."""
@@ -238,7 +251,7 @@ class Setting:
     """One setting and where it comes from.
 
     Args:
-        name: as `crowdblend.toml` calls it: ledger, home, anchor, scheduler or publisher.
+        name: as `crowdblend.toml` calls it: ledger, home, anchor, approvers, scheduler or publisher.
         value: what it is; None where nothing is set.
         origin: "argument" (an option, or an argument from Python), the environment variable, the path of a settings
             file, or "default".
@@ -284,11 +297,12 @@ class Settings:
     @property
     def state_paths(self) -> StatePaths:
         """Return the places where state is kept."""
-        ledger, home, anchor = (self[name].value for name in PLACES)
+        ledger, home, anchor, approvers = (self[name].value for name in PLACES)
         return StatePaths(
             ledger_url=ledger or DEFAULT_LEDGER,
             home=Path(home or "").expanduser().absolute(),
             anchor=Path(anchor).expanduser().absolute() if anchor else None,
+            approvers=Path(approvers).expanduser().absolute() if approvers else None,
         )
 
 

@@ -200,7 +200,7 @@ def prepare(
             held.enter_context(_held_output(store, state_paths.home, output_name(request.output)))
             check_output(request.output, own=None if state is None else name, keys=state_paths.anchoring.keys)
             if state is None:
-                request.rehearse()
+                _require_ready(request, spec, state_paths)
             other_names = _other_names(layout, folder, dataset=request.dataset, reader=reader, home=state_paths.home)
             if scheduled is not None and not scheduled.allow_unchanged and state is None and folder is not None:
                 _require_new_delivery(layout, folder, series=str(series), reader=reader, home=state_paths.home)
@@ -228,6 +228,19 @@ def _private_store(home: Path, *, dry: bool) -> PrivateStore | None:
     if os.path.exists(home):
         require_private(home)
     return None
+
+
+def _require_ready(request: Request, spec: Path, state_paths: StatePaths) -> None:
+    """Look at what is left before a new charge: what could fail after it, and a second person's approval.
+
+    Raises:
+        InputRefused: something would fail, or an approval is needed and there is none that counts.
+    """
+    request.rehearse()
+    if state_paths.approvers is not None:
+        from .approvals import require_approved  # where a second person has to approve
+
+        require_approved(request, spec, state_paths)
 
 
 def destroy_what_is_left(reader: LedgerReader, state_paths: StatePaths) -> None:

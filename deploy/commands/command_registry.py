@@ -18,6 +18,7 @@ SECTIONS = {
         "hierarchy": "crowdblend.deploy.commands.hierarchy:hierarchy",
         "plan": "crowdblend.deploy.commands.plan_commands:plan",
         "explain": "crowdblend.deploy.commands.plan_commands:explain",
+        "approve": "crowdblend.deploy.commands.plan_commands:approve",
         "preview": "crowdblend.deploy.commands.document_commands:preview",
         "schema": "crowdblend.deploy.commands.spec_commands:schema",
     },

@@ -34,7 +34,7 @@ from ...accounting.kernel.keys.private_files import (
 from ...flows.paths import StatePaths, resolve_paths
 from ...mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..terminal.stages import Stages, process_begun
-from .options import AS_JSON, FILE, LEDGER, NEW, begins_another, environment_of, print_refusal
+from .options import AS_JSON, FILE, LEDGER, NEW, begins_another, print_refusal
 
 if TYPE_CHECKING:
     from ..schemas.outputs import JobState, JobStatus
@@ -90,7 +90,7 @@ class Job:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=os.environ | environment_of(places),
+                    env=os.environ | places.environment,
                     start_new_session=True,
                 )
         except OSError as error:

@@ -7,15 +7,11 @@ import json
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ...accounting.deprecations import DEPRECATED
 from ..release_paths import release_certificate, release_folder
-
-if TYPE_CHECKING:
-    from ...flows.paths import StatePaths
 
 WIDEST_NAME = 9
 """Characters of the longest name of a command, so that the sections of one page have one margin."""
@@ -127,12 +123,6 @@ def print_refusal(*lines: str, where: str, exit_code: int, as_json: bool, releas
         named = {} if release_id is None else {"release_id": release_id}
         click.echo(json.dumps({"error": error, **named}, ensure_ascii=False))
     return exit_code
-
-
-def environment_of(places: StatePaths) -> dict[str, str]:
-    """Return the variables by which a process that is started finds the same ledger, private store and anchor."""
-    anchor = {} if places.anchor is None else {"CROWDBLEND_ANCHOR": str(places.anchor)}
-    return {"CROWDBLEND_LEDGER": places.ledger_url, "CROWDBLEND_HOME": str(places.home), **anchor}
 
 
 class ExactNumber(click.ParamType[Decimal]):

@@ -59,6 +59,57 @@ def explain_spec(spec: Path, *, releases: int, places: StatePaths, as_json: bool
 
 
 @click.command()
+@click.argument("spec", type=FILE)
+@click.option("--by", help="Your name, which the approval states; default: the account that runs this.")
+@click.option(
+    "--folder",
+    type=FILE,
+    help="The specification's folder at the steward, where you have a copy of it elsewhere: its digest names it.",
+)
+@click.option("--rehearse", is_flag=True, help="Approve the release's rehearsal, which is charged for itself.")
+@click.option("--output", type=FILE, help="The approval's file; default: SPEC.toml.approval.")
+@click.option("--yes", is_flag=True, help="Approve it without being asked.")
+def approve(spec: Path, by: str | None, folder: Path | None, rehearse: bool, output: Path | None, yes: bool) -> None:
+    """Approve a specification as a second person: say what it means and costs, and sign its digest with your key.
+
+    You need neither the ledger nor the records, but a private store (CROWDBLEND_HOME) with a signing key of your own.
+    The steward names its public key under `approvers`, and needs the file that this writes beside the specification.
+    """
+    import getpass
+    import sys
+    from datetime import UTC, datetime
+
+    from ...accounting.kernel.keys.signing import SigningKeys
+    from ...flows.approvals import approval_file, approve
+    from ...flows.spec import read_spec
+    from ...mechanisms.kernel.errors import InputRefused
+    from ..terminal.explanation import explanation, print_explanation
+
+    keys = SigningKeys(home=resolve_paths().home)
+    request = read_spec(spec, output=spec.parent, rehearse=rehearse)
+    line = approve(request, by=by or getpass.getuser(), day=datetime.now(UTC).date(), keys=keys, folder=folder)
+    print_explanation(explanation(request, records=None))
+    digest = (request if folder is None else dataclasses.replace(request, base=folder)).digest
+    click.echo(f"The digest that is signed: {digest}")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise InputRefused(
+                "an approval has to be asked for, and there is no terminal to ask on.",
+                where=str(spec),
+                remedy="Read what is said here, and approve it with --yes.",
+            )
+        if not click.confirm("Approve exactly this?", err=True):
+            raise InputRefused("the specification was not approved.", where=str(spec))
+    place = approval_file(spec) if output is None else output
+    try:
+        place.write_bytes(line + b"\n")
+    except OSError as error:
+        raise InputRefused(f"the approval can't be written ({error.strerror}).", where=str(place)) from None
+    key = keys.current().public.key_id
+    click.echo(f"The approval, signed by the key {key}, is in {place}: it belongs beside the steward's specification.")
+
+
+@click.command()
 @click.argument("spec", required=False, type=FILE)
 @click.option(
     "--mechanism",

@@ -172,6 +172,12 @@ def answer(
     from ...tasks.destinations import output_at
 
     places = resolve_paths(ledger_url=ledger_url)
+    if places.approvers is not None:
+        raise InputRefused(
+            "an answer's specification is written by this command and then run, so that nobody can approve it before.",
+            where="approvers",
+            remedy="Write the question as a specification with [answer], have it approved, and run it.",
+        )
     asked = read_request_file(file)
     if parse_spec(spec).unit is not None:
         raise InputRefused(

@@ -24,7 +24,7 @@ from ..serving.serve_settings import (
     require_timezone,
     say,
 )
-from .options import AS_JSON, FILE, LEDGER, CommandGroup, environment_of
+from .options import AS_JSON, FILE, LEDGER, CommandGroup
 
 
 @click.group(cls=CommandGroup)
@@ -241,7 +241,7 @@ def _serve(
         say(exhausted_sentence(state))
         return EXHAUSTED
     own_server = "PREFECT_API_URL" not in os.environ
-    os.environ |= environment_of(places)
+    os.environ |= places.environment
     from ..prefect_environment import configure_lasting_prefect
 
     wait = configure_lasting_prefect(places.home)

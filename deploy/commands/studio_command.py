@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import threading
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,16 @@ if TYPE_CHECKING:
     help="Where the specification and its hierarchies are written; made for you alone where there is none.",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address alone.")
-def studio(ledger_url: str | None, port: int, folder: Path, no_browser: bool) -> None:
+@click.option(
+    "--approvers", type=FILE, help="PEM file of public keys: one of their owners has to approve each release."
+)
+def studio(ledger_url: str | None, port: int, folder: Path, no_browser: bool, approvers: Path | None) -> None:
     """Make a release in the browser: file, columns, price, run, result.
 
     The pages are this machine's alone. The address that is printed has a token that opens them once; start the studio
     again for another. What is made is a specification, draft.toml, which `run` takes like any other.
     """
+    from ...accounting.keys.signing_upkeep import read_public_keys
     from ..studio.studio_server import serve_studio
 
     def ready(address: str, held: StudioFolder) -> None:
@@ -46,4 +51,8 @@ def studio(ledger_url: str | None, port: int, folder: Path, no_browser: bool) ->
                 target=webbrowser.open, args=(place,), daemon=True
             ).start()  # some browsers keep it waiting
 
-    serve_studio(folder, resolve_paths(ledger_url=ledger_url), port=port, ready=ready)
+    places = resolve_paths(ledger_url=ledger_url)
+    if approvers is not None:
+        read_public_keys(approvers)  # refused before the pages open
+        places = replace(places, approvers=approvers.absolute())
+    serve_studio(folder, places, port=port, ready=ready)

@@ -291,6 +291,12 @@ def add_series(
     """
     from ...flows.spec import read_spec  # it loads every kind of specification
 
+    if resolve_paths(ledger_url=ledger_url, home=home).approvers is not None:
+        raise InputRefused(
+            "a series is charged whole before any of its releases is approved, and releases need an approval here.",
+            where="approvers",
+            remedy="Charge each release for itself, once it is approved.",
+        )
     if parts or spec is None or releases is None:
         if not parts or dataset is None or delta is None or spec is not None or releases is not None or free_columns:
             raise InputRefused(

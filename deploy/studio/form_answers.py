@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...accounting.ledger.reader import open_reader
+from ...flows.approvals import approval_file, check_approval
 from ...flows.paths import StatePaths
+from ...flows.spec import read_spec
 from ...flows.unfinished import abandon_release
 from ...mechanisms.kernel.errors import InputRefused, Refusal
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from ...mechanisms.wording import FILL_IN
 from ..python.ledger import add_dataset
 from .draft import Draft, StudioFolder, shown, toml_text, typed_number, typed_numbers
@@ -31,6 +34,13 @@ from .studio_runs import Runs
 
 Form = Mapping[str, str]
 MOST_PEOPLE = 10**12
+FIELD_OF_WORD = {
+    "--expect": "expect", "--accounting": "accounting", "survey_rate": "survey_rate", "survey rate": "survey_rate",
+    "own sampling": "survey_rate",
+    "epsilon": "budget_epsilon", "ε": "budget_epsilon", "delta": "budget_delta", "δ": "budget_delta",
+    "unit": "unit_column", "rows": "rows_per_person",
+}  # fmt: skip
+"""Words of a refused data set, and the field that they are about; the first that is found counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,16 +92,16 @@ def take_dataset(studio: Studio, form: Form) -> str:
                 delta=form.get("budget_delta", ""),
                 rows_per_person=rows,
                 unit=unit if unit == "record" else f"{unit}:{column}",
+                survey_rate=form.get("survey_rate", "").strip() or None,
+                relation=REPLACEMENT if form.get("relation") == REPLACEMENT else ADD_REMOVE,
+                accounting="filter" if form.get("accounting") == "filter" else "additive",
+                expect=[line.strip() for line in form.get("expect", "").splitlines() if line.strip()],
                 ledger_url=studio.state_paths.ledger_url,
                 home=studio.state_paths.home,
             )
         except Refusal as refusal:
             about = f"{refusal.where} {refusal.what}"
-            fields = {
-                "epsilon": "budget_epsilon", "ε": "budget_epsilon", "delta": "budget_delta", "δ": "budget_delta",
-                "unit": "unit_column", "rows": "rows_per_person",
-            }  # fmt: skip
-            field = next((field for word, field in fields.items() if word in about), "new_dataset")
+            field = next((field for word, field in FIELD_OF_WORD.items() if word in about), "new_dataset")
             raise NotStored(field, _said(refusal)) from None
     if not name:
         raise NotStored("dataset", "no_dataset")
@@ -324,6 +334,18 @@ def take_review(studio: Studio, form: Form) -> str:
     return "/review"
 
 
+def take_approval(studio: Studio, form: Form) -> str:
+    """Keep a second person's approval beside the draft."""
+    content = form.get("approval", "").strip().encode()
+    try:
+        request = read_spec(studio.folder.draft_path, output=None)
+        check_approval(content, request, where="", state_paths=studio.state_paths)
+    except Refusal as refusal:
+        raise NotStored("approval", _said(refusal)) from None
+    studio.folder.write(approval_file(studio.folder.draft_path).name, content.decode() + "\n")
+    return "/approval"
+
+
 def take_run(studio: Studio, form: Form) -> str:
     """Begin, stop, finish or give up a release."""
     current = str(studio.folder.draft().notes.get("run", ""))
@@ -337,7 +359,9 @@ def take_run(studio: Studio, form: Form) -> str:
                 state = studio.runs.state(before) if before else None
                 if state is None or not (state.running or state.can_be_finished or form.get("after") != before):
                     label = shown(draft.tables.get("release", {}).get("name")) or "release"
-                    draft.notes["run"] = studio.runs.begin(label, toml_text(draft.tables))
+                    approval = approval_file(studio.folder.draft_path)
+                    given = approval.read_bytes() if approval.is_file() else None
+                    draft.notes["run"] = studio.runs.begin(label, toml_text(draft.tables), approval=given)
         case "cancel" if current:
             studio.runs.cancel(current)
         case "finish" if current:
@@ -355,6 +379,18 @@ def take_run(studio: Studio, form: Form) -> str:
     return "/run"
 
 
+def take_result(studio: Studio, form: Form) -> str:
+    """Begin the private report, once it is said that it is a look that stays."""
+    if form.get("understood") != "yes":
+        raise NotStored("understood", "not_understood")
+    with studio.folder.changing() as draft:  # one form after the other
+        current = str(draft.notes.get("run", ""))
+        run = studio.runs.state(current) if current else None
+        if run is not None and run.result is not None:
+            studio.runs.begin_report(current, Path(str(run.result["output"])))
+    return "/result#report"
+
+
 TAKE: Mapping[str, Callable[[Studio, Form], str]] = {
     "dataset": take_dataset,
     "file": take_file,
@@ -362,5 +398,7 @@ TAKE: Mapping[str, Callable[[Studio, Form], str]] = {
     "matters": take_matters,
     "price": take_price,
     "review": take_review,
+    "approval": take_approval,
     "run": take_run,
+    "result": take_result,
 }

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...accounting.ledger.lookup import DatasetState
+from ...flows.approvals import Approval
 from .draft_problems import Problem
 from .release_outlook import Outlook
-from .studio_runs import RunState
+from .studio_runs import ReportState, RunState
 
-STEPS = ("dataset", "file", "columns", "matters", "price", "review", "run", "result")
+STEPS = ("dataset", "file", "columns", "matters", "price", "review", "approval", "run", "result")
 """The pages in their order, by their paths."""
 
 
@@ -191,6 +192,7 @@ class ReviewPage:
         facts: of the dry run, as `run --dry-run --json` prints it; None where there is none.
         warnings: of the dry run, which decide nothing.
         command: that does the same.
+        waits: whether a second person has to approve it first, and hasn't.
     """
 
     fields: Mapping[str, Field]
@@ -198,6 +200,28 @@ class ReviewPage:
     found: tuple[Problem, ...] | None
     facts: Mapping[str, Any] | None
     warnings: tuple[str, ...]
+    command: str
+    waits: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApprovalPage:
+    """Whether a second person approves it.
+
+    Args:
+        fields: of the form that takes the approval.
+        approvers: the file of those who may; empty where nobody has to.
+        digest: that is signed; empty where there is none yet.
+        computing: whether it is computed.
+        given: the approval that counts; None where there is none.
+        command: by which a second person approves a copy of it.
+    """
+
+    fields: Mapping[str, Field]
+    approvers: str
+    digest: str
+    computing: bool
+    given: Approval | None
     command: str
 
 
@@ -209,11 +233,13 @@ class RunPage:
         run: how far it is; None where none was begun.
         fields: of the form that gives a release up.
         stages: all that there are.
+        waits: whether a second person has to approve the draft first, and hasn't.
     """
 
     run: RunState | None
     fields: Mapping[str, Field]
     stages: tuple[str, ...]
+    waits: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,6 +257,8 @@ class ResultPage:
         sheet: the path of the researchers' sheet; empty where it couldn't be made.
         commands: to check and to describe it.
         computing: whether it is still being verified.
+        fields: of the form that asks for a private report.
+        report: how far that is; None where nothing is published.
     """
 
     run: RunState | None
@@ -242,4 +270,6 @@ class ResultPage:
     said: tuple[str, ...]
     sheet: str
     commands: tuple[str, ...]
+    fields: Mapping[str, Field]
     computing: bool = False
+    report: ReportState | None = None

@@ -1,34 +1,24 @@
-"""What each page of the studio shows of the draft, the ledger and a run; looking changes nothing."""
+"""What the pages show on which the steward decides: of the draft and the ledger; looking changes nothing."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from functools import partial
-from itertools import islice
-from pathlib import Path
 from typing import Any
-
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
 
 from ...accounting.kernel.prices.registry import price
 from ...accounting.ledger.creation import ledger_exists
 from ...accounting.ledger.lookup import DatasetState
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import PASSWORD
-from ...flows.prepare import prepare
-from ...mechanisms.kernel.errors import InputRefused, Refusal, ReleaseFailed
+from ...mechanisms.kernel.errors import InputRefused, Refusal
+from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..proposals.column_proposals import proposed_column
-from ..readiness import dry_run_facts
-from ..release_check import verify_release
-from ..release_paths import CERTIFICATE
-from ..run import two_names_warning
-from .draft import Draft, shown, toml_lines, toml_text
-from .draft_problems import Problem, Remembered, checked_column, draft_problems, problem_of
+from .draft import Draft, shown
+from .draft_problems import Problem, Remembered, checked_column
 from .draft_proposals import DECLARATIONS, known_names, remark_of, source_names
 from .form_answers import Form, NotStored, Studio
 from .page_contexts import (
@@ -40,20 +30,13 @@ from .page_contexts import (
     FilePage,
     MattersPage,
     PricePage,
-    ResultPage,
-    ReviewPage,
-    RunPage,
 )
 from .planned_tables import tables_wanted
 from .release_outlook import Outlook, paired_outlook, sampled_outlook
-from .studio_runs import STAGES
 
-FIRST_ROWS = 8
 WAIT = 0.12
 USUAL_FORMS = {"integer": "interval", "number": "interval", "date": "dates"}
 ENCODINGS = ("", "latin-1", "iso-8859-2", "iso-8859-15", "cp1250", "cp1251", "cp1252")
-REVIEWED: Remembered[tuple[tuple[Problem, ...], dict[str, Any] | None, tuple[str, ...]]] = Remembered()
-CHECKED: Remembered[tuple[tuple[str, ...], tuple[str, ...], str]] = Remembered()
 OUTLOOKS: Remembered[Outlook | str] = Remembered()
 
 
@@ -120,6 +103,10 @@ def dataset_page(studio: Studio, draft: Draft, fields: Fields) -> DatasetPage:
     fields.add("rows_per_person", "1")
     fields.add("unit", "record", ("record", "record"), ("person", "person"), ("household", "household"))
     fields.add("unit_column")
+    fields.add("relation", ADD_REMOVE, (ADD_REMOVE, "add_remove"), (REPLACEMENT, REPLACEMENT))
+    fields.add("accounting", "additive", ("additive", "additive"), ("filter", "filter"))
+    fields.add("expect")
+    fields.add("survey_rate")
     state, epsilon = dataset_state(studio, draft), draft.tables.get("privacy", {}).get("epsilon")
     lasts = None
     if state is not None and state.filter_budget is None and isinstance(epsilon, int | Decimal) and epsilon > 0:
@@ -170,7 +157,7 @@ def columns_page(studio: Studio, draft: Draft, fields: Fields) -> ColumnsPage:
     names: tuple[Any, ...] = ()
     with suppress(InputRefused):
         names = source_names(draft).columns
-    problems = _of_columns(draft)
+    problems = problems_of_columns(draft)
     for number, column in enumerate(names):
         role = "release" if column.name in draft.columns else "leave"
         role = next((one for one in ("person", "household", "weight") if data.get(one) == column.name), role)
@@ -193,7 +180,7 @@ def columns_page(studio: Studio, draft: Draft, fields: Fields) -> ColumnsPage:
     return ColumnsPage(rows=tuple(rows))
 
 
-def _of_columns(draft: Draft) -> list[Problem]:
+def problems_of_columns(draft: Draft) -> list[Problem]:
     """Return what is wrong with single values, and hierarchies that their builders couldn't make."""
     names = known_names(draft)
     return [
@@ -221,7 +208,7 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     checked = checked_column(studio.folder, draft, column.name, listed) if own else None
     builder = draft.builders.get(column.name)
     wrong = bool(builder and builder.get("wrong"))
-    fields.add_problems(_of_columns(draft))
+    fields.add_problems(problems_of_columns(draft))
     if checked is not None and not wrong and any(key in own for key in DECLARATIONS):
         fields.add_problems(list(checked.problems))
     if builder is not None:
@@ -374,162 +361,10 @@ def _sampled(*, k: int, rate: Decimal, delta: Decimal, rows_per_person: int) -> 
     return sampled_outlook(k=k, rate=rate, epsilon=charged.epsilon, delta=charged.delta)
 
 
-def review_page(studio: Studio, draft: Draft, fields: Fields) -> ReviewPage:
-    """The specification, and what a run would begin with."""
-    answer = None
-    if not tables_wanted(draft):
-        answer = REVIEWED.get(_state_of(studio, draft), lambda: _reviewed(studio, draft), wait=WAIT)
-    found, facts, warnings = answer if answer is not None else (None, None, ())
-    fields.add_problems(list(found or ()))
-    release = draft.tables.get("release", {})
-    fields.add("release_name", release.get("name"))
-    fields.add("output", release.get("output"))
-    fields.add("form", release.get("form", "microdata"), ("microdata", "microdata"), ("counts", "counts"))
-    fields.add("format", release.get("format", "parquet"), ("parquet", "parquet"), ("csv", "csv"))
-    metadata = release.get("metadata")
-    fields.add("title_field", metadata.get("title") if isinstance(metadata, dict) else "")
-    return ReviewPage(
-        fields=fields.made,
-        lines=[(place, line) for place, line in toml_lines(draft.tables)],
-        found=found,
-        facts=facts,
-        warnings=warnings,
-        command=f"crowdblend run {studio.folder.draft_path}",
-    )
-
-
-def _state_of(studio: Studio, draft: Draft) -> tuple[object, ...]:
-    """Return all that a review depends on: what it reads is another one where this is."""
-    path, folder = studio.folder.draft_path, studio.folder.folder / "hierarchies"
-    state, source = dataset_state(studio, draft), Path(str(draft.data.get("source", "")))
-    output = Path(str(draft.tables.get("release", {}).get("output", "")))
-    return (
-        path.read_bytes() if path.exists() else b"",
-        *((file.name, file.stat().st_mtime_ns) for file in sorted(folder.iterdir())),
-        source.stat().st_mtime_ns if source.is_file() else 0,
-        repr(None if state is None else state.account),
-        output.exists(),
-        repr(draft.builders),
-    )
-
-
-def known_problems(studio: Studio, draft: Draft) -> list[Problem]:
-    """Return what a page can know at once: what is wrong with single values, and what the last review has found."""
-    reviewed = REVIEWED.known(_state_of(studio, draft))
-    found = draft_problems(studio.folder.draft_path, draft, known_names(draft), values_alone=True)
-    return found + ([] if reviewed is None else list(reviewed[0]))
-
-
-def _reviewed(studio: Studio, draft: Draft) -> tuple[tuple[Problem, ...], dict[str, Any] | None, tuple[str, ...]]:
-    """Read the draft as the command line does, and try the run as `run --dry-run` does."""
-    names = known_names(draft)
-    # A copy of its own: the draft may be changed meanwhile.
-    path = studio.folder.folder / "review.toml"
-    studio.folder.write(path.name, toml_text(draft.tables))
-    problems = _of_columns(draft) + draft_problems(path, draft, names, values_alone=False)
-    # What is said of a column here in a few words, the command line says of it once more.
-    undeclared = {problem.page for problem in problems if problem.text == "undeclared"}
-    problems = [one for one in problems if one.page not in undeclared or one.text == "undeclared"]
-    if problems:
-        return tuple(dict.fromkeys(problems)), None, ()
-    try:
-        with prepare(path, state_paths=studio.state_paths, output=None, release_id=None, new=True, dry=True) as found:
-            facts: dict[str, Any] = json.loads(json.dumps(dry_run_facts(found)))
-            other = found.other_names
-            warnings = [two_names_warning(other, dataset=found.request.dataset)] if other else []
-            return (), facts, (*warnings, *found.remarks)
-    except Refusal as refusal:
-        return (problem_of(refusal, draft=draft, path=path, names=names),), None, ()
-
-
-def run_page(studio: Studio, draft: Draft, fields: Fields) -> RunPage:
-    """How far the run is."""
-    current = draft.notes.get("run")
-    fields.add("reason")
-    run = studio.runs.state(current) if current else None
-    return RunPage(run=run, fields=fields.made, stages=STAGES)
-
-
-def result_page(studio: Studio, draft: Draft, fields: Fields) -> ResultPage:
-    """What was published, and that it verifies."""
-    del fields
-    current = draft.notes.get("run")
-    run = studio.runs.state(current) if current else None
-    if run is None or run.result is None:
-        return ResultPage(
-            run=None, folder="", findings=(), unchecked=(), tables=(), files=(), said=(), sheet="", commands=()
-        )
-    folder = Path(str(run.result["output"]))
-    files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
-    stamps = tuple((name, (folder / name).stat().st_mtime_ns) for name in files)
-    place = studio.runs.folder_of(run.release_id) / "sheet"
-    checked = CHECKED.get((run.release_id, stamps), lambda: _checked(studio, folder, place), wait=WAIT)
-    findings, unchecked, sheet = checked or ((), (), "")
-    return ResultPage(
-        run=run,
-        folder=str(folder),
-        findings=findings,
-        unchecked=unchecked,
-        tables=tuple(_first_rows(folder / name) for name in files if name.startswith(("data", "margins"))),
-        files=tuple(files),
-        said=tuple(run.result.get("in_words", ())),
-        sheet=sheet,
-        computing=checked is None,
-        commands=(
-            f"crowdblend verify {folder / CERTIFICATE}",
-            f"crowdblend sheet {folder}",
-            f"crowdblend run {studio.runs.spec_of(run.release_id)}",
-        ),
-    )
-
-
-def _checked(studio: Studio, folder: Path, place: Path) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Verify a release as `verify` does, and write its sheet: what doesn't hold, what isn't shown, the sheet's path."""
-    try:
-        check = verify_release(folder / CERTIFICATE, trusted=studio.state_paths.anchoring.keys.public_keys())
-    except Refusal as refusal:
-        return (refusal.what,), (), ""
-    return check.findings, check.unchecked, "" if check.findings else _sheet(folder, place)
-
-
-def _first_rows(path: Path) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the beginning of a published table."""
-    if path.suffix == ".parquet":
-        with pq.ParquetFile(path) as file:
-            batch = next(file.iter_batches(batch_size=FIRST_ROWS), None)
-            names = file.schema_arrow.names
-            rows = [] if batch is None else batch.to_pylist()
-    else:
-        with pc.open_csv(path, convert_options=pc.ConvertOptions(strings_can_be_null=False)) as reader:
-            names, batch = reader.schema.names, next(iter(reader), None)
-            rows = [] if batch is None else batch.slice(0, FIRST_ROWS).to_pylist()
-    return path.name, tuple(names), tuple(tuple(map(_cell, row.values())) for row in islice(rows, FIRST_ROWS))
-
-
-def _cell(value: object) -> str:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _sheet(folder: Path, place: Path) -> str:
-    """Write the sheet for researchers where it isn't yet; its path, empty where it couldn't be made."""
-    from ..documents.sheet.render_sheet import write_sheet
-
-    if not place.is_dir():
-        try:
-            place.mkdir(mode=0o700)
-            write_sheet(folder, output=place)
-        except (Refusal, ReleaseFailed, OSError):
-            return ""
-    return next((str(file) for file in place.glob("*.html")), "")
-
-
-PAGES: Mapping[str, Callable[[Studio, Draft, Fields], Any]] = {
+DECISIONS: Mapping[str, Callable[[Studio, Draft, Fields], Any]] = {
     "dataset": dataset_page,
     "file": file_page,
     "columns": columns_page,
     "matters": matters_page,
     "price": price_page,
-    "review": review_page,
-    "run": run_page,
-    "result": result_page,
 }

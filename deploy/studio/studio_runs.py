@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ...flows.approvals import approval_file
 from ...flows.paths import StatePaths
 from ...flows.unfinished import cost_so_far
 from ...mechanisms.kernel.errors import InputRefused
@@ -53,6 +54,21 @@ class RunState:
         return not self.running and self.in_ledger in ("charged", "reading")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportState:
+    """How far a private report is.
+
+    Args:
+        running: whether its process lives.
+        written: whether it is there.
+        refusal: why it isn't, in the command line's words; empty where none was asked for.
+    """
+
+    running: bool
+    written: bool
+    refusal: str
+
+
 class Runs:
     """The runs of a studio's folder.
 
@@ -73,13 +89,15 @@ class Runs:
         """Return the specification of a run, as it was when the run began: beside the draft, since it names files."""
         return self._folder / f"{release_id}.toml"
 
-    def begin(self, label: str, spec: str) -> str:
-        """Begin a release of a specification's text, and return its id."""
+    def begin(self, label: str, spec: str, *, approval: bytes | None = None) -> str:
+        """Begin a release of a specification's text, with the approval that it has, and return its id."""
         # A name that no release can have is refused by the run; no path is made of it.
         plain = NO_FILE_NAME.sub("-", label).strip("-.")[:80] or "release"
         release_id = f"{plain}-{secrets.token_hex(6)}"
         self.folder_of(release_id).mkdir(parents=True, mode=0o700)
         self.spec_of(release_id).write_text(spec, encoding="utf-8")
+        if approval is not None:
+            approval_file(self.spec_of(release_id)).write_bytes(approval)
         self.start(release_id)
         return release_id
 
@@ -89,42 +107,65 @@ class Runs:
         Raises:
             InputRefused: it is running.
         """
-        folder = self.folder_of(release_id)
+        words = ("run", str(self.spec_of(release_id)), "--release-id", release_id, "--json")
+        if not self._spawn(self.folder_of(release_id), words):
+            raise InputRefused("this release is being run already.", where=release_id)
+
+    def begin_report(self, release_id: str, release: Path) -> None:
+        """Begin the private report of a release, which is a look at its records; nothing where there is one.
+
+        PRIVACY: one look is recorded however often the form is sent, and what the command prints has no figure.
+        """
+        folder = self.folder_of(release_id) / "report"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not self.report_file(release_id).exists():
+            self._spawn(folder, ("report", "private", str(self.spec_of(release_id)), str(release)))
+
+    def report_file(self, release_id: str) -> Path:
+        """Return where the command line writes a release's private report, which the private store alone has."""
+        return self._state_paths.home / "reports" / f"{release_id}.html"
+
+    def report(self, release_id: str) -> ReportState:
+        """Return how far a private report is."""
+        folder = self.folder_of(release_id) / "report"
+        running, written = _is_held(folder), self.report_file(release_id).exists()
+        lines = _lines(folder / "stderr")
+        return ReportState(
+            running=running, written=written, refusal=_last(lines) if lines and not (running or written) else ""
+        )
+
+    def _spawn(self, folder: Path, words: tuple[str, ...]) -> bool:
+        """Start a command of its own, whose messages and lock lie in a folder; False where the folder has one."""
         lock = (folder / "lock").open("w", encoding="ascii")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputRefused("this release is being run already.", where=release_id) from None
-        paths = self._state_paths
-        places = {"CROWDBLEND_LEDGER": paths.ledger_url, "CROWDBLEND_HOME": str(paths.home)}
-        places |= {} if paths.anchor is None else {"CROWDBLEND_ANCHOR": str(paths.anchor)}
+            lock.close()
+            return False
         with lock, (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             # PRIVACY: the ledger's URL, which may hold a password, goes by the environment and not by the arguments.
             child = subprocess.Popen(  # noqa: S603 - this interpreter and this package, and no shell is involved
-                [
-                    sys.executable,
-                    *("-m", "crowdblend.deploy", "run", str(self.spec_of(release_id))),
-                    *("--release-id", release_id, "--json"),
-                ],
+                [sys.executable, "-m", "crowdblend.deploy", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=os.environ | places,
+                env=os.environ | self._state_paths.environment,
                 pass_fds=(lock.fileno(),),  # held as long as it lives, whoever has started it
                 start_new_session=True,
             )
             (folder / "pid").write_text(str(child.pid), encoding="ascii")
         self._children = [one for one in self._children if one.poll() is None] + [child]
+        return True
 
     def cancel(self, release_id: str) -> None:
         """Ask a run to stop, as Ctrl-C does."""
-        if self._is_running(release_id):
+        if _is_held(self.folder_of(release_id)):
             with suppress(ProcessLookupError, ValueError):
                 os.kill(int((self.folder_of(release_id) / "pid").read_text(encoding="ascii")), signal.SIGINT)
 
     def state(self, release_id: str) -> RunState:
         """Return how far a run is."""
-        folder, running = self.folder_of(release_id), self._is_running(release_id)
+        folder, running = self.folder_of(release_id), _is_held(self.folder_of(release_id))
         lines = _lines(folder / "stderr")
         stages = [line.removeprefix("crowdblend: ") for line in lines]
         passed = [stage for stage in STAGES if stage in stages] or ["start"]
@@ -145,16 +186,18 @@ class Runs:
             in_ledger=in_ledger,
         )
 
-    def _is_running(self, release_id: str) -> bool:
-        place = self.folder_of(release_id) / "lock"
-        if not place.exists():
-            return False
-        with place.open(encoding="ascii") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                return True
+
+def _is_held(folder: Path) -> bool:
+    """Return whether the process lives whose messages lie in a folder."""
+    place = folder / "lock"
+    if not place.exists():
         return False
+    with place.open(encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
 
 
 def _lines(path: Path) -> list[str]:

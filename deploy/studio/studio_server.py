@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import io
 import secrets
 import tomllib
+import zipfile
 from collections.abc import Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
@@ -27,9 +29,10 @@ from ...flows.paths import StatePaths
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from .draft import Draft, StudioFolder
 from .form_answers import TAKE, Form, NotStored, Studio, take_column
+from .outcome_pages import PAGES, known_problems, result_page
 from .page_contexts import STEPS, Frame
 from .planned_tables import plan_tables
-from .studio_pages import PAGES, Fields, column_page, known_problems, result_page
+from .studio_pages import Fields, column_page
 from .studio_runs import Runs
 
 FOLDER = Path(__file__).parent
@@ -37,15 +40,17 @@ HOST = "127.0.0.1"
 COOKIE = "crowdblend-studio"
 ENTRY = "/enter"
 SHEET = "/result/sheet"
+REPORT = "/result/report"
 MOST_BYTES = 2_000_000
 MOST_FIELDS = 5_000
 MOST_AT_ONCE = 50
 LANGUAGES = {"en": "English", "de": "Deutsch"}
-# The sheet is a document of its own with styles of its own; whatever it says, it runs nothing and asks for nothing.
+# Sheet and report are documents with styles of their own; whatever they say, they run nothing and ask for nothing.
 SHEET_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
 
 
 NO_SESSION = "Open the address that crowdblend studio printed when it started. It is good once."
+PACKED = {"content-disposition": 'attachment; filename="draft.zip"'}
 HEADERS = SECURITY_HEADERS | {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -72,7 +77,8 @@ class StudioGate(PageGate):
 
     def headers_of(self, path: str) -> Mapping[str, str]:
         """Return the headers of a page; the sheet is a document with styles of its own, and an entry tells no token."""
-        of_path = {SHEET: {"content-security-policy": SHEET_POLICY}, ENTRY: {"referrer-policy": "no-referrer"}}
+        own = {"content-security-policy": SHEET_POLICY}
+        of_path = {SHEET: own, REPORT: own, ENTRY: {"referrer-policy": "no-referrer"}}
         return HEADERS | of_path.get(path, {})
 
     def knows_host(self, host: str | None) -> bool:
@@ -151,6 +157,8 @@ class StudioApplication:
             Route(ENTRY, self.enter),
             Route("/run/state", self.progress),
             Route(SHEET, self.sheet),
+            Route(REPORT, self.report),
+            Route("/approval/files", self.files),
             Route("/columns/{number:int}", self.column, methods=["GET", "POST"]),
             *(Route(f"/{step}", self.page, methods=["GET", "POST"]) for step in STEPS),
             Mount("/static", static),
@@ -266,6 +274,27 @@ class StudioApplication:
         if not page.sheet:
             return self._fault(request, 404, self._texts(self._language(request, draft))["result"]["no_sheet"])
         return FileResponse(page.sheet, media_type="text/html")
+
+    async def report(self, request: Request) -> Response:
+        """Show the private report of what was published, where its look is recorded and it is written."""
+        draft = self.studio.folder.draft()
+        current = str(draft.notes.get("run", ""))
+        if not current or not self.studio.runs.report(current).written:
+            return self._fault(request, 404, self._texts(self._language(request, draft))["result"]["no_report"])
+        return FileResponse(self.studio.runs.report_file(current), media_type="text/html")
+
+    async def files(self, request: Request) -> Response:
+        """Give what whoever approves needs: the draft and its hierarchies; no record is among them."""
+        del request
+        return Response(await to_thread.run_sync(self._packed), media_type="application/zip", headers=PACKED)
+
+    def _packed(self) -> bytes:
+        packed, folder = io.BytesIO(), self.studio.folder
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+            for path in (folder.draft_path, *sorted((folder.folder / "hierarchies").glob("*.csv"))):
+                if path.is_file():
+                    file.write(path, path.relative_to(folder.folder))
+        return packed.getvalue()
 
     async def fault(self, request: Request, error: Exception) -> Response:
         """Say why there is no page."""

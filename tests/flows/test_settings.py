@@ -14,6 +14,7 @@ WHOLE = """
 ledger = "budget/ledger.db"
 home = "private"
 anchor = "heads"
+approvers = "approvers.pem"
 
 [defaults]
 scheduler = "tls://scheduler:8786"
@@ -43,6 +44,7 @@ def test_each_setting_comes_from_the_first_that_names_it(below: Path, tmp_path: 
         "ledger": f"sqlite:///{tmp_path}/budget/ledger.db",
         "home": f"{tmp_path}/private",
         "anchor": f"{tmp_path}/heads",
+        "approvers": f"{tmp_path}/approvers.pem",
         "scheduler": "tls://scheduler:8786",
         "publisher": "The Office",
     }

@@ -25,6 +25,7 @@ class StudioProcess(StewardFolder):
     process: subprocess.Popen[str] | None = None
     address: str = ""
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+    options: tuple[str, ...] = ()
 
     @property
     def place(self) -> Path:
@@ -48,7 +49,7 @@ class StudioProcess(StewardFolder):
         return kept | self.settings
 
     def start(self) -> None:
-        words = ["studio", "--port", "0", "--no-browser", "--folder", str(self.place)]
+        words = ["studio", "--port", "0", "--no-browser", "--folder", str(self.place), *self.options]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "crowdblend.deploy", *words],
             cwd=self.folder,

@@ -17,8 +17,11 @@ PATHS = (
     "/columns",
     "/columns/0",
     "/review",
+    "/approval",
+    "/approval/files",
     "/run/state",
     "/result/sheet",
+    "/result/report",
     "/static/studio.js",
 )
 
@@ -108,8 +111,9 @@ def test_every_answer_bears_its_headers(studio, entered) -> None:
     for answer in (*(entered.get(path) for path in PATHS), httpx.get(studio.url), entered.post("/dataset", data={})):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
-        assert ("script-src 'self'" in policy) is (answer.request.url.path != "/result/sheet")
-        assert "unsafe-inline" not in policy or answer.request.url.path == "/result/sheet"
+        own = answer.request.url.path in ("/result/sheet", "/result/report")
+        assert ("script-src 'self'" in policy) is not own
+        assert "unsafe-inline" not in policy or own
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-frame-options"] == "DENY"
         assert "<script>" not in answer.text
