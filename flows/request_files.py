@@ -20,7 +20,7 @@ from .paths import toml_tables
 from .releases.answer_release import KIND, AnswerRequest, AskedTable
 from .releases.release_kind import GivenSpec
 from .spec import PAGE, spec_model, table_faults
-from .spec_tables import BoundsTable, DatesTable, IntervalTable, SpecTable, SpecTables
+from .spec_tables import RULES, BoundsTable, DatesTable, IntervalTable, SpecTable, SpecTables
 
 FORMAT = "crowdblend-request/1"
 LARGEST_REQUEST = 1 << 18  # bytes
@@ -139,11 +139,13 @@ class Source:
         path: of the specification.
         data: its [data], as it is written.
         columns: its columns, as they are written.
+        unit: its [unit], as it is written; None where records are published.
     """
 
     path: Path
     data: Mapping[str, Any]
     columns: Mapping[str, Any]
+    unit: Mapping[str, Any] | None = None
 
 
 def answering_tables(
@@ -179,6 +181,8 @@ def answering_tables(
         },
         "columns": {name: _declared(asked, name, source) for name in own.columns},
     }
+    if source.unit is not None:
+        tables["unit"] = _unit_of(source.unit, tables["columns"])
     request = requested(tables, path=path, base=source.path.resolve().parent)
     labels = {column.name: column.hierarchy for column in request.recoding.columns}
     for name, column in own.columns.items():
@@ -205,13 +209,18 @@ def requested(tables: Mapping[str, Any], *, path: Path, base: Path) -> AnswerReq
         model: SpecTables = spec_model([KIND.name]).model_validate(tables)
     except ValidationError as error:
         raise refused_together([*table_faults(path, tables, error)], where=str(path)) from None
+    rule = None
+    if model.unit is not None:
+        from .unit_specs import with_units  # of answers about units alone
+
+        model, rule = with_units(path, model, base=base)
     given = GivenSpec(
         path=path,
         tables=model,
         kind=KIND.name,
         own=model.answer,  # type: ignore[attr-defined] # the model of the kind's table
         base=base,
-        unit_rule=None,
+        unit_rule=rule,
         output=None,
         releases=1,
         recorded=None,
@@ -219,10 +228,26 @@ def requested(tables: Mapping[str, Any], *, path: Path, base: Path) -> AnswerReq
     return cast("AnswerRequest", KIND.request(given))
 
 
+def _unit_of(unit: Mapping[str, Any], columns: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return [unit] with those of its members' columns that the rules of some released columns name."""
+    rules = [column[rule] for column in columns.values() for rule in RULES if rule in column]
+    read = {rule.get(key) for rule in rules for key in ("column", "lowest", "highest", "wave")}
+    every = unit.get("columns", {})
+    members = {name: own for name, own in every.items() if name in read} or dict(list(every.items())[:1])
+    return {key: value for key, value in unit.items() if key not in _NOT_OF_ANSWERS} | {"columns": members}
+
+
 def _declared(asked: RequestFile, name: str, source: Source) -> dict[str, Any]:
     """Return a column's table in the specification; its labels are the steward's where the request has their digest."""
     written, where = dict(asked.written["columns"][name]), f"{asked.path}: [columns.{name}]"
     if written.pop("hierarchy_sha256", None) is None:
+        if source.unit is not None:
+            raise InputRefused(
+                f"{source.path} is of units, whose columns are derived from their members'; the request has labels of "
+                "its own for this one.",
+                where=where,
+                remedy="Have it written again with --about a release of that specification, and without --label.",
+            )
         return written
     if others := sorted(set(written) - {"level"}):
         raise InputRefused("hierarchy_sha256 goes with a level alone.", where=f"{where}.{others[0]}")
@@ -233,7 +258,7 @@ def _declared(asked: RequestFile, name: str, source: Source) -> dict[str, Any]:
             where=where,
             remedy="Name the specification of that release with --spec.",
         )
-    return {key: value for key, value in theirs.items() if key in _DECLARED} | written
+    return {key: value for key, value in theirs.items() if key in (*_DECLARED, *RULES)} | written
 
 
 def answering_text(asked: RequestFile, tables: Mapping[str, Any]) -> str:

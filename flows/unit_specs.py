@@ -63,8 +63,16 @@ def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTable
         faults.append(fault)
     if faults:
         raise refused_together(faults, where=str(path))
-    asked = tuple(column for name, column in members.items() if name in reader.used)
-    if left := [name for name in members if name not in reader.used]:
+    if not members:
+        raise InputRefused(
+            "records are read by one of their columns at least, and none is declared.",
+            where=f"{path}: [unit]",
+            remedy="Write [unit.columns.NAME] with its values, interval, dates or hierarchy.",
+        )
+    # A count of all members needs none of their columns, and is read by the first.
+    used = reader.used or {next(iter(members))}
+    asked = tuple(column for name, column in members.items() if name in used)
+    if left := [name for name in members if name not in used]:
         raise InputRefused(
             "no released column is derived from this one.",
             where=f"{path}: [unit.columns.{left[0]}]",

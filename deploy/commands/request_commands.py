@@ -179,14 +179,9 @@ def answer(
             remedy="Write the question as a specification with [answer], have it approved, and run it.",
         )
     asked = read_request_file(file)
-    if parse_spec(spec).unit is not None:
-        raise InputRefused(
-            "a specification with [unit] publishes units, and an answer counts records.",
-            where=f"{spec}: [unit]",
-            remedy="Name one without, whose [data] has person or household where the data set hides these.",
-        )
+    parse_spec(spec)
     written = read_toml(spec, what="the specification")
-    source = Source(path=spec, data=written["data"], columns=written.get("columns", {}))
+    source = Source(path=spec, data=written["data"], columns=written.get("columns", {}), unit=written.get("unit"))
     relation, earlier = _account(places, dataset=source.data["dataset"], label=asked.label)
     tables, release = answering_tables(asked, source, relation=relation, epsilon=epsilon)
     text = answering_text(asked, tables)

@@ -98,6 +98,13 @@ def begun_request(
             not_done=NOT_WRITTEN,
             remedy="Leave out one of the two.",
         )
+    if "unit_records" in certificate and (question.kind != "count" or not question.by):
+        raise InputRefused(
+            "each row of this release is made of several records, and of such rows counts by group are answered alone.",
+            where="--about",
+            not_done=NOT_WRITTEN,
+            remedy="Ask with --count and --by COLUMN.",
+        )
     columns = _Columns(question, () if release is None else release.published.columns)
     answer = _asked(question, columns)
     table = {

@@ -175,6 +175,8 @@ def rehearsal_of(request: Request, *, output: Output | None) -> AnswerRequest:
 def _request(given: GivenSpec) -> AnswerRequest:
     shared, table = given.shared, given.own
     refuse_unknown_noise(table.noise, where=f"{given.path}: [answer].noise")
+    if given.unit_rule is not None:
+        _require_count_of_units(given)
     groups, recoding, missing = None, None, 0
     try:
         if table.kind == "moments":
@@ -199,6 +201,24 @@ def _request(given: GivenSpec) -> AnswerRequest:
         confidence=table.confidence,
         answered_request=table.request,
     )
+
+
+def _require_count_of_units(given: GivenSpec) -> None:
+    """Refuse what isn't proved, or has no meaning, of units whose records make one: all but counts by group."""
+    table, where = given.own, f"{given.path}: [answer]"
+    if table.kind != "count" or not table.by:
+        raise InputRefused(
+            "an answer about units is a count of them by group: a derived column has labels, and no numbers to add up.",
+            where=f"{where}.{'by' if table.kind == 'count' else 'kind'}",
+            remedy='Write kind = "count" and by = ["COLUMN", …]; all units together are one group by a column whose '
+            "level has the label * alone.",
+        )
+    if table.relation != ADD_REMOVE:
+        raise InputRefused(
+            "the price of units is proved for a unit that is added or removed.",
+            where=f"{where}.relation",
+            remedy="Remove it, and register the data set's budget for add/remove.",
+        )
 
 
 def _groups(given: GivenSpec) -> GeneralizationMap | None:
@@ -434,7 +454,8 @@ def asked_in_words(request: AnswerRequest) -> tuple[str, str]:
             records = amount_shown(answer.noise(answer.blocks[0]).variance ** 0.5)
             return asked, f"Each sum's standard error is as much as {records} records can add to it at most."
         case CountAnswer():
-            asked = "how many records there are"
+            together = request.limit is not None and request.limit.together
+            asked = f"how many {request.limit.unit if together and request.limit else 'record'}s there are"
         case SumAnswer(lower=lower, upper=upper):
             asked = f"the sum of {column}, of {_clamped(lower, upper, request.missing)}"
         case MeanAnswer(lower=lower, upper=upper, least_records=least):
@@ -464,7 +485,7 @@ def _table_reading(mechanism: Answer | MomentsAnswer, form: str) -> TableReading
 KIND = ReleaseKind(
     name=AnswerRequest.kind,
     model=AnswerTable,
-    allows=frozenset({"sampling", "columns"}),
+    allows=frozenset({"sampling", "unit", "columns"}),
     mechanisms=(CountAnswer, SumAnswer, MeanAnswer, MomentsAnswer),
     series=False,
     forms=False,

@@ -339,3 +339,78 @@ def test_what_is_asked_wrongly_is_told_at_once(office) -> None:
     ask(office, "--count", "--by", "sex", "--by", "town", "--about", "out")
     again = ("--count", "--by", "sex", "--by", "town", "--about", "out")
     office.refuse("request", "asked.toml", *again, *WHO, said="this exists already")
+
+
+HOUSEHOLDS = """
+[release]
+name = "homes"
+output = "homes"
+[data]
+dataset = "census"
+source = "homes.csv"
+[unit]
+by = "home"
+[unit.columns.age]
+interval = { lower = 0, upper = 100, widths = [20] }
+[unit.columns.region]
+values = ["N", "S"]
+[deletion]
+[margins]
+[privacy]
+epsilon = 2
+delta = 1e-6
+[columns.members]
+count_members = { cap = 3 }
+level = 0
+[columns.children]
+count_members = { column = "age", labels = ["[0, 18)"], cap = 2 }
+level = 0
+[columns.region]
+member_label = { column = "region", highest = "age" }
+level = 0
+"""
+
+
+def test_households_are_counted_by_derived_columns_and_nothing_else_is_answered_of_them(desk) -> None:
+    desk.succeed("dataset", "add", "census", "--epsilon", "20", "--delta", "1e-3", "--unit", "household:home")
+    # 600 in the north with one child, 400 in the south with none, of three and of two members.
+    lines = [f"{home},{age},N" for home in range(600) for age in (40, 38, 7)]
+    lines += [f"{home},{age},S" for home in range(600, 1_000) for age in (70, 66)]
+    (desk.folder / "homes.csv").write_text("home,age,region\n" + "\n".join(lines) + "\n")
+    (desk.folder / "homes.toml").write_text(HOUSEHOLDS)
+    desk.succeed("run", "homes.toml")
+    asked = ask(desk, "--count", "--by", "children", "--by", "region", "--about", "homes")
+    done = desk.succeed("answer", asked, "--spec", "homes.toml", "--yes", "--json")
+    assert "how many households there are; in each of 12 groups by children" in done.err
+    assert spent(desk) == pytest.approx(3, rel=1e-2), "the price of one record for each household"
+    folder = Path(done.json["output"])
+    found = {(row["children"], row["region"]): float(row["answer"]) for row in rows_of(folder)}
+    # Two-sided geometric noise at ε = 1 goes beyond 30 once in 10¹² draws.
+    assert abs(found["1", "N"] - 600) < 30
+    assert abs(found["0", "S"] - 400) < 30
+    assert abs(found["2 or more", "S"]) < 30
+    certificate = json.loads((folder / "certificate.json").read_text())
+    assert certificate["guarantee"]["unit"] == "one household, at most one record"
+    assert set(certificate["unit_records"]["columns"]) == {"children", "region"}
+    desk.succeed("verify", folder)
+    assert len(load_answer(folder, request=asked).table()) == 12
+
+    whole = ask(
+        desk, "--count", "--by", "members", "--level", "members", "2", "--about", "homes", "--anyway", file="whole.toml"
+    )
+    done = desk.succeed("answer", whole, "--spec", "homes.toml", "--yes", "--json")
+    [row] = rows_of(Path(done.json["output"]))
+    assert abs(float(row["answer"]) - 1_000) < 30
+
+    for words in (("--count",), ("--sum", "members", "--bounds", "members", "0", "3")):
+        desk.refuse("request", "none.toml", *words, "--about", "homes", *WHO, said="counts by group are answered alone")
+    own = ask(desk, "--count", "--by", "age", "--label", "age=7", "--dataset", "census", file="own.toml")
+    desk.refuse("answer", own, "--spec", "homes.toml", "--yes", said="derived from their members'")
+    text = asked.read_text().replace('kind = "count"\nby = ["children", "region"]', 'kind = "moments"')
+    (desk.folder / "sums.toml").write_text(text)
+    desk.refuse("answer", "sums.toml", "--spec", "homes.toml", "--yes", said="[answer].kind")
+    answering = next(desk.folder.glob("answer-*.toml"))
+    replaced = answering.read_text().replace('relation = "add/remove"', 'relation = "replacement"')
+    (desk.folder / "replaced.toml").write_text(replaced)
+    desk.refuse("run", "replaced.toml", said="[answer].relation")
+    assert spent(desk) == pytest.approx(4, rel=1e-2)

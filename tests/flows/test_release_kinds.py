@@ -61,7 +61,7 @@ TOGETHER = {
     "microdata": {"sampling", "suppression", "privacy", "selection", "margins", "unit", "columns", "cluster"},
     "histogram": {"sampling", "privacy", "unit", "columns", "cluster"},
     "points": {"sampling", "privacy", "columns", "cluster"},
-    "answer": {"sampling", "columns", "cluster"},
+    "answer": {"sampling", "unit", "columns", "cluster"},
     "deletion": {"suppression", "privacy", "selection", "margins", "blocks", "unit", "columns", "cluster"},
     "reports": {"privacy", "cluster"},
     "synthetic": {"privacy", "unit", "columns", "cluster"},

@@ -190,6 +190,22 @@ def test_what_does_not_go_together_is_refused_with_its_place(desk, households) -
     assert desk("ledger", "show", "--json").json["releases"] == []
 
 
+def test_a_count_of_all_members_reads_any_of_their_columns(desk, households) -> None:
+    def alone(*, declared: bool):
+        def edit(text: str) -> str:
+            head = text[: text.index("[columns.children]")]
+            members = head[head.index("[unit.columns.age]") : head.index("[deletion]")]
+            kept = members[: members.index("[unit.columns.region]")] if declared else ""
+            return head.replace(members, kept)
+
+        return edit
+
+    desk.refuse("run", write_spec(desk, edit=alone(declared=False)), said="none is declared")
+    result = desk.succeed("run", write_spec(desk, edit=alone(declared=True)), "--json").json
+    rows = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
+    assert {row["size"] for row in rows} == {"1", "2", "3", "4 or more"}
+
+
 def test_a_hierarchy_above_a_rules_labels_has_all_of_them(desk, households) -> None:
     def edit(text: str) -> str:
         return text.replace("count_members = { cap = 4 }", 'count_members = { cap = 4 }\nhierarchy = "sizes.csv"')
