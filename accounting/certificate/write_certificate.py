@@ -175,8 +175,12 @@ def registered_fields(registered: Fields, *, number: int) -> dict[str, Any]:
     return {"registered": dict(registered), **part}
 
 
-MOST_CARRIED = 1 << 16
-"""Bytes of hierarchies that a certificate carries, in canonical form and over all columns."""
+MOST_CARRIED = 1 << 23
+"""Bytes of hierarchies that a certificate carries, in canonical form and over all columns.
+
+Readers need them: without its hierarchy a column's counts can't be told apart, nor its levels be found again. The towns
+of a country, a classification of diseases or a century of days in another form have one to four million bytes.
+"""
 
 CHOICE_IN_WORDS = {
     "permute-and-flip": "One of the candidates was drawn by permute-and-flip (McKenna and Sheldon, "

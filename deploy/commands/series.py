@@ -242,7 +242,7 @@ def _serve(
         return EXHAUSTED
     own_server = "PREFECT_API_URL" not in os.environ
     os.environ |= places.environment
-    from ..prefect_environment import configure_lasting_prefect
+    from ..prefect_environment import configure_lasting_prefect, configured_api
 
     wait = configure_lasting_prefect(places.home)
     taken, releases = state.taken, state.registered.price.releases
@@ -263,23 +263,24 @@ def _serve(
         "timezone": schedule.timezone,
         "allow_unchanged": allow_unchanged,
     }
-    try:
-        runs = deployed(series=series, schedule=schedule, parameters=parameters)
-    except httpx.HTTPError as error:
-        raise InputRefused(
-            f"Prefect's server can't be reached ({type(error).__name__}).",
-            where="PREFECT_API_URL",
-            remedy="Start the server, or unset the variable: `serve` then has a server of its own.",
-        ) from None
-    loop = ScheduleLoop(
-        state_paths=places,
-        spec=spec,
-        series=series,
-        dataset=request.dataset,
-        schedule=schedule,
-        runs=runs,
-        own_server=own_server,
-        retry_seconds=retry_for,
-        hook=hook,
-    )
-    return loop.run()
+    with configured_api():
+        try:
+            runs = deployed(series=series, schedule=schedule, parameters=parameters)
+        except httpx.HTTPError as error:
+            raise InputRefused(
+                f"Prefect's server can't be reached ({type(error).__name__}).",
+                where="PREFECT_API_URL",
+                remedy="Start the server, or unset the variable: `serve` then has a server of its own.",
+            ) from None
+        loop = ScheduleLoop(
+            state_paths=places,
+            spec=spec,
+            series=series,
+            dataset=request.dataset,
+            schedule=schedule,
+            runs=runs,
+            own_server=own_server,
+            retry_seconds=retry_for,
+            hook=hook,
+        )
+        return loop.run()

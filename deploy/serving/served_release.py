@@ -78,6 +78,8 @@ def _main(flow_run_id: str, retry_seconds: float) -> int:
     reported = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    # Until a release begins an interrupt has nothing to tell, and would show where the imports were.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def tell(**what: Any) -> None:  # noqa: ANN401 - JSON
         reported.write(json.dumps(what, ensure_ascii=False) + "\n")
@@ -110,6 +112,7 @@ def _main(flow_run_id: str, retry_seconds: float) -> int:
         )
 
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         with get_client(sync_client=True) as client:
             flow_run = client.read_flow_run(UUID(flow_run_id))
         scheduled_release.validate_parameters(flow_run.parameters)
