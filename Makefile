@@ -48,7 +48,7 @@ endif
 # Where it is set, every process would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long test-extra check audit format site docs fuzz interruptions leaks coverage mutation proofs record-path bench-check utility screenshots paper lock sbom clean
+.PHONY: demo test test-long test-extra lint check audit release-report format site docs fuzz interruptions leaks coverage mutation proofs record-path bench-check utility screenshots paper lock sbom clean
 
 demo: $(RUNS)
 	@echo "== a release of 29,501 census records"
@@ -66,17 +66,23 @@ test-long: $(READY)
 test-extra: $(READY)
 	$(BIN)/python -m pytest -m extra
 
-check: $(READY)
+lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p crowdblend
 	cd tests/_pkg && ../../$(BIN)/lint-imports --config ../../pyproject.toml
 	$(BIN)/python -m audit.kernel_size
+
+check: lint
 	$(BIN)/python -m pytest $(PARALLEL) -m "not long and not extra"
 
 # Attacks the software and every claim; interrupted, it goes on where it was. The report is docs/audit/report.html.
 audit: $(READY)
 	$(BIN)/python -m audit run || failed=1; $(BIN)/python -m audit report && test -z "$$failed"
+
+# Everything that a release is held to, on a clean checkout of the commit that is checked out; goes on where it stopped.
+release-report: $(READY)
+	$(BIN)/python -m audit.release_report
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -93,8 +93,8 @@ WHOLE = (
     Generated(page="docs/studio/*.png", command="make screenshots", roots=(), files=("deploy/studio/**/*",)),
 )
 """Whole pages and pictures."""
-LONG = {"benchmarks.utility.compare": "make utility", "benchmarks.utility.attacks": "make utility"}
-"""Programs whose sections another command makes."""
+LONG = dict.fromkeys(("docs/attacks.md", "docs/choosing.md", "docs/utility.md"), "make utility")
+"""Pages whose sections another command makes than their program alone."""
 
 
 def generated(project: Path = PROJECT) -> list[Generated]:
@@ -103,8 +103,8 @@ def generated(project: Path = PROJECT) -> list[Generated]:
     for page in sorted((project / "docs").rglob("*.md")):
         for mark in MARK.finditer(page.read_text(encoding="utf-8")):
             module = module_of(mark["by"])
-            command = LONG.get(module, f"python -m {module}")
             name = page.relative_to(project).as_posix()
+            command = LONG.get(name, f"python -m {module}")
             found.append(Generated(page=name, by=mark["by"], command=command, roots=(module,)))
     return found
 

@@ -70,7 +70,8 @@ def in_short(part: dict[str, Any]) -> str | None:
             )
         case {"part": "fuzz", "runs": runs, "minutes_each": minutes}:
             inputs, targets = sum(run["inputs"] for run in runs), len({run["target"] for run in runs})
-            return f"{inputs:,} inputs to {targets} targets in {minutes:g} minutes each"
+            hours = sum(run["seconds"] for run in runs) / 3600
+            return f"{inputs:,} inputs to {targets} targets in {minutes:g} minutes each, {hours:.1f} hours in all"
         case {"part": "leaks", "scenes": scenes, "controls": controls}:
             return f"{len(scenes)} scenes, {len(controls)} controls"
         case _:

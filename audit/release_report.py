@@ -1,0 +1,386 @@
+"""Runs everything that a release is held to, on a clean checkout of one commit, and writes docs/release-report.md.
+
+    python -m audit.release_report                     # what hasn't ended yet on this commit, then the report
+    python -m audit.release_report --again fuzzing     # one check anew, and what hasn't ended yet
+    python -m audit.release_report --only lint proofs  # some checks
+    python -m audit.release_report --list              # all checks, and how long they take
+    python -m audit.release_report --verify            # whether the report is of this commit but for the documents
+
+The checks and their order are in `audit/release_checks.toml`. Checkout, logs and results lie below
+`build/release-report/COMMIT`, so another commit begins anew. It leaves with 1 where a check isn't green: it failed, it
+has skipped or expectedly failed tests, or it wasn't run.
+
+The report names the commit that was checked. It is itself part of a later commit, which must differ from that one in
+`docs`, and in what the version keeps for later ones, alone: `--verify` looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+from .report.words import in_short
+
+__all__ = ["Check", "Ended", "checks", "main", "page"]
+
+PROJECT = Path(__file__).resolve().parents[1]
+CHECKS = Path(__file__).with_name("release_checks.toml")
+FORMAT = "crowdblend-release-report/1"
+GREEN, RED, INCOMPLETE, NOT_RUN = "green", "red", "incomplete", "not run"
+SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.MULTILINE)
+COUNT = re.compile(r"(\d+) (passed|failed|error|skipped|xfailed|xpassed)")
+TOLD = re.compile(r"^(?:FAILED|ERROR|XFAIL|SKIPPED) .*$", re.MULTILINE)
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+MOST_TOLD = 20
+SECONDS_BETWEEN = 30.0
+OF_THE_REPORT = (":(exclude)docs", ":(exclude)tests/vectors/versions")
+"""What the commit of a report may change: pages, and what the version keeps for later ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """Something that a release is held to.
+
+    Args:
+        name: in a word or two.
+        claim: what holds if it is green, in a sentence.
+        command: what the shell runs in the checkout; it ends with 0 where all is well.
+        minutes: how long it takes, about.
+        results: the part of `audit-results` that it leaves; empty for none.
+        data: variables that must be set, which name what the project doesn't ship.
+    """
+
+    name: str
+    claim: str
+    command: str
+    minutes: float
+    results: str = ""
+    data: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """How a check ended.
+
+    Args:
+        outcome: green, red, incomplete (tests were skipped or expected to fail), or not run.
+        figures: what it measured, in words.
+        seconds: how long it took.
+        day: on which it ended.
+        told: which tests failed or were skipped, or why it wasn't run; lines.
+    """
+
+    outcome: str
+    figures: str = ""
+    seconds: float = 0.0
+    day: str = ""
+    told: Sequence[str] = field(default_factory=tuple)
+
+
+def checks(file: Path = CHECKS) -> list[Check]:
+    """Return all checks in their order.
+
+    Raises:
+        ValueError: two have one name.
+    """
+    found = [Check(**one) for one in tomllib.loads(file.read_text(encoding="utf-8"))["check"]]
+    if len({one.name for one in found}) < len(found):
+        raise ValueError(f"{file}: two checks have one name")
+    return found
+
+
+class Runs:
+    """The runs of all checks on one commit.
+
+    Args:
+        project: a repository.
+        commit: the commit that is checked out into a folder of its own.
+        out: for progress.
+    """
+
+    def __init__(self, project: Path, commit: str, *, out: TextIO) -> None:
+        self.project, self.commit, self.out = project, commit, out
+        self.folder = project / "build" / "release-report" / commit[:12]
+        self.checkout = self.folder / "checkout"
+        self._state = self.folder / "ended.json"
+
+    def prepare(self) -> None:
+        """Check the commit out, unless that was done before."""
+        if self._state.exists():
+            return
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        self._tell(f"checking out {self.commit[:12]} into {self.checkout}")
+        words = ["git", "clone", "--quiet", "--no-hardlinks", "--no-checkout", str(self.project), str(self.checkout)]
+        subprocess.run(words, check=True)
+        subprocess.run(["git", "checkout", "--quiet", "--detach", self.commit], cwd=self.checkout, check=True)
+        self._write({})
+
+    def ended(self) -> dict[str, Ended]:
+        """Return how the checks that have ended on this commit did so."""
+        if not self._state.exists():
+            return {}
+        told = json.loads(self._state.read_text(encoding="utf-8"))
+        return {name: Ended(**one) for name, one in told.items()}
+
+    def run(self, check: Check, *, place: str) -> Ended:
+        """Run a check to its end, with its output in a log and a line of progress now and then.
+
+        Args:
+            place: among all checks, as `3/27`.
+        """
+        if missing := [name for name in check.data if not os.environ.get(name)]:
+            ended = Ended(outcome=NOT_RUN, told=(f"{', '.join(missing)} isn't set.",))
+        else:
+            self._tell(f"[{place}] {check.name}, about {check.minutes:g} min: {check.command.strip()}")
+            begun = time.monotonic()
+            log = self.folder / f"{check.name.replace(' ', '-')}.log"
+            code = self._run(check, log, begun=begun)
+            ended = self._judged(check, code, log, seconds=time.monotonic() - begun)
+        self._write({**self.ended(), check.name: ended})
+        self._tell(f"[{place}] {check.name}: {ended.outcome}{': ' if ended.figures else ''}{ended.figures}")
+        return ended
+
+    def _run(self, check: Check, log: Path, *, begun: float) -> int:
+        if check.results:  # of an earlier try
+            (self.checkout / "audit-results" / f"{check.results}.json").unlink(missing_ok=True)
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                ["bash", "-euo", "pipefail", "-c", check.command],
+                cwd=self.checkout,
+                env=_environment(),
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                while True:
+                    try:
+                        return process.wait(timeout=SECONDS_BETWEEN)
+                    except subprocess.TimeoutExpired:
+                        minutes = (time.monotonic() - begun) / 60
+                        self._tell(f"    {check.name}, {minutes:.1f} min: {_last_line(log)}")
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGTERM)
+                    process.wait()
+
+    def _judged(self, check: Check, code: int, log: Path, *, seconds: float) -> Ended:
+        said = COLOURS.sub("", log.read_text(encoding="utf-8", errors="replace"))
+        counts = dict.fromkeys(("passed", "failed", "error", "skipped", "xfailed", "xpassed"), 0)
+        for summary in SUMMARY.findall(said):
+            for number, what in COUNT.findall(summary.replace("errors", "error")):
+                counts[what] += int(number)
+        figures = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
+        part = self.checkout / "audit-results" / f"{check.results}.json"
+        if check.results and part.exists():
+            found = json.loads(part.read_text(encoding="utf-8"))
+            figures = ", ".join(filter(None, (figures, in_short(found))))
+        incomplete = counts["skipped"] + counts["xfailed"] + counts["xpassed"]
+        outcome = RED if code or counts["failed"] + counts["error"] else INCOMPLETE if incomplete else GREEN
+        told = [_without_places(line, self.checkout) for line in TOLD.findall(said)]
+        if code and not told:
+            told = [f"It ended with {code}: {_without_places(_last_line(log), self.checkout)}"]
+        day = datetime.now(UTC).date().isoformat()
+        return Ended(outcome=outcome, figures=figures, seconds=round(seconds, 1), day=day, told=tuple(told[:MOST_TOLD]))
+
+    def changed_documents(self) -> list[str]:
+        """Return the files below `docs` that the checks have written."""
+        words = ["git", "status", "--porcelain", "--no-renames", "--untracked-files=all", "--", "docs"]
+        told = subprocess.run(words, cwd=self.checkout, capture_output=True, text=True, check=True)
+        return [line[3:] for line in told.stdout.splitlines() if (self.checkout / line[3:]).is_file()]
+
+    def _tell(self, line: str) -> None:
+        print(f"{datetime.now(UTC):%H:%M:%S} {line}", file=self.out, flush=True)
+
+    def _write(self, ended: Mapping[str, Ended]) -> None:
+        fresh = self._state.with_suffix(".new")
+        fresh.write_text(json.dumps({name: asdict(one) for name, one in ended.items()}, indent=1), encoding="utf-8")
+        fresh.replace(self._state)
+
+
+def _environment() -> dict[str, str]:
+    """The variables of a check: those of this process, without what names its own environment."""
+    left = ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV", "MAKEFLAGS", "MAKELEVEL", "MFLAGS")
+    return {name: value for name, value in os.environ.items() if name not in left}
+
+
+def _last_line(log: Path) -> str:
+    lines = COLOURS.sub("", log.read_bytes()[-2000:].decode(errors="replace")).strip().splitlines()
+    return lines[-1][:160] if lines else "no output yet"
+
+
+def _without_places(line: str, checkout: Path) -> str:
+    """A line without the folders of this machine."""
+    return line.replace(f"{checkout}/", "").replace(str(Path.home()), "~")[:300]
+
+
+def report_of(runs: Runs, found: Sequence[Check], *, others: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the report as JSON.
+
+    Args:
+        others: names of checks that were left out on purpose.
+    """
+    ended = runs.ended()
+    rows = []
+    for check in found:
+        why = "It was left out." if check.name in others else "It hasn't been run on this commit."
+        one = ended.get(check.name, Ended(outcome=NOT_RUN, told=(why,)))
+        rows.append({"name": check.name, "claim": check.claim, "command": check.command.strip(), **asdict(one)})
+    return {
+        "format": FORMAT,
+        "version": version("crowdblend"),
+        "commit": runs.commit,
+        "machine": f"{os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()}",
+        "whole": all(row["outcome"] == GREEN for row in rows),
+        "checks": rows,
+    }
+
+
+def page(report: Mapping[str, Any]) -> str:
+    """Return the report as a page."""
+    return "\n".join([*_head(report), *_table(report), *_rest(report)]) + "\n"
+
+
+def _head(report: Mapping[str, Any]) -> Iterator[str]:
+    rows, commit = report["checks"], report["commit"][:12]
+    hours = sum(row["seconds"] for row in rows) / 3600
+    late = [f"{sum(row['outcome'] == outcome for row in rows)} {outcome}" for outcome in (RED, INCOMPLETE, NOT_RUN)]
+    verdict = (
+        "**Whole**: every check is green."
+        if report["whole"]
+        else f"**Not whole**: of {len(rows)} checks {', '.join(one for one in late if one[:2] != '0 ')}."
+    )
+    yield "# Release report"
+    yield ""
+    yield f"Everything that version {report['version']} is held to, run on a clean checkout of commit `{commit}` by"
+    yield f"`make release-report`. {verdict}"
+    yield ""
+    yield f"- The checks took {hours:.1f} hours on {report['machine']}."
+    yield "- A check is incomplete where tests were skipped or expected to fail."
+    yield "- This page belongs to a later commit. Its sources must be those of the commit that was checked:"
+    yield "  `python -m audit.release_report --verify` looks."
+    yield ""
+
+
+def _table(report: Mapping[str, Any]) -> Iterator[str]:
+    yield "| claim | command | result | measured | minutes | commit |"
+    yield "|---|---|---|---|---|---|"
+    for row in report["checks"]:
+        [first, *more] = [line for line in row["command"].splitlines() if not line.startswith("mkdir")]
+        command = f"`{first}`".replace("|", "\\|") + (f" and {len(more)} more" if more else "")
+        result = row["outcome"] if row["outcome"] == GREEN else f"**{row['outcome']}**"
+        minutes = f"{row['seconds'] / 60:.1f}" if row["seconds"] else ""
+        commit = f"`{report['commit'][:12]}`" if row["outcome"] != NOT_RUN else ""
+        yield f"| {' | '.join((row['claim'], command, result, row['figures'], minutes, commit))} |"
+
+
+def _rest(report: Mapping[str, Any]) -> Iterator[str]:
+    for row in report["checks"]:
+        if row["told"]:
+            yield ""
+            yield f"## {row['name'].capitalize()}: {row['outcome']}"
+            yield ""
+            yield from (f"- `{line.replace('`', chr(39))}`" for line in row["told"])
+
+
+def differs_beside_documents(project: Path, commit: str) -> list[str]:
+    """Return the files in which the checkout differs from a commit, but for documents and what versions keep.
+
+    Raises:
+        subprocess.CalledProcessError: the commit isn't known here.
+    """
+    told = subprocess.run(
+        ["git", "diff", "--name-only", commit, "--", ".", *OF_THE_REPORT],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return told.stdout.split()
+
+
+def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO = sys.stdout) -> int:
+    """Run what hasn't ended, and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checks", type=Path, default=CHECKS, help="another list of checks")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="some checks; the report says that others were left out"
+    )
+    parser.add_argument("--again", nargs="+", metavar="NAME", default=[], help="run these anew")
+    parser.add_argument("--list", action="store_true", help="show the checks and how long they take")
+    parser.add_argument(
+        "--verify", action="store_true", help="look whether the report is of this commit, documents apart"
+    )
+    asked = parser.parse_args(argv)
+    found = checks(asked.checks)
+    names = [check.name for check in found]
+    if unknown := {*(asked.only or ()), *asked.again} - set(names):
+        parser.error(f"there is no check {', '.join(sorted(unknown))}")
+    if asked.list:
+        for check in found:
+            print(f"{check.name:24}{check.minutes:6g} min  {check.claim}", file=out)
+        print(f"{sum(check.minutes for check in found) / 60:.1f} hours in all", file=out)
+        return 0
+    if asked.verify:
+        return _verify(project, names, out=out)
+    runs = Runs(project, _head_of(project), out=out)
+    if dirty := differs_beside_documents(project, "HEAD"):
+        print(f"Not in the commit, and so not checked: {', '.join(dirty)}", file=out)
+    runs.prepare()
+    for number, check in enumerate(found, 1):
+        known = runs.ended().get(check.name)
+        chosen = asked.only is None or check.name in asked.only or check.name in asked.again
+        if chosen and (known is None or known.outcome == NOT_RUN or check.name in asked.again):
+            runs.run(check, place=f"{number}/{len(found)}")
+    report = report_of(runs, found, others=[name for name in names if asked.only and name not in asked.only])
+    if _head_of(project) != runs.commit:
+        print("Another commit is checked out by now: nothing was written. Check this one out to go on.", file=out)
+        return 1
+    for name in runs.changed_documents():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(runs.checkout / name, project / name)
+        print(f"written by the checks: {name}", file=out)
+    docs = project / "docs"
+    (docs / "release-report.json").write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (docs / "release-report.md").write_text(page(report), encoding="utf-8")
+    print(f"{'whole' if report['whole'] else 'not whole'}: {docs / 'release-report.md'}", file=out)
+    return 0 if report["whole"] else 1
+
+
+def _head_of(project: Path) -> str:
+    """The commit that is checked out."""
+    told = subprocess.run(["git", "rev-parse", "HEAD"], cwd=project, capture_output=True, text=True, check=True)
+    return told.stdout.strip()
+
+
+def _verify(project: Path, names: Sequence[str], *, out: TextIO) -> int:
+    """Tell why the report that is there isn't a whole one of this commit's sources; 0 where it is."""
+    report = json.loads((project / "docs" / "release-report.json").read_text(encoding="utf-8"))
+    faults = [f"it is of other sources: {name} differs" for name in differs_beside_documents(project, report["commit"])]
+    if [row["name"] for row in report["checks"]] != list(names):
+        faults.append("it has other checks")
+    if not report["whole"] or any(row["outcome"] != GREEN for row in report["checks"]):
+        faults.append("it isn't whole")
+    for fault in faults:
+        print(fault, file=out)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

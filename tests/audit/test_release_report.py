@@ -1,0 +1,221 @@
+"""The release report: every check on one commit, nothing that isn't green passed over, and what it was made of."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from audit.release_report import CHECKS, Runs, checks, main, page
+
+PROJECT = Path(__file__).resolve().parents[2]
+IDENTITY = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
+LIST = """
+[[check]]
+name = "first"
+claim = "One is written."
+command = "echo 1 >> {tries} && echo made > docs/made.md"
+minutes = 1
+
+[[check]]
+name = "tests"
+claim = "Tests pass."
+command = "{python} -m pytest -q -ra -p no:cacheprovider tests_of_it.py"
+minutes = 1
+
+[[check]]
+name = "other data"
+claim = "It needs what isn't there."
+command = "true"
+data = ["CROWDBLEND_NOT_SET"]
+minutes = 1
+"""
+TESTS = "import pytest\n\ndef test_one():\n    pass\n"
+SKIPPED = TESTS + "\ndef test_two():\n    pytest.skip('no server here')\n"
+EXPECTED = TESTS + "\n@pytest.mark.xfail\ndef test_two():\n    assert False\n"
+FAILED = TESTS + "\ndef test_two():\n    assert False\n"
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *IDENTITY, *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a list of checks, and tests that one of them runs."""
+    folder = tmp_path / "repository"
+    (folder / "docs").mkdir(parents=True)
+    (folder / "docs" / "README.md").write_text("# Documents\n", encoding="utf-8")
+    text = LIST.format(tries=tmp_path / "tries", python=sys.executable)
+    (folder / "checks.toml").write_text(text, encoding="utf-8")
+    (folder / ".gitignore").write_text("build/\n__pycache__/\n", encoding="utf-8")
+    git(folder, "init", "--quiet")
+    commit(folder, TESTS)
+    return folder
+
+
+def commit(folder: Path, tests: str) -> str:
+    (folder / "tests_of_it.py").write_text(tests, encoding="utf-8")
+    git(folder, "add", "-A")
+    git(folder, "commit", "--quiet", "--allow-empty", "-m", "Tests")
+    return git(folder, "rev-parse", "HEAD")
+
+
+def run(folder: Path, *words: str) -> tuple[int, dict, str]:
+    """Exit code, the report, and what was said."""
+    out = io.StringIO()
+    code = main(["--checks", str(folder / "checks.toml"), *words], project=folder, out=out)
+    return code, json.loads((folder / "docs" / "release-report.json").read_text(encoding="utf-8")), out.getvalue()
+
+
+def outcomes(report: dict) -> dict[str, str]:
+    return {row["name"]: row["outcome"] for row in report["checks"]}
+
+
+def test_it_is_whole_where_all_is_green_and_goes_on_where_it_stopped(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = repository.parent / "tries"
+    head = git(repository, "rev-parse", "HEAD")
+    code, report, said = run(repository)
+    assert (code, report["whole"], report["commit"]) == (1, False, head)
+    assert outcomes(report) == {"first": "green", "tests": "green", "other data": "not run"}
+    assert "checking out" in said.splitlines()[0]
+    assert "written by the checks: docs/made.md" in said
+    assert (repository / "docs" / "made.md").read_text(encoding="utf-8") == "made\n"
+    text = (repository / "docs" / "release-report.md").read_text(encoding="utf-8")
+    assert text == page(report)
+    assert "**Not whole**: of 3 checks 1 not run." in text
+    assert "CROWDBLEND_NOT_SET isn't set." in text
+
+    monkeypatch.setenv("CROWDBLEND_NOT_SET", "something")
+    code, report, said = run(repository)
+    assert (code, report["whole"]) == (0, True)
+    assert report["checks"][1]["figures"] == "1 passed"
+    assert tries.read_text(encoding="utf-8") == "1\n"
+    run(repository, "--again", "first")
+    assert tries.read_text(encoding="utf-8") == "1\n1\n"
+
+    git(repository, "add", "-A")
+    git(repository, "commit", "--quiet", "-m", "The report")
+    out = io.StringIO()
+    words = ["--checks", str(repository / "checks.toml"), "--verify"]
+    assert main(words, project=repository, out=out) == 0
+    commit(repository, TESTS + "# changed\n")
+    assert main(words, project=repository, out=out) == 1
+    assert out.getvalue() == "it is of other sources: tests_of_it.py differs\n"
+    _, report, _ = run(repository)
+    assert report["commit"] != head
+    assert tries.read_text(encoding="utf-8") == "1\n1\n1\n"
+
+
+@pytest.mark.parametrize(
+    ("tests", "outcome", "figures", "told"),
+    [
+        (SKIPPED, "incomplete", "1 passed, 1 skipped", "no server here"),
+        (EXPECTED, "incomplete", "1 passed, 1 xfailed", "XFAIL"),
+        (FAILED, "red", "1 passed, 1 failed", "FAILED tests_of_it.py::test_two"),
+        ("import nothing_of_this_name\n", "red", "1 error", "ERROR tests_of_it.py"),
+    ],
+)
+def test_what_isnt_green_is_shown_and_ends_with_1(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tests: str, outcome: str, figures: str, told: str
+) -> None:
+    monkeypatch.setenv("CROWDBLEND_NOT_SET", "something")
+    commit(repository, tests)
+    code, report, _ = run(repository)
+    row = report["checks"][1]
+    assert (code, report["whole"]) == (1, False)
+    assert (row["outcome"], row["figures"]) == (outcome, figures)
+    assert told in "\n".join(row["told"])
+    assert str(repository) not in json.dumps(report) + page(report)
+    assert f"**{outcome}**" in page(report)
+
+
+def test_what_is_left_out_on_purpose_is_not_run(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CROWDBLEND_NOT_SET", "something")
+    code, report, _ = run(repository, "--only", "tests")
+    assert code == 1
+    assert outcomes(report) == {"first": "not run", "tests": "green", "other data": "not run"}
+    assert report["checks"][0]["told"] == ["It was left out."]
+    with pytest.raises(SystemExit):
+        run(repository, "--only", "something else")
+
+
+def test_what_isnt_committed_is_not_checked_and_said(repository: Path) -> None:
+    (repository / "tests_of_it.py").write_text(FAILED, encoding="utf-8")
+    _, report, said = run(repository)
+    assert outcomes(report)["tests"] == "green"
+    assert "Not in the commit, and so not checked: tests_of_it.py" in said
+
+
+def test_an_interrupted_check_leaves_no_process_and_is_run_again(repository: Path) -> None:
+    mark = repository.parent / "begun"
+    text = LIST.format(tries=repository.parent / "tries", python=sys.executable)
+    text = text.replace("{", "{{").replace('command = "true"', f"command = 'echo $$ > {mark} && sleep 600'")
+    text = text.replace('data = ["CROWDBLEND_NOT_SET"]\n', "")
+    (repository / "checks.toml").write_text(text, encoding="utf-8")
+    commit(repository, TESTS)
+    program = f"""
+import sys
+from pathlib import Path
+from audit.release_report import main
+main(["--checks", "checks.toml"], project=Path({str(repository)!r}))
+"""
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    with subprocess.Popen([sys.executable, "-c", program], cwd=repository, env=environment) as process:
+        while not mark.exists() or not mark.read_text(encoding="utf-8").strip():
+            assert process.poll() is None
+            time.sleep(0.05)
+        child = int(mark.read_text(encoding="utf-8"))
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+    ended = Runs(repository, git(repository, "rev-parse", "HEAD"), out=io.StringIO()).ended()
+    assert ended.keys() == {"first", "tests"}
+
+
+def test_the_checks_name_commands_that_exist() -> None:
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+    found = checks()
+    assert len(found) > 20
+    for check in found:
+        for line in check.command.splitlines():
+            words = line.split()
+            for before, after in pairwise(words):
+                if before == "make" and after != "-C":
+                    assert f"\n{after}:" in makefile or after == ".venv/.ready", line
+                if before == "-m" and after.startswith(("benchmarks.", "audit.")):
+                    path = PROJECT / after.replace(".", "/")
+                    assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), line
+        assert check.claim.endswith("."), check.name
+
+
+def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "checks.toml").write_text(2 * CHECKS.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(ValueError, match="two checks have one name"):
+        checks(tmp_path / "checks.toml")
+
+
+def test_every_place_that_names_the_version_names_this_one() -> None:
+    number = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    places = {
+        "r/crowdblend/DESCRIPTION": (r"^Version: (\S+)$", 1),
+        "r/crowdblend/NEWS.md": (r"\A# crowdblend (\S+)$", 1),
+        "deploy/kubernetes/crowdblend.yaml": (r"image: crowdblend:(\S+)$", 5),
+    }
+    for file, (pattern, times) in places.items():
+        found = re.findall(pattern, (PROJECT / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
+        assert found == times * [number], file
