@@ -102,6 +102,8 @@ def generated(project: Path = PROJECT) -> list[Generated]:
     found = list(WHOLE)
     for page in sorted((project / "docs").rglob("*.md")):
         for mark in MARK.finditer(page.read_text(encoding="utf-8")):
+            if not mark["content"].strip():  # nothing was written yet
+                continue
             module = module_of(mark["by"])
             name = page.relative_to(project).as_posix()
             command = LONG.get(name, f"python -m {module}")
