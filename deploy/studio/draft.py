@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from ...mechanisms.kernel.errors import InputRefused
@@ -22,7 +23,10 @@ Tables = dict[str, Any]
 HEAD = "# Made with crowdblend studio. It is a specification like any other: crowdblend run draft.toml\n"
 HEADED = ("columns", "blocks")  # tables whose own tables have a head of their own; all others are inline
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-ORDER = ("release", "data", "sampling", "suppression", "deletion", "margins", "blocks", "privacy", "columns")
+ORDER = (
+    *("release", "data", "sampling", "suppression", "deletion", "histogram", "synthetic"),
+    *("margins", "blocks", "privacy", "columns"),
+)
 WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 DECIMAL = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?")
 NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -53,9 +57,16 @@ class Draft:
         return found
 
     @property
+    def kind(self) -> str:
+        """Its kind, as the page of the price calls it."""
+        named = next((name for name in ("synthetic", "histogram") if name in self.tables), "")
+        sampled = "calibrated" if "margins" in self.tables else "sampled"
+        return named or (sampled if "sampling" in self.tables else "paired")
+
+    @property
     def paired(self) -> bool:
-        """Whether the release finds its pairs of columns and its labels itself; else it is sampled."""
-        return "sampling" not in self.tables
+        """Whether the release finds its pairs of columns and its labels itself; else each column has its level."""
+        return self.kind == "paired"
 
     @property
     def builders(self) -> dict[str, dict[str, str]]:
@@ -138,6 +149,14 @@ class StudioFolder:
             yield draft
             self.write("studio.json", json.dumps(draft.notes, ensure_ascii=False, indent=1) + "\n")
             self.write("draft.toml", toml_text(draft.tables))
+
+    @contextmanager
+    def written(self, text: str) -> Iterator[Path]:
+        """Give a file beside the draft that has a text, for as long as the block lasts."""
+        with NamedTemporaryFile("w", encoding="utf-8", dir=self.folder, prefix=".check-", suffix=".toml") as file:
+            file.write(text)
+            file.flush()
+            yield Path(file.name)
 
     def write(self, name: str, text: str) -> None:
         """Replace a file as a whole."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -19,11 +18,13 @@ Found = TypeVar("Found")
 
 PAGE_OF_TABLE = {
     "release": "review", "privacy": "price", "sampling": "price", "suppression": "price", "deletion": "price",
+    "histogram": "price", "synthetic": "price",
     "margins": "matters", "blocks": "matters", "columns": "columns",
 }  # fmt: skip
 PAGE_OF_DATA = {"dataset": "dataset", "person": "columns", "household": "columns", "weight": "columns"}
 FIELD_OF_KEY = {  # where a field has another name than the key
     ("release", "name"): "release_name", ("release.metadata", "title"): "title_field", ("margins", "number"): "pairs",
+    ("histogram", "epsilon"): "noise_epsilon", ("histogram", "kind"): "histogram_kind",
 }  # fmt: skip
 SHARES = ("share", "pair_share", "draw_share")
 FIELD_OF_WAY = {"values": "text", "hierarchy": "text", "interval": "lower", "dates": "from"}
@@ -156,10 +157,7 @@ def checked_column(studio: StudioFolder, draft: Draft, name: str, names: tuple[s
         "privacy": {"delta": 0.1},
         "columns": {name: kept | {"level": 0}},
     }
-    with NamedTemporaryFile("w", encoding="utf-8", dir=studio.folder, prefix=".check-", suffix=".toml") as file:
-        file.write(toml_text(alone))
-        file.flush()
-        path = Path(file.name)
+    with studio.written(toml_text(alone)) as path:
         if faults := spec_faults(path):
             found = (problem_of(fault, draft=draft, path=path, names=names) for fault in faults)
             return CheckedColumn(problems=tuple(found), levels=())

@@ -28,6 +28,25 @@ USUAL_EPSILON = Decimal(1)
 USUAL_DELTA = Decimal("1e-6")
 USUAL_RATE = Decimal("0.1")
 USUAL_K = 20
+KIND_TABLES = ("sampling", "suppression", "deletion", "margins", "blocks", "histogram", "synthetic", "privacy")
+"""Tables that decide the kind and its price."""
+FIXED_KINDS: dict[str, Tables] = {
+    "sampled": {"sampling": {"rate": USUAL_RATE}, "suppression": {"k": USUAL_K}, "privacy": {}},
+    "calibrated": {
+        "sampling": {"rate": USUAL_RATE},
+        "margins": {"share": Decimal("0.5")},
+        "privacy": {"epsilon": USUAL_EPSILON},
+    },
+    "histogram": {
+        "sampling": {"rate": USUAL_RATE},
+        "histogram": {"kind": "noisy", "k": USUAL_K, "epsilon": Decimal("0.5")},
+        "privacy": {},
+    },
+    "synthetic": {"synthetic": {"method": "mst"}, "privacy": {"epsilon": USUAL_EPSILON}},
+}
+"""Kinds whose columns have each one level, with the tables that they begin with."""
+FORMLESS = ("histogram", "synthetic")
+"""Kinds that publish in a form of their own."""
 BY_ROLE = ("person", "household", "weight")
 DECLARATIONS = ("hierarchy", "values", "interval", "dates")
 
@@ -158,7 +177,7 @@ def make_paired(draft: Draft) -> None:
     from ...accounting.theory.planning.paired_planning import PairShares
 
     shares = PairShares()
-    for name in ("sampling", "suppression"):
+    for name in {*KIND_TABLES} - {"blocks", "privacy"}:
         draft.tables.pop(name, None)
     draft.tables["deletion"] = {}
     draft.tables["margins"] = {
@@ -170,24 +189,28 @@ def make_paired(draft: Draft) -> None:
         column["levels"] = "auto"
 
 
-def make_sampled(draft: Draft, levels: dict[str, int]) -> None:
-    """Turn the draft into a sampled release.
+def make_fixed(draft: Draft, kind: str, levels: dict[str, int]) -> None:
+    """Turn the draft into a release of another kind, whose columns have each one level.
 
     Args:
         draft: is changed.
+        kind: of `FIXED_KINDS`.
         levels: how many levels each column has.
     """
-    for name in ("deletion", "margins", "blocks"):
+    delta = draft.tables.get("privacy", {}).get("delta", USUAL_DELTA)
+    for name in KIND_TABLES:
         draft.tables.pop(name, None)
-    draft.tables["sampling"] = {"rate": USUAL_RATE}
-    draft.tables["suppression"] = {"k": USUAL_K}
-    draft.tables["privacy"] = {"delta": draft.tables.get("privacy", {}).get("delta", USUAL_DELTA)}
+    for name, table in FIXED_KINDS[kind].items():
+        draft.tables[name] = dict(table)
+    draft.tables["privacy"]["delta"] = delta
+    if kind in FORMLESS:
+        draft.tables.get("release", {}).pop("form", None)
     for key in ("weight", "weight_classes"):
         draft.data.pop(key, None)
     for name, column in draft.columns.items():
         for key in ("levels", "min_level", "max_level", "weight"):
             column.pop(key, None)
-        column["level"] = levels.get(name, 0) // 2 if levels.get(name, 0) > 2 else 0
+        column.setdefault("level", levels.get(name, 0) // 2 if levels.get(name, 0) > 2 else 0)
 
 
 def build_hierarchy(studio: StudioFolder, draft: Draft, name: str, number: int) -> str:

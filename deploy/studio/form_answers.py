@@ -20,20 +20,39 @@ from .draft_problems import checked_column
 from .draft_proposals import (
     BY_ROLE,
     DECLARATIONS,
+    FIXED_KINDS,
+    FORMLESS,
     absolute_source,
     build_hierarchy,
     known_names,
+    make_fixed,
     make_paired,
-    make_sampled,
     propose_columns,
     release_column,
     source_names,
 )
 from .planned_tables import WANTED, tables_wanted, want_tables
+from .public_previews import PublicPreviews
 from .studio_runs import Runs
 
 Form = Mapping[str, str]
 MOST_PEOPLE = 10**12
+EPSILON, DELTA = {"epsilon": ("privacy", "epsilon")}, {"delta": ("privacy", "delta")}
+RATE, SHARE = {"rate": ("sampling", "rate")}, {"share": ("margins", "share")}
+PRICE_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "paired": EPSILON
+    | DELTA
+    | SHARE
+    | {"pair_share": ("margins", "pair_share"), "draw_share": ("margins", "draw_share")},
+    "sampled": RATE | {"k": ("suppression", "k")} | DELTA,
+    "calibrated": EPSILON | DELTA | RATE | SHARE | {"k": ("suppression", "k")},
+    "histogram": {"histogram_kind": ("histogram", "kind"), **RATE, "k": ("histogram", "k")}
+    | {"noise_epsilon": ("histogram", "epsilon"), **DELTA},
+    "synthetic": {"method": ("synthetic", "method"), **EPSILON, **DELTA},
+}
+"""The fields of the price by the kind, each with its table and key."""
+CHOICES: Mapping[str, tuple[str, ...]] = {"histogram_kind": ("noisy", "suppressed"), "method": ("mst", "aim")}
+"""Fields of the price that are chosen from these."""
 FIELD_OF_WORD = {
     "--expect": "expect", "--accounting": "accounting", "survey_rate": "survey_rate", "survey rate": "survey_rate",
     "own sampling": "survey_rate",
@@ -51,11 +70,13 @@ class Studio:
         folder: the draft's.
         state_paths: where the ledger and the private store lie.
         runs: those that were begun here.
+        previews: on public records.
     """
 
     folder: StudioFolder
     state_paths: StatePaths
     runs: Runs
+    previews: PublicPreviews
 
 
 class NotStored(Exception):
@@ -300,22 +321,18 @@ def take_price(studio: Studio, form: Form) -> str:
             draft.put("privacy", "epsilon", typed_number(form.get("slider", "")))
             return "/price"
         if form.get("do") == "kind":
-            if form.get("kind") == "sampled" and draft.paired:
+            kind = form.get("kind", "")
+            if kind in FIXED_KINDS and kind != draft.kind:
                 names = known_names(draft)
                 levels = {name: len(checked_column(studio.folder, draft, name, names).levels) for name in draft.columns}
-                make_sampled(draft, levels)
-            elif form.get("kind") == "paired" and not draft.paired:
+                make_fixed(draft, kind, levels)
+            elif kind == "paired" and not draft.paired:
                 make_paired(draft)
                 _fit_blocks(draft)
             return "/price"
-        draft.put("privacy", "delta", typed_number(form.get("delta", "")))
-        if draft.paired:
-            draft.put("privacy", "epsilon", typed_number(form.get("epsilon", "")))
-            for key in ("share", "pair_share", "draw_share"):
-                draft.put("margins", key, typed_number(form.get(key, "")))
-        else:
-            draft.put("sampling", "rate", typed_number(form.get("rate", "")))
-            draft.put("suppression", "k", typed_number(form.get("k", "")))
+        for field, (table, key) in PRICE_KEYS[draft.kind].items():
+            text = form.get(field, "")
+            draft.put(table, key, text if field in CHOICES else typed_number(text))
     return "/price" if stay else "/review"
 
 
@@ -325,7 +342,7 @@ def take_review(studio: Studio, form: Form) -> str:
         release = draft.tables.setdefault("release", {})
         release["name"] = form.get("release_name", "").strip()
         draft.put("release", "output", absolute_source(form.get("output", "").strip()))
-        for key in ("form", "format"):
+        for key in ("format",) if draft.kind in FORMLESS else ("form", "format"):
             draft.put("release", key, form.get(key, ""))
         title = form.get("title_field", "").strip()
         metadata = release.get("metadata")

@@ -23,7 +23,7 @@ from ..release_paths import CERTIFICATE
 from ..run import two_names_warning
 from .draft import Draft, toml_lines, toml_text
 from .draft_problems import Problem, Remembered, draft_problems, problem_of
-from .draft_proposals import known_names
+from .draft_proposals import FORMLESS, known_names
 from .form_answers import Studio
 from .page_contexts import (
     ApprovalPage,
@@ -66,7 +66,8 @@ def review_page(studio: Studio, draft: Draft, fields: Fields) -> ReviewPage:
     release = draft.tables.get("release", {})
     fields.add("release_name", release.get("name"))
     fields.add("output", release.get("output"))
-    fields.add("form", release.get("form", "microdata"), ("microdata", "microdata"), ("counts", "counts"))
+    if draft.kind not in FORMLESS:
+        fields.add("form", release.get("form", "microdata"), ("microdata", "microdata"), ("counts", "counts"))
     fields.add("format", release.get("format", "parquet"), ("parquet", "parquet"), ("csv", "csv"))
     metadata = release.get("metadata")
     fields.add("title_field", metadata.get("title") if isinstance(metadata, dict) else "")

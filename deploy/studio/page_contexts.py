@@ -9,6 +9,7 @@ from typing import Any
 from ...accounting.ledger.lookup import DatasetState
 from ...flows.approvals import Approval
 from .draft_problems import Problem
+from .public_previews import PublicPreview
 from .release_outlook import Outlook
 from .studio_runs import ReportState, RunState
 
@@ -163,22 +164,24 @@ class PricePage:
     """The kind of release and its price.
 
     Args:
-        paired: whether it is the kind that finds pairs.
+        kind: of release.
         fields: of the form.
         slider: ε as the slider has it.
         outlook: what it would tell; None while it is computed, or where it can't be.
         computing: whether it is computed.
         records: about how many there are; None where nobody says.
         left: of ε in the budget; None where no data set is chosen.
+        public: what public records foretell; None where none are named.
     """
 
-    paired: bool
+    kind: str
     fields: Mapping[str, Field]
     slider: str
     outlook: Outlook | None
     computing: bool
     records: int | None
     left: float | None
+    public: PublicPreview | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from ...accounting.kernel.prices.registry import mechanism_record
 from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
 from ...flows.releases.paired_parts import STAGES, STAGES_OF_BLOCK
 from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights
+from ...tasks.request import Request
 
 SIZES = (5, 10, 20, 50, 100, 200, 500, 1_000, 2_000)
 FALSE_ALARMS = 0.05
@@ -110,10 +111,31 @@ def paired_outlook(
 
 def sampled_outlook(*, k: int, rate: Decimal, epsilon: Decimal, delta: Decimal) -> Outlook:
     """Return what a sampled release of a price would tell."""
+    return Outlook(epsilon=epsilon, delta=delta, bars=_sampled_bars(k, rate), k=k, rate=float(rate))
+
+
+def _sampled_bars(k: int, rate: Decimal) -> tuple[Bar, ...]:
     from scipy.stats import binom  # half a second, which the studio's start does without
 
-    chances = [float(binom.sf(k - 1, size, float(rate))) for size in SIZES]
-    return Outlook(epsilon=epsilon, delta=delta, bars=_bars(chances), k=k, rate=float(rate))
+    return _bars([float(binom.sf(k - 1, size, float(rate))) for size in SIZES])
+
+
+def fixed_outlook(request: Request) -> Outlook:
+    """Return what a release would tell whose columns have each one level."""
+    record = mechanism_record(request.mechanism)
+    k = int(record.get("k") or 0)
+    rate, margin = record.get("sampling_rate"), record.get("margin_scale")
+    bars: tuple[Bar, ...] = ()
+    if rate is not None and record.get("epsilon") is None:  # what is below k isn't shown; else it is noisy
+        bars = _sampled_bars(k, Decimal(rate))
+    return Outlook(
+        epsilon=request.price.epsilon,
+        delta=request.price.delta,
+        bars=bars,
+        k=k,
+        margin_error=None if margin is None else float(margin),
+        rate=None if rate is None else float(rate),
+    )
 
 
 def _bars(chances: Sequence[float]) -> tuple[Bar, ...]:

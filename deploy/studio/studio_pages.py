@@ -13,14 +13,15 @@ from ...accounting.ledger.creation import ledger_exists
 from ...accounting.ledger.lookup import DatasetState
 from ...accounting.ledger.reader import open_reader
 from ...flows.paths import PASSWORD
+from ...flows.spec import read_spec
 from ...mechanisms.kernel.errors import InputRefused, Refusal
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..proposals.column_proposals import proposed_column
-from .draft import Draft, shown
+from .draft import Draft, StudioFolder, shown, toml_text
 from .draft_problems import Problem, Remembered, checked_column
-from .draft_proposals import DECLARATIONS, known_names, remark_of, source_names
-from .form_answers import Form, NotStored, Studio
+from .draft_proposals import DECLARATIONS, KIND_TABLES, known_names, remark_of, source_names
+from .form_answers import CHOICES, PRICE_KEYS, Form, NotStored, Studio
 from .page_contexts import (
     ColumnPage,
     ColumnRow,
@@ -32,7 +33,7 @@ from .page_contexts import (
     PricePage,
 )
 from .planned_tables import tables_wanted
-from .release_outlook import Outlook, paired_outlook, sampled_outlook
+from .release_outlook import Outlook, fixed_outlook, paired_outlook, sampled_outlook
 
 WAIT = 0.12
 USUAL_FORMS = {"integer": "interval", "number": "interval", "date": "dates"}
@@ -277,45 +278,44 @@ def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
 
 def price_page(studio: Studio, draft: Draft, fields: Fields) -> PricePage:
     """The kind of release and its price."""
-    privacy, margins = draft.tables.get("privacy", {}), draft.tables.get("margins", {})
+    privacy = draft.tables.get("privacy", {})
     state = dataset_state(studio, draft)
     planning = tables_wanted(draft)
-    made = None if planning else _outlook_of(draft, state)
+    made = None if planning else _outlook_of(studio, draft, state)
     outlook = OUTLOOKS.get(repr(made), made, wait=WAIT) if made is not None else None
-    if isinstance(outlook, str):
+    if outlook and isinstance(outlook, str):
         words = {"delta": "delta", "the shares": "share", "sampling": "rate", "k ": "k"}
         about = next((field for word, field in words.items() if outlook.startswith(word)), "")
-        fields.add_problems([Problem(text=outlook, page="price", field=about or ("epsilon" if draft.paired else "k"))])
-    fields.add("kind", "paired" if draft.paired else "sampled", ("paired", "paired"), ("sampled", "sampled"))
-    if draft.paired:
-        fields.add("epsilon", privacy.get("epsilon"))
-        for key in ("share", "pair_share", "draw_share"):
-            fields.add(key, margins.get(key))
-    else:
-        fields.add("rate", draft.tables.get("sampling", {}).get("rate"))
-        fields.add("k", draft.tables.get("suppression", {}).get("k"))
-    fields.add("delta", privacy.get("delta"))
+        fields.add_problems(
+            [Problem(text=outlook, page="price", field=about or ("k" if draft.kind == "sampled" else "epsilon"))]
+        )
+    fields.add("kind", draft.kind, *((one, one) for one in PRICE_KEYS))
+    for field, (table, key) in PRICE_KEYS[draft.kind].items():
+        fields.add(field, draft.tables.get(table, {}).get(key), *((one, one) for one in CHOICES.get(field, ())))
     epsilon = privacy.get("epsilon")
     records = draft.notes.get("records")
     left = None
     if state is not None and state.filter_budget is None:
         left = float(state.account.epsilon_budget - state.account.epsilon_spent)
     return PricePage(
-        paired=draft.paired,
+        kind=draft.kind,
         fields=fields.made,
         slider=shown(epsilon) if isinstance(epsilon, int | Decimal) else "1",
         outlook=outlook if isinstance(outlook, Outlook) else None,
         computing=planning or (made is not None and outlook is None),
         records=records if isinstance(records, int) else None,
         left=left,
+        public=None if planning or not draft.columns else studio.previews.of(draft),
     )
 
 
-def _outlook_of(draft: Draft, state: DatasetState | None) -> Callable[[], Outlook | str] | None:
+def _outlook_of(studio: Studio, draft: Draft, state: DatasetState | None) -> Callable[[], Outlook | str] | None:
     """Return what computes the outlook, printed by its arguments; None where some of them is no number."""
     privacy, margins = draft.tables.get("privacy", {}), draft.tables.get("margins", {})
     rows = 1 if state is None else state.rows_per_person
     delta = privacy.get("delta")
+    if draft.kind not in ("paired", "sampled"):
+        return partial(_of_draft, studio.folder, toml_text(draft.tables))
     if not draft.paired:
         rate, k = draft.tables["sampling"].get("rate"), draft.tables.get("suppression", {}).get("k")
         if not (isinstance(rate, Decimal) and isinstance(k, int) and isinstance(delta, Decimal)):
@@ -354,6 +354,16 @@ def _computed(compute: Callable[..., Outlook], **of: Any) -> Outlook | str:  # n
         return f"{refusal.what} {refusal.remedy}".strip()
     except ValueError as error:
         return f"{error}."
+
+
+def _of_draft(folder: StudioFolder, text: str) -> Outlook | str:
+    """Return what a release would tell whose columns have each one level; in words what is wrong with its price."""
+    with folder.written(text) as path:
+        try:
+            return fixed_outlook(read_spec(path, output=folder.folder))
+        except Refusal as refusal:
+            of_price = any(f"[{table}]" in refusal.where for table in KIND_TABLES)
+            return f"{refusal.what} {refusal.remedy}".strip() if of_price else ""
 
 
 def _sampled(*, k: int, rate: Decimal, delta: Decimal, rows_per_person: int) -> Outlook:

@@ -32,6 +32,7 @@ from .form_answers import TAKE, Form, NotStored, Studio, take_column
 from .outcome_pages import PAGES, known_problems, result_page
 from .page_contexts import STEPS, Frame
 from .planned_tables import plan_tables
+from .public_previews import PublicPreviews
 from .studio_pages import Fields, column_page
 from .studio_runs import Runs
 
@@ -41,6 +42,7 @@ COOKIE = "crowdblend-studio"
 ENTRY = "/enter"
 SHEET = "/result/sheet"
 REPORT = "/result/report"
+PREVIEW = "/price/preview"
 MOST_BYTES = 2_000_000
 MOST_FIELDS = 5_000
 MOST_AT_ONCE = 50
@@ -78,7 +80,7 @@ class StudioGate(PageGate):
     def headers_of(self, path: str) -> Mapping[str, str]:
         """Return the headers of a page; the sheet is a document with styles of its own, and an entry tells no token."""
         own = {"content-security-policy": SHEET_POLICY}
-        of_path = {SHEET: own, REPORT: own, ENTRY: {"referrer-policy": "no-referrer"}}
+        of_path = {SHEET: own, REPORT: own, PREVIEW: own, ENTRY: {"referrer-policy": "no-referrer"}}
         return HEADERS | of_path.get(path, {})
 
     def knows_host(self, host: str | None) -> bool:
@@ -158,6 +160,7 @@ class StudioApplication:
             Route("/run/state", self.progress),
             Route(SHEET, self.sheet),
             Route(REPORT, self.report),
+            Route(PREVIEW, self.preview),
             Route("/approval/files", self.files),
             Route("/columns/{number:int}", self.column, methods=["GET", "POST"]),
             *(Route(f"/{step}", self.page, methods=["GET", "POST"]) for step in STEPS),
@@ -283,6 +286,14 @@ class StudioApplication:
             return self._fault(request, 404, self._texts(self._language(request, draft))["result"]["no_report"])
         return FileResponse(self.studio.runs.report_file(current), media_type="text/html")
 
+    async def preview(self, request: Request) -> Response:
+        """Show the whole preview on public records, once it is there."""
+        draft = self.studio.folder.draft()
+        found = await to_thread.run_sync(self.studio.previews.of, draft)
+        if found is None or found.page is None:
+            return self._fault(request, 404, self._texts(self._language(request, draft))["price"]["no_preview"])
+        return FileResponse(found.page, media_type="text/html")
+
     async def files(self, request: Request) -> Response:
         """Give what whoever approves needs: the draft and its hierarchies; no record is among them."""
         del request
@@ -345,7 +356,13 @@ def read_texts() -> dict[str, dict[str, Any]]:
 
 def studio_gate(folder: StudioFolder, state_paths: StatePaths, *, token: str) -> StudioGate:
     """Return the whole studio."""
-    made = StudioApplication(Studio(folder=folder, state_paths=state_paths, runs=Runs(folder.folder, state_paths)))
+    studio = Studio(
+        folder=folder,
+        state_paths=state_paths,
+        runs=Runs(folder.folder, state_paths),
+        previews=PublicPreviews(folder, state_paths),
+    )
+    made = StudioApplication(studio)
     application = Starlette(routes=made.routes(), exception_handlers={HTTPException: made.fault, Refusal: made.fault})
     made.gate = StudioGate(application, token=token)
     return made.gate

@@ -3,8 +3,27 @@
   const slider = document.querySelector("input[type=range]");
   if (slider) {
     const shown = document.querySelector("output[for=field-slider]");
-    slider.addEventListener("input", () => { shown.value = slider.value; });
-    slider.addEventListener("change", () => slider.form.requestSubmit(slider.form.querySelector("button")));
+    const exact = document.querySelector("#field-epsilon");
+    let turn = 0;
+    // Stored as its button does, and what it means is shown in place, so that it can be moved on.
+    const show = async (mine) => {
+      const body = new URLSearchParams({ do: "slider", slider: slider.value });
+      let answer = await fetch("/price", { method: "POST", body }).catch(() => null);
+      while (answer && answer.ok && mine === turn) {
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        if (mine !== turn) return;
+        document.querySelector("#outlook").replaceWith(page.querySelector("#outlook"));
+        exact.value = page.querySelector("#field-epsilon").value;
+        if (!document.querySelector("#outlook [data-computing]")) return;
+        await new Promise((done) => { setTimeout(done, 500); });
+        answer = await fetch("/price").catch(() => null);
+      }
+    };
+    slider.addEventListener("input", () => {
+      shown.value = slider.value;
+      const mine = ++turn;
+      setTimeout(() => { if (mine === turn) show(mine); }, 200);
+    });
   }
   const run = document.querySelector("[data-running]");
   const computing = document.querySelector("[data-computing]");
