@@ -64,6 +64,13 @@ EXPLAINED = (
         reason="a worker's own start: whether its line falls among the last that the log keeps follows the clock",
     ),
     Explanation(
+        place=r"dask/state\.yaml",
+        # Of the counters of `digests_total_since_heartbeat` those of durations, sizes of what was sent, and one task.
+        line=rb"^ *(?:'\[(?:''execute'', )?''NAME'', ''(?:NAME|executor|other)'', "
+        rb"''(?:bytes''\]': \d+|count''\]': 1|seconds''\]': FLOAT)|profile-duration: FLOAT|num_fds: \d\d?)$",
+        reason="what a worker told by its last heartbeat: whether a task's end is in it already follows the clock",
+    ),
+    Explanation(
         place=r"prefect/prefect\.db \(rows\)",
         # Rows of the task `close` in which no message and no number but 0 and 1 stands.
         line=rb"^(?:task_run|events|event_resources) \((?=.*[\"']close(?:-[0-9a-f]{8})?[\"'])"

@@ -153,6 +153,32 @@ def test_of_the_last_task_no_more_is_explained_than_whether_its_end_was_recorded
             assert reasons(row.replace(b'message": ""', b'message": "rare"')) == [None], row
 
 
+def test_of_a_workers_heartbeat_no_more_is_explained_than_what_it_has_of_one_task() -> None:
+    """Whether the last heartbeat before the state is dumped has the task's end depends on how busy the machine is."""
+    without = Traces(lines={}, raw_bytes={})
+
+    def reasons(line: str, place: str = "dask/state.yaml") -> list[str | None]:
+        added = Traces(lines={place: line.encode()}, raw_bytes={})
+        return [apart.reason for apart in differential.differences([without], [added])]
+
+    told = [
+        "    '[''get-data'', ''memory-read'', ''bytes'']': 2765",
+        "    '[''execute'', ''partial-count'', ''memory-read'', ''bytes'']': 2873",
+        "    '[''execute'', ''partial-count'', ''memory-read'', ''count'']': 1",
+        "    '[''execute'', ''partial-count'', ''memory-read'', ''seconds'']': 0.0125",
+        "    '[''execute'', ''partial-count'', ''executor'', ''seconds'']': 0.0125",
+        "    '[''execute'', ''partial-count'', ''other'', ''seconds'']': 0.0125",
+        "    profile-duration: 0.0125",
+        "    num_fds: 15",
+    ]
+    for line in told:
+        [reason] = reasons(line)
+        assert reason is not None, line
+        assert reasons(line, "log") == [None], line
+    for line in (told[2].replace(": 1", ": 12"), told[3].replace("0.0125", "12"), told[7] + "0", told[0] + " groups"):
+        assert reasons(line) == [None], line
+
+
 def test_what_looks_like_a_time_but_follows_the_records_is_found() -> None:
     """Masked parts are compared where there are two runs on each side; what differs by itself is let through."""
 
