@@ -1,6 +1,7 @@
 """A generated census of households: types of households by region within their intervals, and what a run takes.
 
     python -m benchmarks.household_census --draws 20 --large --write
+    python -m benchmarks.household_census --memory --write
 
 Each census has people in households of realistic composition: alone, couples, families with children, single parents,
 three generations, shared flats and institutions with up to two hundred people. Records are Parquet files in which a
@@ -13,6 +14,7 @@ import argparse
 import statistics
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from crowdblend.analysis import LoadedRelease, load
 
-from .deletion_path import measured_run
+from .deletion_path import measured_run, peak_kib
 from .generated_pages import machine, write_between
 from .whole_run import Place
 
@@ -28,6 +30,11 @@ __all__ = ["main"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mechanisms" / "units.md"
 BY = "benchmarks/household_census.py"
+OF_MEMORY = f"{BY}, memory"
+LARGE = 4_000_000
+LIMITS = (None, "1", "0.25")
+"""GiB that CROWDBLEND_MEMORY says; None where it says nothing."""
+WORKERS, OF_WORKER = 2, "1GiB"
 REGIONS = ("North", "East", "South", "West")
 SPEC = """
 [release]
@@ -155,13 +162,60 @@ def measured(folder: Path, truth: dict[str, np.ndarray], *, draws: int) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def memory_table(homes: int) -> Iterator[str]:
+    """Yield a table of what one run takes of memory: on threads with and without a limit, and on a local cluster."""
+    yield "| on | records | CROWDBLEND_MEMORY | seconds | processor seconds | MiB |"
+    yield "|---|---|---|---|---|---|"
+    with tempfile.TemporaryDirectory() as given:
+        folder = Path(given)
+        records = written(folder, homes)["records"][0]
+        place = Place(folder=folder)
+        place.measure("dataset", "add", "census", "--epsilon", "1000", "--delta", "0.1", "--unit", "household:home")
+        (folder / "spec.toml").write_text(SPEC.format(**NAMED), encoding="utf-8")
+        for number, limit in enumerate(LIMITS):
+            own = place if limit is None else replace(place, extra=place.extra | {"CROWDBLEND_MEMORY": limit})
+            _, cost = measured_run(own, "spec.toml", "--output", f"out-{number}")
+            said = "not set" if limit is None else f"{limit} GiB"
+            taken = f"{cost['all']:.0f} | {cost['processor']:.0f} | {cost['MiB']:.0f}"
+            yield f"| threads of one process | {records:,} | {said} | {taken} |"
+        seconds, largest = on_workers(place)
+        yield f"| each of {WORKERS} workers of {OF_WORKER} | {records:,} | – | {seconds:.0f} | – | {largest:.0f} |"
+
+
+def on_workers(place: Place) -> tuple[float, float]:
+    """Return the seconds of a run on workers of a local cluster, and at most how many MiB one of them took."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=WORKERS,
+        threads_per_worker=1,
+        memory_limit=OF_WORKER,
+        dashboard_address=None,
+        local_directory=str(place.folder / "workers"),
+    ) as cluster:
+        _, cost = measured_run(place, "spec.toml", "--output", "out-workers", "--scheduler", cluster.scheduler_address)
+        # The nannies start the workers' processes, whose numbers they know.
+        peaks = [peak_kib(nanny.pid) / 1024 for nanny in cluster.workers.values()]
+    return cost["all"], max(peaks)
+
+
 def main() -> None:
     """Print the table, or write it into the page."""
     parser = argparse.ArgumentParser(description="A generated census of households.")
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--large", action="store_true", help="also ten million records")
+    parser.add_argument("--memory", action="store_true", help="only what ten million records take of memory")
+    parser.add_argument("--homes", type=int, default=LARGE, help="of that: households")
     parser.add_argument("--write", action="store_true", help="write the table into the page")
     options = parser.parse_args()
+    if options.memory:
+        lines = []
+        for line in memory_table(options.homes):
+            lines.append(line)
+            print(line, flush=True)
+        if options.write:
+            write_between(PAGE, [*lines, "", f"{machine()}."], by=OF_MEMORY)
+        return
     lines = [
         "| households | records | cells by region | intervals that hold | half-width, median | seconds | MiB |",
         "|---|---|---|---|---|---|---|",
@@ -169,7 +223,7 @@ def main() -> None:
     for homes, draws in (
         (40_000, options.draws),
         (400_000, options.draws),
-        *([(4_000_000, 1)] if options.large else []),
+        *([(LARGE, 1)] if options.large else []),
     ):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)

@@ -262,7 +262,7 @@ def _together(release: VerifiedRelease, tables: tuple[SheetFacts, ...], pairs: t
         pairs=pairs,
         distances=_distances(release.folder, certificate),
         blocks={table.block: tuple(column.name for column in table.columns) for table in tables},
-        told=_of_units(certificate),
+        told=_of_units(certificate, list(columns)),
         block="",
         theme="",
         tables=tables,
@@ -323,7 +323,10 @@ def _table_facts(release: VerifiedRelease, certificate: Mapping[str, Any], *, st
         chances=tuple(sampled_chances(rate, k)) if rate is not None and k is not None and reading.suppresses else (),
         attempts=tuple(attempts(float(certificate["guarantee"]["epsilon"]), float(certificate["guarantee"]["delta"]))),
         deletion=None if deleted is None else deletion_facts(deleted, certificate),
-        told=(*_of_units(certificate), *_told(table, certificate, columns, shape=reading.shape)),
+        told=(
+            *_of_units(certificate, [column.name for column in columns]),
+            *_told(table, certificate, columns, shape=reading.shape),
+        ),
     )
 
 
@@ -438,17 +441,33 @@ def _labels(
     return tuple(stage_labels(certificate, published=published))
 
 
-def _of_units(certificate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say what a record is where all records of a unit made one; nothing elsewhere."""
+def _of_units(certificate: Mapping[str, Any], columns: Sequence[str]) -> tuple[str, ...]:
+    """Say what a record is where all records of a unit made one, and what caps leave out; nothing elsewhere."""
     made = certificate.get("unit_records")
     if made is None:
         return ()
     unit = enforced_unit(certificate["sampler_layout"])
-    columns = "; ".join(f"{name}: {words}" for name, words in made["in_words"].items())
-    return (
+    named = [name for name in columns if name in made["columns"]]
+    words = "; ".join(f"{name}: {made['in_words'][name]}" for name in named)
+    lost = "; ".join(text for name in named if (text := _left_out(name, made["columns"][name])))
+    told = (
         f"A record is one {unit} here, made of all records of its members: what is said of a person or of people below "
-        f"is about a {unit}. {columns}.",
+        f"is about a {unit}. {words}.",
     )
+    return (*told, f"What caps leave out of a {unit}, by what was declared of them alone: {lost}.") if lost else told
+
+
+def _left_out(name: str, rule: Mapping[str, Any]) -> str:
+    """Return what a rule's cap leaves out; empty where it has none."""
+    match rule:
+        case {"count_members": {"cap": cap}}:
+            return f"{name} doesn't tell how many more than {cap} there are"
+        case {"composition": {"most": most}}:
+            return f"{name} names {most} members at most, those that come first in the order of the labels"
+        case {"waves": {"in": waves}}:
+            return f"{name} has one label of each of {', '.join(waves)}, and none of other waves"
+        case _:
+            return ""
 
 
 def _told(
