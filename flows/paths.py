@@ -306,17 +306,28 @@ class Settings:
         )
 
 
+def _default_of(name: str) -> str | None:
+    if name != "home":
+        return DEFAULT_LEDGER if name == "ledger" else None
+    try:
+        return str(user_data_path("crowdblend", appauthor=False))
+    except RuntimeError:  # a service's account, with neither HOME nor a line in the list of accounts
+        raise InputRefused(
+            "this account has no home folder, and no other folder is named for the private store.",
+            remedy="Set CROWDBLEND_HOME to a folder of this account's own.",
+        ) from None
+
+
 def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None) -> Settings:
     """Return all settings, each from what names it first: argument, environment, `crowdblend.toml`, default.
 
     An empty variable is as none.
 
     Raises:
-        InputRefused: there is a settings file that can't be used.
+        InputRefused: there is a settings file that can't be used, or no folder for the private store.
     """
     file = settings_file(Path.cwd())
     given = {"ledger": ledger_url, "home": None if home is None else str(home)}
-    defaults = {"ledger": DEFAULT_LEDGER, "home": str(user_data_path("crowdblend", appauthor=False))}
     found = []
     for name in (*PLACES, *DEFAULTS):
         variable = VARIABLES.get(name, "")
@@ -327,7 +338,7 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
         elif file is not None and name in file.values:
             found.append(Setting(name=name, value=file.values[name], origin=str(file.path)))
         else:
-            found.append(Setting(name=name, value=defaults.get(name), origin="default"))
+            found.append(Setting(name=name, value=_default_of(name), origin="default"))
     return Settings(file=None if file is None else file.path, settings=tuple(found))
 
 
@@ -340,7 +351,7 @@ def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) ->
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
 
     Raises:
-        InputRefused: there is a settings file that can't be used.
+        InputRefused: there is a settings file that can't be used, or no folder for the private store.
     """
     found = resolved_settings(ledger_url=ledger_url, home=home)
     for name in PLACES[:2]:

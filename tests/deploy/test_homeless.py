@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from crowdblend.deploy.prefect_environment import configure_lasting_prefect, configure_prefect, configure_prefect_home
+from crowdblend.flows.paths import resolve_paths
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 HOMES = ["absent", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("a file", "unwritable"))]
@@ -103,3 +105,20 @@ def test_a_folder_that_cannot_be_made_is_refused(forgotten, tmp_path, monkeypatc
     with pytest.raises(InputRefused, match="can't be made") as refused:
         configure_prefect_home(tmp_path)
     assert refused.value.where == "PREFECT_HOME"
+
+
+def test_an_account_without_a_home_folder_names_its_private_store(tmp_path, monkeypatch) -> None:
+    """As that of a service whose account is made as it starts, and is in no list."""
+
+    def nobody(number: int) -> None:
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_DATA_HOME", "CROWDBLEND_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputRefused) as refused:
+        resolve_paths()
+    assert "CROWDBLEND_HOME" in str(refused.value.remedy)
+    monkeypatch.setenv("CROWDBLEND_HOME", str(tmp_path / "private"))
+    assert resolve_paths().home == tmp_path / "private"
