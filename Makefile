@@ -36,6 +36,18 @@ endif
 ifeq ($(shell PATH="$$PATH:/usr/sbin" command -v slurmctld 2>/dev/null),)
 export CROWDBLEND_TEST_SLURM ?= off
 endif
+# For containers without a daemon, hosts of a test's own, and Pythons beside this one.
+ifneq ($(words $(foreach tool,podman runc debootstrap,$(shell PATH="$$PATH:/usr/sbin" command -v $(tool) 2>/dev/null))),3)
+export CROWDBLEND_TEST_CONTAINERS ?= off
+endif
+ifneq ($(words $(foreach tool,ip tc,$(shell PATH="$$PATH:/usr/sbin" command -v $(tool) 2>/dev/null))),2)
+export CROWDBLEND_TEST_HOSTS ?= off
+endif
+ifneq ($(words $(foreach version,3.11 3.12 3.13,$(wildcard $(HOME)/.pyenv/versions/$(version).*))),3)
+ifneq ($(words $(foreach version,3.11 3.12 3.13,$(shell command -v python$(version) 2>/dev/null))),3)
+export CROWDBLEND_TEST_PYTHONS ?= off
+endif
+endif
 # And for the machine-checked proofs.
 ifeq ($(shell command -v coqc 2>/dev/null),)
 export CROWDBLEND_TEST_COQ ?= off

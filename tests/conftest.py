@@ -18,6 +18,7 @@ pytest_plugins = [
     "support.balance",
     "support.browser",
     "support.commands",
+    "support.containers",
     "support.desk",
     "support.needs",
     "support.postgresql",
