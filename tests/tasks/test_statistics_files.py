@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+from collections import Counter
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -193,3 +196,22 @@ def test_numbers_of_all_widths_keep_their_values(tmp_path):
         assert counted(name, tmp_path, column, values("1", "2")) == {"1": 1, "2": 1}
     tenths = DecimalIntervals.of(lower=Decimal("0.0"), upper=Decimal("1.0"), widths=[])
     assert counted(name, tmp_path, "single", tenths) == {"[0.3, 0.4)": 1, "[0.7, 0.8)": 1}
+
+
+@pytest.mark.long
+def test_a_file_that_sas_wrote_has_the_records_that_r_knows_of_it(needs, tmp_path):
+    """Fisher's irises, from R's package haven; the release of SAS that wrote them stands in the head."""
+    asked = ["Rscript", "-e", "cat(system.file('examples/iris.sas7bdat', package = 'haven'))"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout if shutil.which("Rscript") else ""
+    needs(bool(found), "R with haven (Debian: r-cran-haven)", "CROWDBLEND_TEST_SAS")
+    shutil.copy(found, tmp_path / "iris.sas7bdat")
+    assert b"9.0401M2" in (tmp_path / "iris.sas7bdat").read_bytes()[:400]
+    write = f"write.csv(datasets::iris, '{tmp_path / 'iris.csv'}', row.names = FALSE)"
+    subprocess.run(["Rscript", "-e", write], check=True, capture_output=True)
+    known = pd.read_csv(tmp_path / "iris.csv")
+    species = values("setosa", "versic", "virgin")  # SAS kept six letters
+    assert counted("iris.sas7bdat", tmp_path, "Species", species) == Counter(known["Species"].str[:6])
+    for column in ("Sepal.Length", "Sepal.Width", "Petal.Length", "Petal.Width"):
+        exact = DecimalIntervals.of(lower=Decimal("0.0"), upper=Decimal("8.0"), widths=[])
+        expected = Counter(f"[{value:.1f}, {value + 0.1:.1f})" for value in known[column])
+        assert counted("iris.sas7bdat", tmp_path, column.replace(".", "_"), exact) == expected
