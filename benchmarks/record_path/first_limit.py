@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..whole_run import machine, write_between
+from ..generated_pages import machine, write_between
 from .census_data import ROW_GROUP, SMALL_ROW_GROUP
 from .plan import BRANCHES, RECORDS, TASK_RECORDS, Costs, measure
 
