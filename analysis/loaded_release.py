@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..accounting.certificate.row_tables import MEMBERS, members_view
 from ..mechanisms.generalization_map import MappedColumn
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.recoding import BUCKET_CODE
@@ -29,7 +30,7 @@ from .count_estimates import (
 )
 from .figures import Figure, Frames, frame_of, quantile_of
 from .odds import TOO_FEW, odds_by_rows, odds_of, odds_ratio
-from .published_tables import PublishedTables, labels_to, read_release
+from .published_tables import PublishedTables, labels_to, read_tables, verified_certificate
 from .regressions import Of, least_squares
 from .row_counts import table_for
 from .weighted_figures import too_many, weighted_mean, weighted_share, weighted_total
@@ -60,8 +61,13 @@ def load(
         InputRefused: it can't be read, doesn't verify, or has no labels of records.
     """
     key = None if public_key is None else Path(public_key)
-    certificate, published = read_release(Path(release), public_key=key, hierarchies=hierarchies)
-    return LoadedRelease(published, certificate=certificate, frames=frames)
+    folder, certificate = verified_certificate(Path(release), public_key=key)
+    members = None
+    if (view := members_view(certificate)) is not None:
+        own = read_tables(folder, view, hierarchies=hierarchies, stem=MEMBERS)
+        members = LoadedRelease(own, certificate=view, frames=frames)
+    published = read_tables(folder, certificate, hierarchies=hierarchies)
+    return LoadedRelease(published, certificate=certificate, frames=frames, members=members)
 
 
 class LoadedRelease:
@@ -74,12 +80,19 @@ class LoadedRelease:
         published: the tables.
         certificate: the certificate's fields.
         frames: what tables are given as, "pandas" or "polars".
+        members: the table of members beside a table of units, as a release by itself; None where there is none.
     """
 
     def __init__(
-        self, published: PublishedTables, *, certificate: Mapping[str, Any] | None = None, frames: Frames = "pandas"
+        self,
+        published: PublishedTables,
+        *,
+        certificate: Mapping[str, Any] | None = None,
+        frames: Frames = "pandas",
+        members: LoadedRelease | None = None,
     ) -> None:
         self.published = published
+        self.members = members
         self.counts = CountEstimates(published)
         self.certificate = certificate or {}
         self._frames = frames

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..accounting.certificate.row_tables import DATA
 from ..mechanisms.generalization_map import MappedColumn
 from ..mechanisms.hierarchies.build import described_hierarchy
 from ..mechanisms.kernel.errors import InputRefused
@@ -134,29 +135,26 @@ def verified_certificate(path: Path, *, public_key: Path | None) -> tuple[Path, 
     return place.parent, read_certificate(place)
 
 
-def read_release(
-    path: Path, *, public_key: Path | None, hierarchies: Mapping[str, Hierarchy] | None = None
-) -> tuple[Mapping[str, Any], PublishedTables]:
-    """Return a release's certificate and its tables, verified: the signature, every file's digest, the price.
+def read_tables(
+    folder: Path,
+    certificate: Mapping[str, Any],
+    *,
+    hierarchies: Mapping[str, Hierarchy] | None = None,
+    stem: str = DATA,
+) -> PublishedTables:
+    """Read the tables of a release that was verified.
 
     Args:
-        path: the release's folder, or its certificate.
-        public_key: PEM file of the publisher's public keys; without it whose key signed isn't checked.
+        folder: where they lie.
+        certificate: its fields; of a table of members as if there were no other table.
         hierarchies: of columns whose hierarchies are too large for the certificate.
+        stem: the beginning of the names of its tables of rows.
 
     Raises:
-        InputRefused: it can't be read, doesn't verify, or is of a kind whose tables have no labels of records.
+        InputRefused: they can't be read, or are of a kind whose tables have no labels of records.
     """
-    folder, certificate = verified_certificate(path, public_key=public_key)
-    return certificate, read_tables(folder, certificate, hierarchies=hierarchies)
-
-
-def read_tables(
-    folder: Path, certificate: Mapping[str, Any], *, hierarchies: Mapping[str, Hierarchy] | None = None
-) -> PublishedTables:
-    """Read the tables of a release that was verified; arguments and errors as of `read_release`."""
     try:
-        return _tables(folder, certificate, hierarchies or {})
+        return _tables(folder, certificate, hierarchies or {}, stem)
     except (LookupError, TypeError, ValueError) as error:
         # A publisher's signature holds, so that only tables of another version come here.
         raise InputRefused(
@@ -167,7 +165,7 @@ def read_tables(
         ) from None
 
 
-def _tables(folder: Path, certificate: Mapping[str, Any], given: Mapping[str, Hierarchy]) -> PublishedTables:
+def _tables(folder: Path, certificate: Mapping[str, Any], given: Mapping[str, Hierarchy], stem: str) -> PublishedTables:
     reading = _reading(certificate, where=str(folder))
     known = [
         MappedColumn(name=one["column"], hierarchy=hierarchy, level=one["level"])
@@ -179,7 +177,7 @@ def _tables(folder: Path, certificate: Mapping[str, Any], given: Mapping[str, Hi
     margins, deviation, pairs, total = _margins(folder, certificate, columns)
     return PublishedTables(
         columns=columns,
-        rows=tuple(_row_tables(folder, certificate, columns, weight_of_row=1.0 / (reading.rate or 1.0))),
+        rows=tuple(_row_tables(folder, certificate, columns, weight_of_row=1.0 / (reading.rate or 1.0), stem=stem)),
         reading=reading,
         margins=margins,
         margin_deviation=deviation,
@@ -234,15 +232,14 @@ def _reading(certificate: Mapping[str, Any], *, where: str) -> RowReading:
 
 
 def _row_tables(
-    folder: Path, certificate: Mapping[str, Any], columns: Sequence[MappedColumn], *, weight_of_row: float
+    folder: Path, certificate: Mapping[str, Any], columns: Sequence[MappedColumn], *, weight_of_row: float, stem: str
 ) -> Iterator[RowTable]:
     published = certificate["published"]
     first = {one["column"]: one["level"] for one in certificate["map"]["columns"]}
     blocks = published.get("blocks")
     named = {one["name"]: one for one in blocks} if blocks else {"": published}
     for name, block in named.items():
-        stem = f"data-{name}" if name else "data"
-        file = file_of(certificate, stem)
+        file = file_of(certificate, f"{stem}-{name}" if name else stem)
         if file is None:
             continue
         own = block.get("columns") if name else None

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..accounting.certificate.row_tables import DATA, table_of_block
+from ..accounting.certificate.row_tables import DATA, MEMBERS, members_view, table_of_block
 from ..accounting.certificate.verify import CertificateCheck, certified_mechanism, read_certificate, verify_certificate
 from ..flows.software import kernel_digest
 from ..mechanisms.hierarchies.build import described_hierarchy, labels_beyond
@@ -45,10 +45,11 @@ def verify_release(path: Path, *, trusted: tuple[PublicKey, ...] | None) -> Cert
         return check
     certificate = read_certificate(path)
     columns = [column for column in certificate["map"]["columns"] if "hierarchy" in column]
+    members = members_view(certificate)
     left_out = tuple(
         f"which values the labels of column {column['column']!r} stand for: its hierarchy is too large for the "
         "certificate; compare the publisher's with the digest, by `crowdblend hierarchy check`."
-        for column in columns
+        for column in [*columns, *([] if members is None else members["map"]["columns"])]
         if column["hierarchy"] is None
     )
     if left_out and {"chosen_levels", "chosen_blocks"} & certificate["published"].keys():
@@ -71,11 +72,7 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
     figures = kind_of_mechanism(certified_mechanism(certificate)).figures
     if figures is None:
         return
-    carried = {
-        column["column"]: described_hierarchy(column["hierarchy"])
-        for column in columns
-        if column["hierarchy"] is not None and column["column"] not in figures
-    }
+    carried = _carried(columns, figures)
     try:
         tables = _levels_of_tables(certificate)
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -88,6 +85,23 @@ def _label_findings(certificate: Mapping[str, Any], columns: list[Mapping[str, A
         yield from _choice_findings(certificate, carried, tables, folder)
     for stem, stages in tables.items():
         yield from _table_findings(certificate, carried, stem, stages, folder)
+    if (members := members_view(certificate)) is not None:
+        of_members = _carried(members["map"]["columns"], figures)
+        try:
+            [stages] = _levels_of_tables(members).values()
+        except (AttributeError, LookupError, TypeError, ValueError):
+            yield "the stages of its table of members are not those of its mechanism and its map"
+            return
+        yield from _table_findings(members, of_members, MEMBERS, stages, folder)
+
+
+def _carried(columns: list[Mapping[str, Any]], figures: frozenset[str]) -> dict[str, Hierarchy]:
+    """Return the hierarchies that a certificate carries."""
+    return {
+        column["column"]: described_hierarchy(column["hierarchy"])
+        for column in columns
+        if column["hierarchy"] is not None and column["column"] not in figures
+    }
 
 
 def _table_findings(
@@ -101,7 +115,8 @@ def _table_findings(
     name = next((name for name in (f"{stem}.parquet", f"{stem}.csv") if name in certificate["files"]), None)
     carried = {column: hierarchy for column, hierarchy in hierarchies.items() if column in stages[0]}
     if name is None and stem != DATA:
-        yield f"the table of the block {stem.removeprefix(f'{DATA}-')!r} is missing"
+        what = "of members" if stem == MEMBERS else f"of the block {stem.removeprefix(f'{DATA}-')!r}"
+        yield f"the table {what} is missing"
     if name is None or not carried:
         return
     import pyarrow as pa
@@ -120,7 +135,7 @@ def _table_findings(
         yield f"{name} can't be read as a table"
         return
     if stem != DATA and seen != stages[0].keys():
-        yield f"{name} lacks a column of its block"
+        yield f"{name} lacks a column of its {'map' if stem == MEMBERS else 'block'}"
         return
     for column, hierarchy in carried.items():
         for number, stage in enumerate(stages):

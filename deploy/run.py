@@ -22,7 +22,7 @@ from ..flows.spec_tables import CLASSES, ClusterTable
 from ..mechanisms.generalization_map import TOLD_KEYS, first_levels, told_sentences
 from ..mechanisms.hierarchies.build import DateHierarchy
 from ..mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
-from ..mechanisms.kernel.amounts import amount_shown
+from ..mechanisms.kernel.amounts import amount_shown, counted
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from ..mechanisms.wording import share_shown
 from ..tasks.destinations import output_at, output_named
@@ -160,6 +160,8 @@ def _result(prepared: PreparedRelease, published: StagedRelease, stages: Stages,
         for name in (*TOLD_KEYS, "stages", "blocks", "margins", "pairs", "survey_weights")
         if name in published.details
     }
+    if (members := published.details.get("members")) is not None:
+        told["members"] = {name: fact for name, fact in members.items() if name != "map"}
     levels = {column.name: column.level for column in generalization.columns}
     if "pairs" in told:  # the map of the margins is finer than that of the rows
         levels = first_levels(told)
@@ -445,6 +447,11 @@ def result_text(result: Mapping[str, Any]) -> str:
             f"levels {levels_text(stage['levels'], drawn=False)}."
             for number, stage in enumerate(stages, start=1)
         ]
+    if (members := result.get("members")) is not None:
+        lines.append(
+            f"Members, in a table of their own: {members['records']:,} records in "
+            f"{counted(members['groups'], 'group')}; at most {members['most']} of a unit."
+        )
     if pairs := result.get("pairs"):
         named = ", ".join(" and ".join(columns) for columns in dict.fromkeys(tuple(one["columns"]) for one in pairs))
         lines.append(f"Pairs that were chosen and counted: {named}.")

@@ -70,7 +70,7 @@ def read_spec(
     if tables.unit is not None or any(column.rules for column in tables.columns.values()):
         from .unit_specs import with_units  # of releases of units alone
 
-        tables, unit_rule = with_units(path, tables, base=base)
+        tables, unit_rule = with_units(path, tables, base=base, figures=kind.figures or ())
     if releases > 1 and not kind.series:
         raise InputRefused(
             "a series is of microdata or of deletion releases.",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -366,6 +366,34 @@ class UnitWeightTable(SpecTable):
     highest: str | None = None
 
 
+_LINE_BREAK_OR_NUL = re.compile("[\r\n\0]")
+Named = TypeVar("Named")
+
+
+def _named_in_one_line(columns: dict[str, Named]) -> dict[str, Named]:
+    """Return the released columns.
+
+    Raises:
+        ValueError: one has a name that a published CSV would not give back to every reader.
+    """
+    for name in columns:
+        if _LINE_BREAK_OR_NUL.search(name) is not None:
+            raise ValueError(f"the column {name!r} has a line break or a NUL in its name: rename it in the source")
+    return columns
+
+
+class PublishedMembersTable(SpecTable):
+    """[unit.members]: a table of members beside the table of units, under one charge."""
+
+    most: int = Field(ge=1, le=100)
+    columns: Annotated[
+        dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=20)]],
+        Field(min_length=1),
+        AfterValidator(_named_in_one_line),
+    ]
+    share: Exact | None = Field(default=None, gt=0, lt=1)
+
+
 class UnitTable(SpecTable):
     """[unit]: that units are published, one record for each, and which columns of their members are read."""
 
@@ -373,6 +401,7 @@ class UnitTable(SpecTable):
     kind: Literal["household", "person"] = "household"
     weight: UnitWeightTable | None = None
     columns: dict[str, DeclaredTable] = {}
+    members: PublishedMembersTable | None = None
 
 
 class CountMembersTable(SpecTable):
@@ -457,21 +486,6 @@ class DerivedColumn(ColumnTable):
     """A column of units as a released column, with the labels that follow from its rule."""
 
     derived: Any  # a `mechanisms.unit_records.Derivation`, which releases of records don't load
-
-
-_LINE_BREAK_OR_NUL = re.compile("[\r\n\0]")
-
-
-def _named_in_one_line(columns: dict[str, ColumnTable]) -> dict[str, ColumnTable]:
-    """Return the released columns.
-
-    Raises:
-        ValueError: one has a name that a published CSV would not give back to every reader.
-    """
-    for name in columns:
-        if _LINE_BREAK_OR_NUL.search(name) is not None:
-            raise ValueError(f"the column {name!r} has a line break or a NUL in its name: rename it in the source")
-    return columns
 
 
 class SpecTables(SpecTable):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
-from ..mechanisms.generalization_map import MappedColumn
+from ..mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ..mechanisms.hierarchies.build import DateHierarchy
 from ..mechanisms.hierarchies.decimals import DecimalIntervals, WeightClasses
 from ..mechanisms.hierarchies.declare import IntervalHierarchy
+from ..mechanisms.kernel.amounts import counted
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.unit_records import (
     AnyMember,
@@ -17,6 +19,7 @@ from ..mechanisms.unit_records import (
     CountMembers,
     Derivation,
     MemberLabel,
+    MemberTable,
     UnitRule,
     Waves,
     members_with,
@@ -29,13 +32,22 @@ from .spec_tables import (
     DerivedColumn,
     LabelsTable,
     MemberLabelTable,
+    PublishedMembersTable,
     SpecTables,
     UnitWeightTable,
 )
 
 
-def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTables, UnitRule | None]:
+def with_units(
+    path: Path, tables: SpecTables, *, base: Path, figures: Collection[str]
+) -> tuple[SpecTables, UnitRule | None]:
     """Return the specification with each derived column's labels in its place, and the rule; None without [unit].
+
+    Args:
+        path: of the specification.
+        tables: its tables.
+        base: folder that its relative paths start from.
+        figures: names that no column of a published table may have.
 
     Raises:
         InputRefused: [unit] and other tables don't go together, or a column's rule is wrong; with file and key.
@@ -63,6 +75,7 @@ def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTable
         faults.append(fault)
     if faults:
         raise refused_together(faults, where=str(path))
+    table = None if unit.members is None else reader.table(unit.members, figures=figures)
     if not members:
         raise InputRefused(
             "records are read by one of their columns at least, and none is declared.",
@@ -76,14 +89,14 @@ def with_units(path: Path, tables: SpecTables, *, base: Path) -> tuple[SpecTable
         raise InputRefused(
             "no released column is derived from this one.",
             where=f"{path}: [unit.columns.{left[0]}]",
-            remedy="Remove it, or name it in a column's rule.",
+            remedy="Remove it, or name it in a column's rule or in [unit.members].columns.",
         )
     columns = {
         name: DerivedColumn(**{**dict(column), "derived": derived[name]}) for name, column in tables.columns.items()
     }
     if weights is not None:
         asked, derived = (*asked, weights.column), {**derived, weights.column.name: weights}
-    return tables.model_copy(update={"columns": columns}), UnitRule(members=asked, derived=derived)
+    return tables.model_copy(update={"columns": columns}), UnitRule(members=asked, derived=derived, table=table)
 
 
 def _refuse_rules(path: Path, tables: SpecTables) -> None:
@@ -113,12 +126,30 @@ def _check_tables(path: Path, tables: SpecTables) -> None:
             where=f"{path}: [data].rows_per_person",
             remedy="Remove it.",
         )
+    if tables.unit is not None and tables.unit.members is not None:
+        _check_members(path, tables)
     if tables.sampling is not None and tables.sampling.rate is None:
         raise InputRefused(
             "units are sampled at one rate for all.",
             where=f"{path}: [sampling]",
             remedy="Write rate = …, or leave [sampling] out.",
         )
+
+
+def _check_members(path: Path, tables: SpecTables) -> None:
+    """Check that the release is of a kind that has a price for two tables."""
+    where = f"{path}: [unit.members]"
+    if getattr(tables, "deletion", None) is None:
+        raise InputRefused(
+            "a table of members beside the table of units is of deletion releases alone.",
+            where=where,
+            remedy="Write [deletion] instead of [sampling] or of another kind's table, or remove this one.",
+        )
+    for name in ("selection", "blocks"):
+        if getattr(tables, name) is not None:
+            raise InputRefused(
+                f"a table of members and [{name}] exclude each other.", where=where, remedy="Remove one of them."
+            )
 
 
 @dataclass(kw_only=True)
@@ -245,3 +276,38 @@ class _Rules:
         self.used.add(name)
         own = self.members[name]
         return own if level == 0 else MappedColumn(name=name, hierarchy=own.hierarchy, level=level)
+
+    def table(self, asked: PublishedMembersTable, *, figures: Collection[str]) -> MemberTable:
+        """Return which members are published, and by which labels.
+
+        Raises:
+            InputRefused: a column isn't there, has a name of a figure, or its levels are none of a chain's.
+        """
+        where, chained = f"{self.path}: [unit.members].columns", list[list[MappedColumn]]()
+        for name, levels in asked.columns.items():
+            own = self._member(name, where=where)
+            if name in figures:
+                raise InputRefused(
+                    f"a published column can't be called {name}.", where=f"{where}.{name}", remedy="Rename it."
+                )
+            if any(after < before for before, after in pairwise(levels)):
+                raise InputRefused(
+                    "a label of a stage must follow from the label of the stage before.",
+                    where=f"{where}.{name}",
+                    remedy="Give the levels in ascending order, the finest stage first.",
+                )
+            if chained and len(levels) != len(chained[0]):
+                raise InputRefused(
+                    f"this column has {counted(len(levels), 'stage')}, and others have {len(chained[0])}.",
+                    where=f"{where}.{name}",
+                    remedy="Give every column as many levels as there are stages.",
+                )
+            try:
+                chained.append([MappedColumn(name=name, hierarchy=own.hierarchy, level=level) for level in levels])
+            except ValueError as error:
+                raise InputRefused(f"{error}.", where=f"{where}.{name}") from None
+        try:
+            maps = tuple(GeneralizationMap(columns=columns) for columns in zip(*chained, strict=True))
+            return MemberTable(maps=maps, most=asked.most)
+        except ValueError as error:
+            raise InputRefused(f"{error}.", where=where) from None

@@ -21,11 +21,14 @@ from .generalization_map import GeneralizationMap, MappedColumn
 from .hierarchies.declare import BUCKET_LABEL, Hierarchy, IntervalHierarchy, ValueHierarchy
 from .kernel.group_counts import GroupCounts
 from .kernel.recoding import BUCKET_CODE, KeyLayout
+from .kinds.member_deletion import layout_with_members
 
 MOST_MEMBER_CODES = 1 << 20
 """Labels of a members' column by which sets of labels or an order are looked up."""
 MOST_COMPOSED = 20_000
 """Labels of a column that is composed of several members' labels."""
+MOST_MEMBER_GROUPS = 1 << 24
+"""Combinations of labels of the members that are published."""
 ABSENT = "absent"
 _NONE = np.iinfo(np.int64).max
 _RANGE = re.compile(r"\[(-?[0-9]+), (-?[0-9]+)\)")
@@ -373,23 +376,105 @@ class Composition:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemberTable:
+    """Which members of each unit are published in a table of their own, and by which labels.
+
+    Of a unit with more members than may be there those are taken that stand at even distances when all of the unit's
+    members are sorted by their labels of the first map, so that the ones taken are composed nearly as all are.
+
+    Args:
+        maps: of each stage, the finest first, each a coarsening of the one before.
+        most: members of a unit that are published, at least 1.
+
+    Raises:
+        ValueError: the first map has too many combinations of labels.
+    """
+
+    maps: tuple[GeneralizationMap, ...]
+    most: int
+
+    def __post_init__(self) -> None:
+        if self.maps[0].cells > MOST_MEMBER_GROUPS:
+            raise ValueError(
+                f"members have {self.maps[0].cells:,} combinations of labels, more than {MOST_MEMBER_GROUPS:,}: take "
+                "coarser levels or fewer columns"
+            )
+
+    def layout(self, units: KeyLayout) -> KeyLayout:
+        """Return how keys of units are made that have their members' codes in them."""
+        return layout_with_members(units, self.maps[0].layout, most=self.most)
+
+    def codes(self, members: Members, *, places: int) -> list[Codes]:
+        """Return the number of each member that is published: 1 and its key by the first map, in ascending order.
+
+        It is 0 where a unit has fewer members.
+
+        Args:
+            members: of all units.
+            places: how many members a key has place for.
+
+        Returns:
+            One array of shape (units,) for each place.
+        """
+        columns = self.maps[0].columns
+        [keys] = self.maps[0].keys(
+            [column.hierarchy.coarser(members.codes[column.name], level=0, to=column.level) for column in columns]
+        )
+        units = np.zeros(keys.size, dtype=np.int64)
+        units[members.starts[1:]] = 1
+        order = np.lexsort((keys, np.cumsum(units)))
+        # Records of one unit are together in this order too, so that sums of their times say whose turn is which.
+        reached = np.cumsum(members.times[order])
+        sizes = members.counted()
+        before = np.cumsum(sizes) - sizes
+        found = []
+        for place in range(places):
+            rank = np.where(sizes > places, (2 * place + 1) * sizes // (2 * places), place)
+            there = rank < sizes
+            at = np.searchsorted(reached, before + np.where(there, rank, 0), side="right")
+            found.append(np.where(there, 1 + keys[order[at]], 0))
+        return found
+
+    def description(self) -> dict[str, Any]:
+        """Return how many members are published, and the levels of their columns, in JSON's terms."""
+        levels = ([one.columns[place].level for one in self.maps] for place in range(len(self.maps[0].columns)))
+        return {"most": self.most, "columns": dict(zip(self.maps[0].names, levels, strict=True))}
+
+    @property
+    def in_words(self) -> str:
+        """Return which members are published, in a sentence's words."""
+        return (
+            f"the members of each unit, with {', '.join(self.maps[0].names)}; of more than {self.most} those that "
+            "stand at even distances in the order of their labels"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class UnitRule:
     """The members' columns that are read, and how each released column is derived from them.
 
     Args:
-        members: at their finest levels; they are not published.
+        members: at their finest levels; they are not published, unless in a table of their own.
         derived: released column → its rule.
+        table: the table of members; None where there is none.
     """
 
     members: tuple[MappedColumn, ...]
     derived: Mapping[str, Derivation] = field(hash=False)
+    table: MemberTable | None = None
 
-    def records(self, published: GeneralizationMap) -> UnitRecords:
-        """Return what makes records by this rule, for a map of the released columns."""
+    def records(self, published: GeneralizationMap, *, with_members: bool = False) -> UnitRecords:
+        """Return what makes records by this rule, for a map of the released columns.
+
+        Args:
+            published: the columns of units.
+            with_members: whether a unit's record has the codes of its published members besides.
+        """
         return UnitRecords(
             members=self.members,
             columns=published.columns,
             derivations=tuple(self.derived[name] for name in published.names),
+            table=self.table if with_members else None,
         )
 
     def description(self) -> dict[str, Any]:
@@ -397,11 +482,15 @@ class UnitRule:
         return {
             "members": {column.name: column.hierarchy.digest() for column in self.members},
             "columns": {name: one.description() for name, one in self.derived.items()},
+            **({} if self.table is None else {"table": self.table.description()}),
         }
 
     def facts(self) -> dict[str, Any]:
         """Return what a certificate says: the description, and the same in words."""
-        return self.description() | {"in_words": self.in_words()}
+        said = self.description() | {"in_words": self.in_words()}
+        if self.table is not None:
+            said["table"] |= {"in_words": self.table.in_words}
+        return said
 
     def in_words(self) -> dict[str, str]:
         """Return what each released column says, in a sentence's words."""
@@ -416,11 +505,13 @@ class UnitRecords:
         members: the members' columns, at their finest levels, in the order of the members' keys.
         columns: the released ones, with the levels of the keys that are made.
         derivations: of each released column.
+        table: whose members' codes the keys have besides; None where there are none.
     """
 
     members: tuple[MappedColumn, ...]
     columns: tuple[MappedColumn, ...]
     derivations: tuple[Derivation, ...]
+    table: MemberTable | None = None
 
     @cached_property
     def member_layout(self) -> KeyLayout:
@@ -428,8 +519,10 @@ class UnitRecords:
         return KeyLayout(sizes=tuple(column.size for column in self.members))
 
     @cached_property
-    def _layout(self) -> KeyLayout:
-        return KeyLayout(sizes=tuple(column.size for column in self.columns))
+    def layout(self) -> KeyLayout:
+        """Return how a unit's codes make its key."""
+        own = KeyLayout(sizes=tuple(column.size for column in self.columns))
+        return own if self.table is None else self.table.layout(own)
 
     def unit_keys(self, records: GroupCounts, starts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the key of each unit's record; shape (words, units).
@@ -442,12 +535,13 @@ class UnitRecords:
             column.name: self.member_layout.codes_of(records.keys, place) for place, column in enumerate(self.members)
         }
         members = Members(codes=codes, times=records.counts, starts=starts)
-        return self._layout.keys(
-            [
-                column.hierarchy.coarser(_in(column.hierarchy, rule, members), level=0, to=column.level)
-                for column, rule in zip(self.columns, self.derivations, strict=True)
-            ]
-        )
+        own = [
+            column.hierarchy.coarser(_in(column.hierarchy, rule, members), level=0, to=column.level)
+            for column, rule in zip(self.columns, self.derivations, strict=True)
+        ]
+        if self.table is not None:
+            own += self.table.codes(members, places=len(self.layout.sizes) - len(own))
+        return self.layout.keys(own)
 
 
 def _in(hierarchy: Hierarchy, rule: Derivation, members: Members) -> Codes:

@@ -1,4 +1,4 @@
-"""The tables of rows of a release: one, or one a block."""
+"""The tables of rows of a release: one, or one a block; and of units perhaps one of their members."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import Any
 
 DATA = "data"
 """The table of rows without its file's ending; of several the beginning of their names."""
+
+
+MEMBERS = "members"
+"""The table of members without its file's ending, and what of what is published tells of it."""
 
 
 def table_of_block(name: str) -> str:
@@ -30,4 +34,28 @@ def row_tables(certificate: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
             | {name: value for name, value in block.items() if name not in ("name", "theme", "columns")},
         }
         for block in published["blocks"]
+    }
+
+
+def members_view(certificate: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the certificate as if its release had the table of members alone; None where there is no such table.
+
+    Its mechanism is the release of that table by itself, so that whoever can read a deletion release can read it.
+    """
+    published, mechanism = certificate["published"].get(MEMBERS), certificate["mechanism"]
+    if published is None:
+        return None
+    release = {
+        "kind": "deletion-release/1",
+        "k": mechanism["k"],
+        "stages": mechanism["member_stages"],
+        "noise": "gaussian",
+        "scale": mechanism["member_scale"],
+        "width": mechanism["member_width"],
+    }
+    return {
+        **{name: value for name, value in certificate.items() if name != "unit_records"},
+        "mechanism": release,
+        "map": published["map"],
+        "published": {name: value for name, value in published.items() if name not in ("map", "most")},
     }

@@ -27,6 +27,7 @@ from ..kernel.ledger.ledger_state import enforced_unit
 from ..kernel.ledger.rules import price_faults
 from ..kernel.prices.registry import kind_of, mechanism_of_record, not_covered
 from . import write_certificate as written
+from .row_tables import MEMBERS, members_view
 from .write_certificate import ACCOUNTING_AMOUNTS, FORMAT
 
 FIELDS = frozenset({"code_sources", "code_version", "dataset", "day", "files", "format", "guarantee", "ledger", "map"})
@@ -417,11 +418,35 @@ def _unit_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
         return ()
     names = {column["column"] for column in certificate["map"]["columns"]}
     if (
-        made.keys() != {"members", "columns", "in_words"}
+        made.keys() - {"table"} != {"members", "columns", "in_words"}
         or not made["columns"].keys() == made["in_words"].keys() == names
     ):
         raise ValueError("the rules of units' records have another form")
     return () if guarantee["rows_per_person"] == 1 else ("a unit's records make one, and its price is for several",)
+
+
+@_finding_if_unreadable("its table of members can't be read")
+def _member_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
+    """Return what does not hold of a table of members, which is there exactly where the mechanism has one."""
+    mechanism, made = certificate["mechanism"], certificate.get("unit_records") or {}
+    paid, view = "most_members" in mechanism, members_view(certificate)
+    if not paid == (view is not None) == ("table" in made):
+        return ("it has a table of members exactly where its mechanism has one, and here not",)
+    if view is None:
+        return ()
+    stated, table = certificate["published"][MEMBERS], made["table"]
+    levels = {name: [stage["levels"][name] for stage in stated["stages"]] for name in table["columns"]}
+    chain = {column["column"]: column["level"] for column in stated["map"]["columns"]}
+    as_said = (
+        table.keys() == {"most", "columns", "in_words"}
+        and stated["most"] == table["most"] == mechanism["most_members"]
+        and levels == table["columns"]
+        and chain == {name: own[0] for name, own in levels.items()}
+        and len(stated["stages"]) == mechanism["member_stages"]
+    )
+    if not as_said:
+        return ("its table of members is not the one of its mechanism and its rules",)
+    return tuple(f"of its table of members: {finding}" for finding in map_findings(view))
 
 
 @_finding_if_unreadable("its column of rates can't be read")
@@ -441,7 +466,15 @@ def _inclusion_findings(certificate: Mapping[str, Any]) -> Iterable[str]:
     return () if rates[-1] == priced else ("the highest of its rates is not the one that its price is for",)
 
 
-CHECKS = (_form_findings, _price_findings, _filter_findings, map_findings, _unit_findings, _inclusion_findings)
+CHECKS = (
+    _form_findings,
+    _price_findings,
+    _filter_findings,
+    map_findings,
+    _unit_findings,
+    _member_findings,
+    _inclusion_findings,
+)
 
 
 def _file_findings(files: object, path: Path) -> Iterator[str]:

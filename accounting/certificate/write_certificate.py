@@ -193,6 +193,11 @@ CHOICE_IN_WORDS = {
 LARGEST_EXACT = (1 << 53) - 1
 
 
+def certified_map(generalization: GeneralizationMap) -> dict[str, Any]:
+    """Return a fixed map as a certificate has it."""
+    return {"sha256": generalization.digest(), "columns": list(_columns(generalization))}
+
+
 def map_fields(
     charge: ReleaseCharged, *, generalization: GeneralizationMap, choice: MapChoice | None
 ) -> dict[str, Any]:
@@ -207,7 +212,7 @@ def map_fields(
     readers of JSON who know doubles alone, `jq` for one, would read as another: RFC 8259, section 6.
     A choice that the charge has not paid for is a ValueError.
     """
-    fields: dict[str, Any] = {"sha256": generalization.digest(), "columns": list(_columns(generalization))}
+    fields = certified_map(generalization)
     if choice is None:
         return fields
     mechanism = charge.decoded_mechanism

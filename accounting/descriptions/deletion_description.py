@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, SelectedDeletion
 from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, expected_deletion, largest_deletion
+from ...mechanisms.kinds.member_deletion import WithMembers
 from ...mechanisms.kinds.paired_deletion import PairedDeletion
 from ...mechanisms.record_weights import deletion_variance
 from ..kinds.deletion_prices import deletion_parts
+from ..kinds.member_deletion_prices import members_deletion_losses
 from ..kinds.paired_deletion_prices import paired_deletion_losses
 from ..kinds.selected_deletion_prices import selected_deletion_losses
 from .kind_description import DeletedRecords, KindDescription, Published
@@ -172,6 +174,41 @@ PAIRED_DELETION: KindDescription[PairedDeletion] = KindDescription(
     },
     losses=paired_deletion_losses,
     label=f"{_LABEL}, {{pairs}} pairs chosen at ε {{pair_epsilon}} each",
+    deletion=_deleted,
+    told=_told,
+)
+
+
+_MEMBERS = (
+    "Beside the table of units, in a table of their own, members of each unit are published: at most {most} of a unit, "
+    "recoded with {maps} fixed before the records were read. Each group of members lost a secret random number of "
+    "records too, with noise for that many members of one unit. No row of either table says which unit it belongs to."
+)
+_MEMBERS_SERIES = (
+    f"{_PAIRED_SERIES} In each release members of units are published in a table of their own, at most so many of a "
+    "unit as the price covers."
+)
+_MEMBERS_PROVED = "proved in docs/proofs/units.md, docs/proofs/deletion.md and docs/proofs/pairs.md"
+
+
+def _members_done(mechanism: WithMembers) -> str:
+    done = _paired_done(mechanism) if isinstance(mechanism, PairedDeletion) else _done(mechanism)
+    rows = mechanism.members
+    maps = "a map" if rows.member_stages == 1 else f"a chain of {rows.member_stages} maps, the finest first,"
+    return f"{done} {_MEMBERS.format(most=counted(rows.most_members, 'member'), maps=maps)}"
+
+
+MEMBERS_DELETION: KindDescription[WithMembers] = KindDescription(
+    done=_members_done,
+    chosen="a choice of levels, k, noise, or the number of members or pairs",
+    series=_MEMBERS_SERIES,
+    published=Published("group", "groups", "record"),
+    theorems={
+        "members-deletion-sum/1": f"{_MEMBERS_PROVED}: the costs of both tables and of all beside them, added up",
+        "members-deletion-composed/1": f"{_MEMBERS_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+    },
+    losses=members_deletion_losses,
+    label=f"{_LABEL}, up to {{most_members}} members of a unit",
     deletion=_deleted,
     told=_told,
 )

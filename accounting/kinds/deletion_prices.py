@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
@@ -48,6 +49,27 @@ _KEPT_FOR_SHAPE, _LEFT_FOR_LOSSES = Decimal("1e-9"), Decimal("0.999999999")
 _TWICE = Decimal(2)  # of a sum of positive doubles, far more than it errs by, and than e^x − 1 exceeds a small x by
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupNoise:
+    """Noise that is met by several records of a unit at once, where others are met by one.
+
+    Args:
+        noise: its law.
+        records: how many records meet each draw at most.
+    """
+
+    noise: DeletionNoise
+    records: int
+
+
+Met = DeletionNoise | GroupNoise
+
+
+def _met(noise: Met, records: int) -> tuple[DeletionNoise, int]:
+    """Return a noise and how many records meet it, where a person or unit has M."""
+    return (noise.noise, noise.records * records) if isinstance(noise, GroupNoise) else (noise, records)
+
+
 def deletion_losses(mechanism: DeletionRelease, *, records: int = 1) -> FiniteLosses:
     """Return the exact losses of a release's stages, without its margins, by the integer weights that are drawn from.
 
@@ -74,30 +96,31 @@ def price_deletion(mechanism: DeletionRelease, *, delta: Decimal, releases: int 
     return price_of_draws(draws_of_release(mechanism), delta, releases, records)
 
 
-def draws_of_release(mechanism: DeletionRelease) -> Counter[DeletionNoise]:
+def draws_of_release(mechanism: DeletionRelease) -> Counter[Met]:
     """Return how many times one record meets a fresh draw of each noise: once a stage, once a margin.
 
     INVARIANT: they are added up, since a margin's noise may be that of the stages.
     """
-    draws: Counter[DeletionNoise] = Counter({mechanism.noise: mechanism.stages})
+    draws: Counter[Met] = Counter({mechanism.noise: mechanism.stages})
     if isinstance(mechanism, CalibratedDeletion):
         draws[mechanism.margin_noise] += mechanism.margins
     return draws
 
 
-def losses_of_draws(draws: Mapping[DeletionNoise, int], *, records: int) -> tuple[FiniteLosses, ...]:
+def losses_of_draws(draws: Mapping[Met, int], *, records: int) -> tuple[FiniteLosses, ...]:
     """Return the exact losses of each noise's draws, for M records of a person."""
     return tuple(_losses(noise, records=records, times=times) for noise, times in draws.items())
 
 
-def _losses(noise: DeletionNoise, *, records: int, times: int) -> FiniteLosses:
+def _losses(met: Met, *, records: int, times: int) -> FiniteLosses:
+    noise, records = _met(met, records)
     weights, shift = deletion_weights(noise), (0,) * records
     outcomes = zip(weights + shift, shift + weights, strict=True)
     return FiniteLosses(outcomes=tuple(pair for pair in outcomes if pair != (0, 0)), total=WEIGHT_TOTAL, times=times)
 
 
 def price_of_draws(
-    draws: Counter[DeletionNoise],
+    draws: Mapping[Met, int],
     delta: Decimal,
     releases: int,
     records: int,
@@ -115,14 +138,15 @@ def price_of_draws(
     for noise, times in draws.items():
         parts[_losses(noise, records=records, times=1)] += times * releases
     chosen = {choice: times * releases for choice, times in (choices or {}).items()}
-    available = delta if records == 1 else multiply_down(delta, _LEFT_FOR_LOSSES)
+    most = max((_met(noise, records)[1] for noise in draws), default=records)
+    available = delta if most == 1 else multiply_down(delta, _LEFT_FOR_LOSSES)
     epsilon, rule = _least_epsilon(parts, available, chosen)
     if epsilon is None:
-        raise _no_price(parts, delta, records)
+        raise _no_price(parts, delta, most)
     rule = f"{rules}-{rule}"
-    if records > 1 and _difference_in_shape(draws, epsilon, releases, records) > multiply_down(delta, _KEPT_FOR_SHAPE):
+    if most > 1 and _difference_in_shape(draws, epsilon, releases, records) > multiply_down(delta, _KEPT_FOR_SHAPE):
         raise InputRefused(
-            f"the ends of this noise are too improbable for a price where a person has up to {records} records.",
+            f"the ends of this noise are too improbable for a price where a person has up to {most} records.",
             remedy="Lower the width.",
         )
     return Price(
@@ -173,14 +197,13 @@ def _bends(weights: tuple[int, ...]) -> float:
     return total
 
 
-def _difference_in_shape(
-    draws: Counter[DeletionNoise], epsilon: Decimal | float, releases: int, records: int
-) -> Decimal:
+def _difference_in_shape(draws: Mapping[Met, int], epsilon: Decimal | float, releases: int, records: int) -> Decimal:
     """Return at most what it adds to δ for several records that the logarithm of the weights isn't quite concave."""
     growth, total = add_up(1, exp_up(Decimal(epsilon))), Decimal(0)
-    for noise, times in draws.items():
+    for met, times in draws.items():
+        noise, several = _met(met, records)
         bends = multiply_up(Decimal(_bends(deletion_weights(noise))), _TWICE)
-        total = add_up(total, multiply_up(multiply_up(growth, 2 * records * times * releases), bends))
+        total = add_up(total, multiply_up(multiply_up(growth, 2 * several * times * releases), bends))
     return total
 
 
@@ -207,17 +230,16 @@ def deletion_filter_parts(mechanism: DeletionRelease, records: int) -> tuple[Fin
     return filter_parts_of_draws(draws_of_release(mechanism), records)
 
 
-def filter_parts_of_draws(draws: Mapping[DeletionNoise, int], records: int) -> tuple[FiniteLosses, ...]:
+def filter_parts_of_draws(draws: Mapping[Met, int], records: int) -> tuple[FiniteLosses, ...]:
     """Return the steps in a filter budget of draws that M records of a person meet.
 
     Raises:
         InputRefused: M > 1, and the logarithm of the weights is not concave enough (docs/proofs/filter.md, 5).
     """
     # Twice M times this enters the masses, and twice as much the losses; both have room for it in their rounding.
-    if records > 1 and any(
-        multiply_up(Decimal(_bends(deletion_weights(noise))), 16 * records) > ULP for noise in draws
-    ):
-        raise no_place(f"the ends of this noise are too improbable where a person has up to {records} records")
+    for noise, several in (_met(one, records) for one in draws):
+        if several > 1 and multiply_up(Decimal(_bends(deletion_weights(noise))), 16 * several) > ULP:
+            raise no_place(f"the ends of this noise are too improbable where a person has up to {several} records")
     return losses_of_draws(draws, records=records)
 
 

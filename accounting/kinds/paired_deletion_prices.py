@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 
-from ...mechanisms.kinds.deletion_noise import DeletionNoise
 from ...mechanisms.kinds.paired_deletion import BlockedDeletion, PairedDeletion, PairedProtection
 from ..kernel.prices.arithmetic import decimal_up, multiply_up
 from ..kernel.prices.mechanism_kind import MechanismKind, Price, RecordForm, covered_by_fewer
@@ -13,6 +12,7 @@ from .composition.bounded_range import BoundedRange
 from .composition.composed import FilterPart, Part
 from .deletion_prices import (
     DELETION_SHAPES,
+    Met,
     draws_of_release,
     filter_parts_of_draws,
     losses_of_draws,
@@ -29,11 +29,11 @@ def price_paired_deletion(mechanism: PairedDeletion, *, delta: Decimal, releases
     Raises:
         InputRefused: as `price_deletion`.
     """
-    choices = _choices(mechanism, records)
-    return price_of_draws(_draws(mechanism), delta, releases, records, choices=choices, rules="paired-deletion")
+    choices = choices_of_pairs(mechanism, records)
+    return price_of_draws(draws_of_pairs(mechanism), delta, releases, records, choices=choices, rules="paired-deletion")
 
 
-def _draws(mechanism: PairedDeletion) -> Counter[DeletionNoise]:
+def draws_of_pairs(mechanism: PairedDeletion) -> Counter[Met]:
     """Return how many times one record meets a fresh draw of each noise; INVARIANT: of equal noises, added up."""
     draws = draws_of_release(mechanism)
     # All tables of rows are of all records, so that a record meets the stages of each.
@@ -42,18 +42,22 @@ def _draws(mechanism: PairedDeletion) -> Counter[DeletionNoise]:
     return draws
 
 
-def _choices(mechanism: PairedDeletion, records: int) -> Counter[BoundedRange]:
+def choices_of_pairs(mechanism: PairedDeletion, records: int) -> Counter[BoundedRange]:
+    """Return each release's draws of pairs, with the range of each for M records of a person."""
     epsilon = decimal_up(multiply_up(mechanism.pair_epsilon, records))
     return Counter({BoundedRange(epsilon=epsilon): mechanism.pairs})
 
 
 def paired_deletion_losses(mechanism: PairedDeletion) -> tuple[Part, ...]:
     """Return what a release is in a composition: its stages, margins and pairs, and the draws of the pairs."""
-    return (*losses_of_draws(_draws(mechanism), records=1), *_choices(mechanism, 1).elements())
+    return (*losses_of_draws(draws_of_pairs(mechanism), records=1), *choices_of_pairs(mechanism, 1).elements())
 
 
 def _filter_parts(mechanism: PairedDeletion, records: int) -> tuple[FilterPart, ...]:
-    return (*filter_parts_of_draws(_draws(mechanism), records), *_choices(mechanism, records).elements())
+    return (
+        *filter_parts_of_draws(draws_of_pairs(mechanism), records),
+        *choices_of_pairs(mechanism, records).elements(),
+    )
 
 
 PAIRED_DELETION: MechanismKind[PairedDeletion] = MechanismKind(

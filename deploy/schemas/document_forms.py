@@ -110,6 +110,20 @@ class PublishedBlock(TypedDict):
     columns_at_star: Annotated[list[str], "Columns of which every label in this table is `*`."]
 
 
+class PublishedMembers(TypedDict):
+    """The table of members beside the table of units: the file `members`."""
+
+    most: Annotated[int, "Number of members of a unit that may be in the table."]
+    form: Annotated[Literal["microdata", "counts"], "Whether rows are repeated, or each group has a count."]
+    groups: Annotated[int, "Number of rows of the table, repetitions not counted."]
+    records: Annotated[int, "Number of members that the table shows."]
+    stages: Annotated[list[PublishedStage], "The stages of the table, the finest first."]
+    informative_records: Annotated[int, "Number of its records with at least one label that isn't `*`."]
+    median_columns_told: Annotated[int, "At least half of its records have this many labels that aren't `*`, or more."]
+    columns_at_star: Annotated[list[str], "Columns of which every label in this table is `*`."]
+    map: NotRequired[Annotated[CertifiedMap, "The map of its first stage; in the certificate alone."]]
+
+
 class PlannedMargins(TypedDict):
     """Noisy margins beside the rows of a release."""
 
@@ -229,6 +243,7 @@ class Published(TypedDict):
     ]
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins beside the rows."]]
     pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
+    members: NotRequired[Annotated[PublishedMembers, "The table of members beside the table of units, where one is."]]
     survey_weights: NotRequired[Annotated[PublishedWeights, "The survey weights, where records have some."]]
     chosen_levels: NotRequired[
         Annotated[ChosenLevels, "How the levels of the rows follow from the published counts; absent where fixed."]
@@ -285,12 +300,21 @@ class Inclusion(TypedDict):
     rates: Annotated[list[str], "The rates that records were kept with, ascending."]
 
 
+class MemberTableRule(TypedDict):
+    """Which members of each unit are published in a table of their own."""
+
+    most: Annotated[int, "Number of members of a unit that may be in the table."]
+    columns: Annotated[dict[str, list[int]], "Levels of each of its columns, one for each stage."]
+    in_words: Annotated[str, "The same in words."]
+
+
 class UnitRecordRules(TypedDict):
     """How all records of a household or person made one record."""
 
     members: Annotated[dict[str, Sha256], "Members' columns that were read, with the SHA-256 of their hierarchies."]
     columns: Annotated[dict[str, dict[str, Any]], "Rule of each released column, as it was declared."]
     in_words: Annotated[dict[str, str], "The same in words."]
+    table: NotRequired[Annotated[MemberTableRule, "Which members are published too, where there is a table of them."]]
 
 
 class Signature(TypedDict):
@@ -362,3 +386,23 @@ class ToldBeforehand(TypedDict):
     tables: Annotated[int, "Number of tables of rows."]
     likely_group: Annotated[int, "Number of people of which a group is shown at a stage in 19 of 20 releases."]
     certain_group: Annotated[int, "Number of people from which on a group is shown at a stage in every release."]
+
+
+class ExplainedStage(TypedDict):
+    """A stage of a deletion release."""
+
+    levels: Annotated[dict[str, int], "Level of each column at this stage."]
+
+
+class ExplainedMembers(TypedDict):
+    """The table of members that a release of units would publish."""
+
+    most: Annotated[int, "Number of members of a unit that may be in the table."]
+    in_words: Annotated[str, "Which members those are."]
+    stages: Annotated[list[ExplainedStage], "The stages of the table, the finest first."]
+    expected_deletion: Annotated[float, "Expected number of members that a group loses at a stage."]
+    largest_deletion: Annotated[int, "Largest number of members that a group loses at a stage."]
+    epsilon_alone: Annotated[float | None, "ε that this table would cost alone; null where that has no price."]
+    units_epsilon_alone: Annotated[
+        float | None, "ε that all of the units would cost alone; null where that has no price."
+    ]

@@ -8,12 +8,15 @@ from .document_forms import (
     ChosenBlocks,
     ChosenLevels,
     Day,
+    ExplainedMembers,
+    ExplainedStage,
     Inclusion,
     Mechanism,
     PlannedMargins,
     PlannedWeights,
     PublishedBlock,
     PublishedMargins,
+    PublishedMembers,
     PublishedPair,
     PublishedStage,
     PublishedWeights,
@@ -116,6 +119,7 @@ class Told(TypedDict):
     margins: NotRequired[Annotated[PublishedMargins, "The noisy margins that were published beside the rows."]]
     survey_weights: NotRequired[Annotated[PublishedWeights, "The survey weights, where records have some."]]
     pairs: NotRequired[Annotated[list[PublishedPair], "The pairs that were counted, in the order of their draws."]]
+    members: NotRequired[Annotated[PublishedMembers, "The table of members beside the table of units, where one is."]]
 
 
 class LookedUp(TypedDict):
@@ -269,12 +273,6 @@ class ExplainedChoice(TypedDict):
     ]
 
 
-class ExplainedStage(TypedDict):
-    """A stage of a deletion release."""
-
-    levels: Annotated[dict[str, int], "Level of each column at this stage."]
-
-
 class Explanation(Included):
     """What a specification would do and cost; some keys are of some kinds of release alone."""
 
@@ -311,6 +309,7 @@ class Explanation(Included):
         Annotated[ChosenLevels, "How the levels of the rows will follow from the published counts; absent where fixed."]
     ]
     told: NotRequired[Annotated[ToldBeforehand, "What will be told of each column, where pairs are chosen."]]
+    members: NotRequired[Annotated[ExplainedMembers, "The table of members beside the table of units, where one is."]]
     budget: Annotated[BudgetFacts, "Budget of the data set."]
     source: Annotated[SourceFacts, "Source of the records."]
 

@@ -220,6 +220,7 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
             yield f"stage {number}", levels, "the levels of what it publishes"
     yield from _margins(explained)
     yield from _chosen(explained)
+    yield from _members(explained)
     if "people_for_1_percent" in explained:
         people = explained["people_for_1_percent"]
         yield "people", f"{people:,}", "so many reports make every standard error at most 1% of them"
@@ -281,6 +282,28 @@ def _margins(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
             f"by {counted(len(weights['bounds']) - 1, 'class', 'classes')} from {least:g} to {most:g}; every column is "
             "counted with them, and totals of weights are in a file of their own",
         )
+
+
+def _members(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Yield what the table of members has, loses and would cost; nothing where there is none."""
+    members = explained.get("members")
+    if members is None:
+        return
+    units, alone = (
+        "none" if cost is None else f"ε = {amount_shown(cost)}"
+        for cost in (members["units_epsilon_alone"], members["epsilon_alone"])
+    )
+    yield "members", f"at most {members['most']}", f"in a table of their own: {members['in_words']}"
+    yield (
+        "members' deletion",
+        f"{members['expected_deletion']:.1f}",
+        f"members that a group of that table loses at a stage, {members['largest_deletion']} at most",
+    )
+    for number, stage in enumerate(members["stages"], start=1):
+        levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
+        yield f"members' stage {number}", levels, "the levels of what it publishes"
+    yield "units alone", units, "what they would cost at the same δ; both tables together cost less than the sum"
+    yield "members alone", alone, "what their table would cost at the same δ"
 
 
 TOLD_HEADERS = ("column", "level", "counts", "such as", "± of each", "may be paired with", "tables of rows")

@@ -60,7 +60,7 @@ REHEARSAL_LABELS = ("column", "values")
 LONGEST_LABEL = 90
 KEPT_BY_REHEARSAL = (
     *("file_format", "dataset", "source", "base", "written_source", "source_day", "version", "query"),
-    *("reading", "limit", "unit_rule", "verify_page"),
+    *("reading", "limit", "verify_page"),
 )
 _DROWNED = 4.0
 _TWELVE_DIGITS = Context(prec=12, rounding=ROUND_FLOOR)
@@ -160,6 +160,8 @@ def rehearsal_of(request: Request, *, output: Output | None) -> AnswerRequest:
     beside = output_at(f"{place}-rehearsal", base=request.base)
     return AnswerRequest(
         **{name: getattr(request, name) for name in KEPT_BY_REHEARSAL},
+        # The columns of units are rehearsed, and no table of members is made.
+        unit_rule=None if request.unit_rule is None else replace(request.unit_rule, table=None),
         label=f"{request.label[:LONGEST_LABEL]}-rehearsal",
         output=beside if output is None else output,
         price=price(mechanism, delta=Decimal(0), rows_per_person=records),

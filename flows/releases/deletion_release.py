@@ -6,14 +6,14 @@ the released columns are published beside the rows, and the rows' weights fit th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ...accounting.certificate.row_tables import DATA, table_of_block
@@ -22,14 +22,15 @@ from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
 from ...accounting.theory.planning.deletion_planning import (
     MARGIN_SHARE,
+    AskedMembers,
     calibrated,
     plan_deletion,
     plan_margins,
 )
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
-from ...mechanisms.kernel.group_counts import GroupCounts
 from ...mechanisms.kernel.protection import Numbers
+from ...mechanisms.kernel.recoding import KeyLayout
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, ExponentialDeletion, SelectedDeletion
 from ...mechanisms.kinds.deletion_noise import (
     LARGEST_DELETION,
@@ -42,6 +43,7 @@ from ...mechanisms.kinds.deletion_noise import (
 )
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.margins import Margin
+from ...mechanisms.kinds.member_deletion import MembersProtection, WithMembers
 from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
 from ...mechanisms.map_selection.choice import LatticeColumn, Levels, MapChoice
 from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
@@ -88,9 +90,11 @@ from .release_kind import (
     record_layout,
     require_left,
 )
+from .stage_rows import StageRows, below_one_another, levels_of
 from .told_columns import told_columns
 
 if TYPE_CHECKING:
+    from ...mechanisms.unit_records import MemberTable
     from ...tasks.inputs.source import SourceLayout
     from ...tasks.stages.table import Publication, PublishedTable
 
@@ -149,6 +153,12 @@ class DeletionRequest(Request):
         return paired_plan(self.mechanism, self.recoding, self.free or self.coarser, self.blocks)
 
     @property
+    def members(self) -> tuple[MemberTable, WithMembers] | None:
+        """Return which members of units are published, and the mechanism that pays for them; None where none are."""
+        table = None if self.unit_rule is None else self.unit_rule.table
+        return (table, self.mechanism) if table is not None and isinstance(self.mechanism, WithMembers) else None
+
+    @property
     def maps(self) -> tuple[GeneralizationMap, ...]:
         """Return the map of each stage, the finest first.
 
@@ -168,7 +178,7 @@ class DeletionRequest(Request):
         """Return the levels of the first stage; None where they are drawn or found while the release runs."""
         if not isinstance(self.recoding, GeneralizationMap) or self.free:
             return None
-        return _levels(self.maps[0])
+        return levels_of(self.maps[0])
 
     @property
     def names_sample(self) -> bool:
@@ -301,6 +311,7 @@ def _paired_request(given: GivenSpec) -> DeletionRequest:
             rows_per_person=given.tables.data.rows_per_person,
             k=1 if given.tables.suppression is None else given.tables.suppression.k,
             blocks=blocks,
+            members=_asked_members(given),
         )
     except InputRefused as refusal:
         where = refusal.where or f"{path}: [margins]"
@@ -351,6 +362,7 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
     k = 1 if given.tables.suppression is None else given.tables.suppression.k
     epsilon, noise = given.epsilon, _given_noise(given)
     share = (given.tables.margins or MarginsTable()).share or MARGIN_SHARE
+    members = _asked_members(given)
     try:
         if noise is None:
             plan = plan_deletion(
@@ -363,6 +375,7 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
                 shape=table.shape,
                 margins=margins,
                 margin_share=share,
+                members=members,
             )
             if given.tables.selection is None:
                 return plan.mechanism, plan.price
@@ -389,6 +402,14 @@ def _priced(given: GivenSpec, *, stages: int, margins: int) -> tuple[DeletionRel
         remedy="Widen the noise, or leave its parameters out: they follow from ε and δ.",
     )
     return mechanism, charged
+
+
+def _asked_members(given: GivenSpec) -> AskedMembers | None:
+    if given.unit_rule is None or given.unit_rule.table is None:
+        return None
+    from .member_parts import asked_members  # of releases with such a table alone
+
+    return asked_members(given)
 
 
 def _mechanism(given: GivenSpec, release: DeletionRelease) -> DeletionRelease:
@@ -453,7 +474,10 @@ def _layout(request: DeletionRequest) -> SourceLayout:
         require_room_for_pairs(choice.sizes)
     # Asked before the charge: a release that runs out of memory afterwards stays paid for. Where levels aren't known
     # yet, every stage counts as the finest one, which has the most groups.
-    require_room(layout, maps=maps or request.maps)
+    counted: tuple[KeyLayout, ...] = maps or request.maps
+    if request.members is not None:
+        counted = (request.members[0].layout(counted[0]), *counted)
+    require_room(layout, maps=counted, columns=len(request.source_columns))
     return layout
 
 
@@ -467,7 +491,18 @@ def _maps_of(request: DeletionRequest, levels: Levels | None) -> tuple[Generaliz
     return choice.lattice.chain_of(levels or ()) if isinstance(choice, MapChoice) else request.maps
 
 
-def _protection(request: DeletionRequest, levels: Levels | None) -> DeletionProtection | PairedProtection:
+def _protection(
+    request: DeletionRequest, levels: Levels | None
+) -> DeletionProtection | PairedProtection | MembersProtection:
+    own = _own_protection(request, levels)
+    if request.members is None:
+        return own
+    from .member_parts import protection_with_members  # of releases with such a table alone
+
+    return protection_with_members(*request.members, own)
+
+
+def _own_protection(request: DeletionRequest, levels: Levels | None) -> DeletionProtection | PairedProtection:
     if (plan := request.paired) is not None:
         return plan.protection()
     maps = _maps_of(request, levels)
@@ -480,16 +515,16 @@ def _protection(request: DeletionRequest, levels: Levels | None) -> DeletionProt
     )
 
 
-class _Rows(NamedTuple):
-    """A table of rows: the maps of its stages, their groups, the weight of each group's records, survey weights."""
-
-    maps: Sequence[GeneralizationMap]
-    stages: Sequence[GroupCounts]
-    weights: NDArray[np.float64]
-    survey: SurveyWeights | None = None
-
-
 def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Numbers) -> Publication:
+    """Return the tables of rows, what is beside them, and the table of members where there is one."""
+    if request.members is None:
+        return _own_publication(request, numbers)
+    from .member_parts import with_table_of_members  # of releases with such a table alone
+
+    return with_table_of_members(*request.members, numbers, form=request.form, units=partial(_own_publication, request))
+
+
+def _own_publication(request: DeletionRequest, numbers: Numbers) -> Publication:
     """Stage after stage, in each the groups in the order of their keys; and the margins in a table of their own."""
     from ...tasks.stages.table import Publication
 
@@ -497,19 +532,19 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
     beside: dict[str, PublishedTable] = {}
     if plan is None:
         rows, beside, details = _rows_alone(request, numbers)
-        tables = {DATA: _row_table(rows, request)}
-        details = {"stages": _stage_facts(rows, request)} | details
+        tables = {DATA: rows.table(request.form)}
+        details = {"stages": rows.facts(request.mechanism.noise)} | details
     else:
         # What follows from published figures, such as weights, is post-processing and costs nothing.
         result = PairedResult(plan, numbers)
         survey = result.survey
         every = [
-            _Rows(one.maps, one.stages, raked.weights, survey)
+            StageRows(one.maps, one.stages, raked.weights, survey)
             for one, raked in zip(result.rows, result.raked, strict=True)
         ]
         stems = [table_of_block(one.block.name) if one.block.name else DATA for one in result.rows]
-        tables = dict(zip(stems, (_row_table(one, request) for one in every), strict=True))
-        facts = [_stage_facts(one, request) for one in every]
+        tables = dict(zip(stems, (one.table(request.form) for one in every), strict=True))
+        facts = [one.facts(request.mechanism.noise) for one in every]
         if request.blocks is None:
             details = {"stages": facts[0]}
         else:
@@ -533,7 +568,9 @@ def _publication(request: DeletionRequest, _: GeneralizationMap, numbers: Number
     )
 
 
-def _rows_alone(request: DeletionRequest, numbers: Numbers) -> tuple[_Rows, dict[str, PublishedTable], dict[str, Any]]:
+def _rows_alone(
+    request: DeletionRequest, numbers: Numbers
+) -> tuple[StageRows, dict[str, PublishedTable], dict[str, Any]]:
     """Return the rows of a release that chooses no pairs, its margins' table, and what is said of it."""
     mechanism, choice = request.mechanism, request.recoding
     drawn = mechanism.stages * len(choice.columns) if isinstance(choice, MapChoice) else 0
@@ -542,11 +579,11 @@ def _rows_alone(request: DeletionRequest, numbers: Numbers) -> tuple[_Rows, dict
     stages, noisy = published_stages(
         numbers, k=mechanism.k, layouts=[one.layout for one in maps], levels=levels, margins=request.margins
     )
-    weights = _below_one_another(
+    weights = below_one_another(
         [record_weights(stage.counts, release=mechanism, stage=number) for number, stage in enumerate(stages, start=1)]
     )
     if not isinstance(mechanism, CalibratedDeletion):
-        return _Rows(maps, stages, weights), {}, {}
+        return StageRows(maps, stages, weights), {}, {}
     raked = raked_weights(weights, stages, maps=maps, margins=request.margins, noisy=noisy)
     facts = deletion_margin_facts(maps[0], request.margins, mechanism, request.price) | {
         "records": raked.total,
@@ -557,48 +594,7 @@ def _rows_alone(request: DeletionRequest, numbers: Numbers) -> tuple[_Rows, dict
     if (survey := SurveyWeights.of(maps[0], noisy, deviation=error)) is not None:
         beside[TOTALS] = survey.totals_table(noisy, survey.tables(request.margins, noisy), deviation=error)
         details |= survey.facts()
-    return _Rows(maps, stages, raked.weights, survey), beside, details
-
-
-def _row_table(rows: _Rows, request: DeletionRequest) -> PublishedTable:
-    """Return the labels of each group, its stage where there are several, its weight, and perhaps its count."""
-    from ...tasks.stages.table import PublishedTable, figure_column, label_columns, stacked_columns
-
-    counts = _below_one_another([stage.counts for stage in rows.stages])
-    columns = stacked_columns(
-        [label_columns(stage.keys, generalization=one) for stage, one in zip(rows.stages, rows.maps, strict=True)]
-    )
-    if len(rows.stages) > 1:
-        sizes = [stage.counts.size for stage in rows.stages]
-        columns = (*columns, figure_column("stage", np.repeat(np.arange(1, len(rows.stages) + 1), sizes)))
-    columns = (*columns, figure_column("weight", rows.weights))
-    if rows.survey is not None:
-        columns = (*columns, rows.survey.row_column(rows.stages, rows.maps, rows.weights))
-    microdata = request.form == "microdata"
-    if not microdata:
-        columns = (*columns, figure_column("count", counts))
-    return PublishedTable(columns=columns, times=counts if microdata else None)
-
-
-def _stage_facts(rows: _Rows, request: DeletionRequest) -> list[dict[str, Any]]:
-    return [
-        {
-            "levels": _levels(one),
-            "published_groups": stage.counts.size,
-            "published_records": int(stage.counts.sum()),
-            "largest_deletion": largest_deletion(request.mechanism.noise),
-        }
-        for stage, one in zip(rows.stages, rows.maps, strict=True)
-    ]
-
-
-def _below_one_another(parts: list[NDArray[Number]]) -> NDArray[Number]:
-    """Return the parts as one array; of one part no copy, since there may be millions of groups."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _levels(generalization: GeneralizationMap) -> dict[str, int]:
-    return {column.name: column.level for column in generalization.columns}
+    return StageRows(maps, stages, raked.weights, survey), beside, details
 
 
 def _explained(request: DeletionRequest) -> dict[str, Any]:
@@ -617,10 +613,19 @@ def _explained(request: DeletionRequest) -> dict[str, Any]:
         "largest_deletion": largest_deletion(noise),
         "stages": []
         if isinstance(choice, MapChoice) or request.free
-        else [{"levels": _levels(one)} for one in request.maps],
+        else [{"levels": levels_of(one)} for one in request.maps],
         **margins,
         **({} if isinstance(choice, MapChoice) else planned_weights(choice)),
+        **_explained_members(request),
     }
+
+
+def _explained_members(request: DeletionRequest) -> dict[str, Any]:
+    if request.members is None:
+        return {}
+    from .member_parts import members_explained  # of releases with such a table alone
+
+    return {"members": members_explained(*request.members, request.price)}
 
 
 def _explained_choice(request: DeletionRequest, choice: MapChoice) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import mechanism_of_record
+from ...accounting.theory.planning.deletion_planning import AskedMembers
 from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, price_pairs, proposed_pairs
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import Hierarchy
@@ -137,8 +138,11 @@ def planned_pairs(
     rows_per_person: int,
     k: int,
     blocks: Blocks | None,
+    members: AskedMembers | None = None,
 ) -> tuple[PairedDeletion, Price]:
     """Return the mechanism of a paired release by what [margins] says, and its price.
+
+    With `members` it has a table of members beside the table of units.
 
     Raises:
         InputRefused: as `plan_paired`; or more pairs are asked for than can be counted.
@@ -172,6 +176,7 @@ def planned_pairs(
             draws=table.draw_share or usual.draws,
         ),
         blocks=blocks.number if isinstance(blocks, BlockChoice) else len(blocks) if blocks else None,
+        members=members,
     )
     if not isinstance(plan.mechanism, PairedDeletion):
         raise TypeError("this is no plan of a paired release")

@@ -558,5 +558,6 @@ def count_records(request: Request, work: ReleaseWork, generalization: Generaliz
         limit=request.limit,
         rates=rates,
         unit_rule=request.unit_rule,
+        with_members=True,
     )
     return exact_counts(work, counting=counting)

@@ -106,22 +106,25 @@ def counting_of(
     limit: ContributionLimit | None,
     rates: tuple[Decimal, ...] | None = None,
     unit_rule: UnitRule | None = None,
+    with_members: bool = False,
 ) -> Counting:
     """Return how files are counted by a map.
 
     Args:
         rates: of each code of the map's last column, where that says the rate of each record.
         unit_rule: by which each unit's records make one; None where they count as they are.
+        with_members: whether a unit's key has the codes of the members that the rule publishes besides.
     """
     person = None if limit is None else limit.column
     columns = generalization.columns if unit_rule is None else unit_rule.members
+    units = None if unit_rule is None else unit_rule.records(generalization, with_members=with_members)
     return Counting(
-        layout=generalization.layout,
+        layout=generalization.layout if units is None else units.layout,
         source=FileSource(columns=columns, reading=reading, person=person),
         rate=rate,
         limit=limit,
         rates=rates,
-        units=None if unit_rule is None else unit_rule.records(generalization),
+        units=units,
     )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...mechanisms.generalization_map import GeneralizationMap
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.recoding import KeyLayout
 from ..inputs.source import SourceLayout
 
 _GIB = 1 << 30
@@ -21,7 +21,7 @@ _TABLES_OF_A_PAIR = 5
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
-def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> None:
+def require_room(layout: SourceLayout, *, maps: Sequence[KeyLayout], columns: int | None = None) -> None:
     """Refuse records that may have more distinct groups than there is memory for; only metadata is looked at.
 
     There are no more groups than combinations of labels, nor than records; CSV has at least a byte for each field, but
@@ -29,12 +29,17 @@ def require_room(layout: SourceLayout, *, maps: Sequence[GeneralizationMap]) -> 
     more numbers while records are deleted and labels put together, or twice with one more; and of each group of a later
     stage a key and four numbers.
 
+    Args:
+        layout: the files.
+        maps: how the groups of each stage make keys, those that are counted first.
+        columns: how many are read of each record; None for those of the first map.
+
     Raises:
         InputRefused: the groups may need more than CROWDBLEND_MEMORY says, or half of this machine's memory.
     """
     records = layout.records
     if records is None and layout.n_bytes:
-        records = layout.n_bytes // len(maps[0].columns)
+        records = layout.n_bytes // (columns or len(maps[0].sizes))
     # An upper bound by what is public or was in the files' metadata. The true number of groups is known only after the
     # records were read, that is after the charge.
     groups = [one.cells if records is None else min(records, one.cells) for one in maps]

@@ -106,13 +106,13 @@ def test_no_name_without_an_idea() -> None:
 
 
 def test_a_folder_can_be_looked_over() -> None:
-    """At most some eighteen files lie in a folder, beside its subfolders; and there are not too many in all."""
+    """At most some nineteen files lie in a folder, beside its subfolders; and there are not too many in all."""
     beside = [path for name in ("audit", "benchmarks") for path in (PROJECT / name).rglob("*.py")]
     for paths in (beside, modules()):
         folders: dict[Path, int] = {}
         for path in paths:
             folders[path.parent] = folders.get(path.parent, 0) + (path.name != "__init__.py")
-        assert max(folders.values()) <= 18, {str(folder): files for folder, files in folders.items() if files > 18}
+        assert max(folders.values()) <= 19, {str(folder): files for folder, files in folders.items() if files > 19}
     assert sum(folders.values()) <= 340
     public = folder_of("analysis") / "__init__.py"  # the kit's names are those of its package
     inits = [path for path in modules() if path.name == "__init__.py" and path != public]

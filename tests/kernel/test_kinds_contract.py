@@ -55,6 +55,12 @@ from crowdblend.mechanisms.kinds.deletion import (
 from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, GeometricDeletion, OptimalDeletion
 from crowdblend.mechanisms.kinds.histogram import NoisyHistogram, OutlierPrivateHistogram, SuppressedHistogram
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
+from crowdblend.mechanisms.kinds.member_deletion import (
+    CalibratedMembersDeletion,
+    MemberRows,
+    MembersDeletion,
+    PairedMembersDeletion,
+)
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, ExponentialSafeRelease, StronglySafeRelease
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
 from crowdblend.mechanisms.kinds.moments import MomentsAnswer
@@ -74,6 +80,8 @@ RANGED = ExponentialSafeRelease(
     k=20, sampling_rate=RATE, selection_epsilon=Decimal("0.05"), selection_rate=None, selection_draws=1
 )
 SURVEY = BiasedSampleCounts(k=20, lowest_rate=RATE, highest_rate=RATE, largest_rate=Decimal("0.103"), exceptions=1)
+
+MEMBERS = MemberRows(most_members=3, member_stages=2, member_scale=Decimal(24), member_width=122)
 
 STRANGER = Path(__file__).parents[1] / "support" / "stranger"
 STRANGERS_KIND = RegisteredKind("acme_coins.prices", "acme_coins.description", ("acme-coins:coin-flip-count/1",))
@@ -163,6 +171,31 @@ EXAMPLES: dict[str, tuple[Mechanism, ...]] = {
             pair_width=90,
             pair_epsilon=Decimal("0.05"),
             blocks=2,
+        ),
+    ),
+    "members_deletion": (
+        MembersDeletion(stages=2, k=3, noise=GaussianDeletion(scale=Decimal("7.8"), width=39), members=MEMBERS),
+        CalibratedMembersDeletion(
+            stages=1,
+            k=3,
+            noise=GaussianDeletion(scale=Decimal("7.8"), width=39),
+            margins=4,
+            margin_scale=Decimal("20.5"),
+            margin_width=110,
+            members=MEMBERS,
+        ),
+        PairedMembersDeletion(
+            stages=2,
+            k=3,
+            noise=GaussianDeletion(scale=Decimal("9.5"), width=48),
+            margins=4,
+            margin_scale=Decimal("20.5"),
+            margin_width=110,
+            pairs=3,
+            pair_scale=Decimal(16),
+            pair_width=90,
+            pair_epsilon=Decimal("0.05"),
+            members=MEMBERS,
         ),
     ),
     "synthetic_table": (

@@ -162,6 +162,11 @@ MECHANISM_KINDS: dict[str, RegisteredKind] = {
         "deletion_description",
         ("paired-deletion-release/1", "blocked-deletion-release/1"),
     ),
+    "members_deletion": _own(
+        "member_deletion_prices",
+        "deletion_description",
+        tuple(f"{one}members-deletion-release/1" for one in ("", "calibrated-", "paired-")),
+    ),
     "synthetic_table": _own("synthetic_table_prices", "synthetic_table_description", ("synthetic-table/1",)),
 }
 """The one list of kinds: a mechanism's `kind` → where it is found; a module is loaded when it is first asked for."""

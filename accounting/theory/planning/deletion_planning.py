@@ -7,7 +7,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import partial
 from itertools import accumulate
@@ -25,11 +25,20 @@ from ....mechanisms.kinds.deletion_noise import (
     expected_deletion,
     largest_deletion,
 )
+from ....mechanisms.kinds.member_deletion import (
+    CalibratedMembersDeletion,
+    MemberRows,
+    MembersDeletion,
+    PairedMembersDeletion,
+    WithMembers,
+    members_of,
+)
+from ....mechanisms.kinds.paired_deletion import PairedDeletion
 from ...kernel.prices.arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kernel.prices.registry import price
 from ...kinds.composition.bounded_range import BoundedRange
-from ...kinds.deletion_prices import price_of_draws
+from ...kinds.deletion_prices import GroupNoise, Met, price_of_draws
 from .price_estimates import surely_dearer
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
@@ -43,6 +52,8 @@ _FOUR_DIGITS = Context(prec=4)
 _SCALES = 400
 _WIDEST_SCALE = 4.0
 _LARGEST_EPSILON = 50
+_LARGEST_SHIFT = 1e3
+_SHARE_DIGITS = Decimal("0.0001")
 _FOR_ROUNDING = Decimal("0.99999999")
 
 
@@ -80,6 +91,7 @@ def plan_deletion(
     shape: DeletionShape | None = None,
     margins: int = 0,
     margin_share: Decimal = MARGIN_SHARE,
+    members: AskedMembers | None = None,
 ) -> DeletionPlan:
     """Plan the noise that deletes least in expectation among those tried, charged at most ε at δ over all releases.
 
@@ -101,6 +113,7 @@ def plan_deletion(
         shape: the noise's shape; None for the best.
         margins: how many margins are published beside the rows of each release; 0 for none.
         margin_share: what the margins alone take of ε and δ, above 0 and below 1.
+        members: the table of members that is published beside the table of units; None for none.
 
     Raises:
         InputRefused: a value out of range, or no noise that deletes at most `LARGEST_DELETION` records has this price.
@@ -127,6 +140,10 @@ def plan_deletion(
             share=margin_share,
         )
         target = replace(target, beside=beside)
+    if members is not None:
+        beside = target.beside or Beside(complete=lambda rows: rows, precision=0.0)
+        target = replace(target, beside=members.beside(beside, epsilon=epsilon, delta=delta, releases=releases))
+        shape = "gaussian"  # the one that is planned together with others
     return _least_of_shapes(("optimal", "gaussian") if shape is None else (shape,), target)
 
 
@@ -225,6 +242,21 @@ def gaussian_delta(shift: float, *, epsilon: float) -> float:
     return upper - math.exp(epsilon) * lower
 
 
+def gaussian_shift(epsilon: float, delta: float) -> float:
+    """Return μ, the shift of a Gaussian of deviation 1 that has this δ at ε, to nearest.
+
+    Raises:
+        ValueError: there is none within bounds.
+    """
+    if gaussian_delta(_LARGEST_SHIFT, epsilon=epsilon) < delta:
+        raise ValueError("epsilon is too large")
+    low, high = 1e-9, _LARGEST_SHIFT
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if gaussian_delta(middle, epsilon=epsilon) < delta else (low, middle)
+    return low
+
+
 def calibrated(release: DeletionRelease, *, margins: int, noise: GaussianDeletion) -> CalibratedDeletion:
     """Return a deletion release with margins beside it.
 
@@ -258,13 +290,13 @@ def price_parts(
         InputRefused: δ or T is out of range.
     """
     check_request(delta, releases)
-    rows = Counter[DeletionNoise]({mechanism.noise: mechanism.stages})
-    margins = Counter[DeletionNoise]({mechanism.margin_noise: mechanism.margins})
+    rows = Counter[Met]({mechanism.noise: mechanism.stages})
+    margins = Counter[Met]({mechanism.margin_noise: mechanism.margins})
     return price_alone(rows, delta, releases, records), price_alone(margins, delta, releases, records)
 
 
 def price_alone(
-    draws: Counter[DeletionNoise],
+    draws: Counter[Met],
     delta: Decimal,
     releases: int,
     records: int,
@@ -293,6 +325,116 @@ class Beside:
     precision: float
     share: Decimal = Decimal(0)
     ends: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AskedMembers:
+    """Describe a table of members whose noise is to be planned.
+
+    Args:
+        most: how many members of a unit may be in it, at least 1.
+        stages: maps in its chain, at least 1.
+        share: of μ² of the Gaussian mechanism that has (ε, δ), for this table; above 0 and below 1.
+    """
+
+    most: int
+    stages: int
+    share: Decimal
+
+    def beside(self, other: Beside, *, epsilon: Decimal, delta: Decimal, releases: int) -> Beside:
+        """Return what is beside the rows of units: the table of members too.
+
+        Raises:
+            InputRefused: there is no noise of this share within bounds.
+        """
+        try:
+            budget = float(self.share) * gaussian_shift(float(epsilon), float(delta) / 2.0) ** 2 / releases
+            ends = MEMBERS_ENDS * float(delta)
+            noise = gaussian_of_width(
+                scale=self.most * math.sqrt(self.stages / budget),
+                steps=self.stages * releases,
+                records=self.most,
+                ends=ends,
+            )
+        except (ValueError, OverflowError):
+            raise InputRefused(
+                f"no noise of the table of members costs so little as its share of epsilon {amount_exact(epsilon)} at "
+                f"delta {amount_exact(delta)}.",
+                remedy="Raise epsilon, delta or the share of the members, or publish fewer members of each unit.",
+            ) from None
+        rows = MemberRows(
+            most_members=self.most, member_stages=self.stages, member_scale=noise.scale, member_width=noise.width
+        )
+        return replace(
+            other,
+            complete=lambda release: with_members(other.complete(release), rows),
+            precision=other.precision + releases * self.stages * (self.most / float(noise.scale)) ** 2,
+            ends=other.ends + ends,
+        )
+
+
+MEMBERS_ENDS = 0.05
+"""Of δ, what the ends of the noise of a table of members weigh at most."""
+
+
+def with_members(release: DeletionRelease, members: MemberRows) -> WithMembers:
+    """Return a release of units with a table of members beside it.
+
+    Args:
+        release: of the units alone: without a choice of levels, and with one table of rows.
+        members: the table of members.
+
+    Raises:
+        TypeError: another kind of release.
+    """
+    own = {field.name: getattr(release, field.name) for field in fields(release)}
+    made = {
+        DeletionRelease: MembersDeletion,
+        CalibratedDeletion: CalibratedMembersDeletion,
+        PairedDeletion: PairedMembersDeletion,
+    }.get(type(release))
+    if made is None:
+        raise TypeError(f"a {type(release).__name__} has no table of members")
+    whole: WithMembers = made(**own, members=members)
+    return whole
+
+
+def asked_again(mechanism: DeletionRelease, *, precision: float) -> AskedMembers | None:
+    """Return a table of members that takes the share of the privacy loss which a release's own takes.
+
+    Args:
+        mechanism: the release; None is returned where it has no such table.
+        precision: the sum of σ⁻² over all else that it publishes, and of ε²/4 over its draws.
+    """
+    members = members_of(mechanism)
+    if members is None:
+        return None
+    own = members.member_stages * (members.most_members / float(members.member_scale)) ** 2
+    share = Decimal(own / (own + precision)).quantize(_SHARE_DIGITS)
+    return AskedMembers(most=members.most_members, stages=members.member_stages, share=share)
+
+
+def price_tables(mechanism: WithMembers, *, delta: Decimal, releases: int = 1) -> tuple[Price | None, Price | None]:
+    """Return the price of a release's tables of units alone, and of its table of members alone; together it is less.
+
+    Args:
+        mechanism: the release.
+        delta: δ over all releases together, of either part alone; a part that no ε has at this δ has None.
+        releases: T ≥ 1.
+
+    Raises:
+        InputRefused: δ or T is out of range.
+    """
+    check_request(delta, releases)
+    members = mechanism.members
+    own = {field.name: getattr(mechanism, field.name) for field in fields(mechanism) if field.name != "members"}
+    alone: DeletionRelease = type(mechanism).__mro__[1](**own)
+    met = Counter[Met]({GroupNoise(noise=members.noise, records=members.most_members): members.member_stages})
+    try:
+        units = price(alone, delta=delta, releases=releases)
+    except InputRefused:
+        units = None
+    return units, price_alone(met, delta, releases, 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

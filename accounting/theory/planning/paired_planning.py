@@ -13,17 +13,26 @@ from typing import Any
 from ....mechanisms.kernel.amounts import amount_exact
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kinds.deletion import DeletionRelease
-from ....mechanisms.kinds.deletion_noise import DeletionNoise, GaussianDeletion
+from ....mechanisms.kinds.deletion_noise import GaussianDeletion
 from ....mechanisms.kinds.paired_deletion import BlockedDeletion, PairedDeletion
 from ....mechanisms.record_weights import deletion_variance
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kinds.composition.bounded_range import BoundedRange
-from .deletion_planning import Beside, DeletionPlan, gaussian_delta, gaussian_of_width, plan_beside, price_alone
+from ...kinds.deletion_prices import Met
+from .deletion_planning import (
+    AskedMembers,
+    Beside,
+    DeletionPlan,
+    asked_again,
+    gaussian_of_width,
+    gaussian_shift,
+    plan_beside,
+    price_alone,
+)
 
 _FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 _ENDS = 0.02
 _SHARE = Decimal("0.0001")
-_LARGEST_SHIFT = 1e3
 _FEW_COLUMNS = 10
 
 
@@ -75,6 +84,7 @@ def plan_paired(
     k: int = 1,
     shares: PairShares | None = None,
     blocks: int | None = None,
+    members: AskedMembers | None = None,
 ) -> DeletionPlan:
     """Return the noise of a paired release that is charged at most ε at δ over all releases.
 
@@ -92,6 +102,7 @@ def plan_paired(
         k: the smallest number of records that is published of a group.
         shares: of the parts; None for the proposed ones.
         blocks: tables of rows, each with so many stages; None for one of all columns.
+        members: the table of members beside that of units, which takes its share first; None for none.
 
     Raises:
         InputRefused: a value out of range, or no noise within bounds has this price.
@@ -107,6 +118,7 @@ def plan_paired(
         k=k,
         parts=shares or PairShares(),
         blocks=blocks,
+        members=members,
     )
 
 
@@ -123,12 +135,14 @@ def _planned(
     k: int,
     parts: PairShares,
     blocks: int | None,
+    members: AskedMembers | None,
 ) -> DeletionPlan:
     check_request(delta, releases)
     check_records(records)
     beside = None
     with suppress(ValueError, OverflowError):
-        budget = _shift(float(epsilon), float(delta) / 2.0) ** 2 / releases
+        budget = gaussian_shift(float(epsilon), float(delta) / 2.0) ** 2 / releases
+        budget *= 1.0 - (0.0 if members is None else float(members.share))
         margins = gaussian_of_width(
             scale=records * math.sqrt(columns / (float(parts.margins) * budget)),
             steps=columns * releases,
@@ -166,6 +180,8 @@ def _planned(
             f"{amount_exact(delta)}.",
             remedy="Raise epsilon or delta, or count fewer pairs.",
         )
+    if members is not None:
+        beside = members.beside(beside, epsilon=epsilon, delta=delta, releases=releases)
     return plan_beside(
         epsilon=epsilon,
         delta=delta,
@@ -201,6 +217,7 @@ def plan_paired_again(
         k=mechanism.k,
         shares=PairShares(margins=margins, pairs=pairs, draws=draws),
         blocks=mechanism.tables if mechanism.tables > 1 else None,
+        members=asked_again(mechanism, precision=whole),
     )
 
 
@@ -255,24 +272,9 @@ def price_pairs(
         InputRefused: δ or T is out of range.
     """
     check_request(delta, releases)
-    counts = Counter[DeletionNoise]({mechanism.pair_noise: mechanism.pairs})
+    counts = Counter[Met]({mechanism.pair_noise: mechanism.pairs})
     choices = {BoundedRange(epsilon=mechanism.pair_epsilon * records): mechanism.pairs}
     return (
         price_alone(counts, delta, releases, records),
         price_alone(Counter(), delta, releases, records, choices=choices),
     )
-
-
-def _shift(epsilon: float, delta: float) -> float:
-    """Return μ, the shift of a Gaussian of deviation 1 that has this δ at ε, to nearest.
-
-    Raises:
-        ValueError: there is none within bounds.
-    """
-    if gaussian_delta(_LARGEST_SHIFT, epsilon=epsilon) < delta:
-        raise ValueError("epsilon is too large")
-    low, high = 1e-9, _LARGEST_SHIFT
-    while high - low > 1e-9 * high:
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if gaussian_delta(middle, epsilon=epsilon) < delta else (low, middle)
-    return low

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accounting.kernel.prices.registry import price
-from ....accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
+from ....accounting.theory.planning.deletion_planning import DeletionPlan, asked_again, plan_deletion
 from ....accounting.theory.planning.inversion import Target, least_k
 from ....accounting.theory.planning.paired_planning import plan_paired_again
 from ....flows.releases.deletion_release import DeletionRequest
@@ -22,6 +22,7 @@ from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, expected_deletion, largest_deletion
 from ....mechanisms.kinds.microdata import StronglySafeRelease
 from ....mechanisms.map_selection.choice import Levels
+from ....mechanisms.record_weights import deletion_variance
 from .changes import TellingRecords, column_changes, columns_kept, telling_records
 from .reference_population import Groups, ReferencePopulation, limit_remarks
 from .suppression_forecast import MOST_LABELS, SAME_PRICE_RATES, ForecastBasis, worst_labels
@@ -320,17 +321,19 @@ def _plans(request: DeletionRequest) -> Iterator[DeletionPlan]:
                     paired.mechanism, epsilon=epsilon, delta=charged.delta, rows_per_person=charged.rows_per_person
                 )
             else:
+                rows = mechanism.stages / float(deletion_variance(mechanism.noise))
                 plan = plan_deletion(
                     epsilon=epsilon,
                     delta=charged.delta,
                     stages=mechanism.stages,
                     rows_per_person=charged.rows_per_person,
                     k=mechanism.k,
+                    members=asked_again(mechanism, precision=rows),
                 )
         except InputRefused:
             continue
         # A law has as many entries as the noise is wide, for each group: wider noise would take minutes.
-        near = paired is not None and abs(plan.price.epsilon / charged.epsilon - 1) < LIKE_PRICES
+        near = (paired or request.members) is not None and abs(plan.price.epsilon / charged.epsilon - 1) < LIKE_PRICES
         if not near and plan.mechanism.noise != mechanism.noise and plan.largest_deletion <= WIDEST:
             yield plan
 
@@ -340,7 +343,7 @@ def _sampled(
 ) -> Iterator[SampledInstead]:
     """For each stage's map the rate of `SAME_PRICE_RATES` that publishes most with the least k that costs no more."""
     charged = request.price
-    if charged.rows_per_person > 1:
+    if charged.rows_per_person > 1 or request.members is not None:  # no sample has a table of members
         return
     releases = []
     for rate in SAME_PRICE_RATES:
