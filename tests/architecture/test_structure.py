@@ -113,7 +113,7 @@ def test_a_folder_can_be_looked_over() -> None:
         for path in paths:
             folders[path.parent] = folders.get(path.parent, 0) + (path.name != "__init__.py")
         assert max(folders.values()) <= 19, {str(folder): files for folder, files in folders.items() if files > 19}
-    assert sum(folders.values()) <= 340
+    assert sum(folders.values()) <= 345
     public = folder_of("analysis") / "__init__.py"  # the kit's names are those of its package
     inits = [path for path in modules() if path.name == "__init__.py" and path != public]
     assert not [path for path in inits if len(ast.parse(path.read_text(encoding="utf-8")).body) != 1], (
