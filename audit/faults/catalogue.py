@@ -14,6 +14,7 @@ ADVERSARY = "pytest tests/accounting/theory/test_filter_adversary.py"
 FILTER_ENTRIES = "pytest tests/kernel/test_filter_charges.py"
 DELETION = "pytest tests/mechanisms/test_deletion.py"
 GAME = "pytest tests/accounting/theory/test_series_game.py"
+MEMBERS = "pytest tests/mechanisms/test_member_deletion.py"
 PERSONS = "pytest tests/tasks/test_person_counts.py"
 RANKS = "pytest tests/kernel/test_contributions.py"
 
@@ -249,6 +250,22 @@ FAULTS = (
         old="np.any(hashes[:, 1:] != hashes[:, :-1], axis=0)",
         new="np.any(records.keys[:, 1:] != records.keys[:, :-1], axis=0)",
         detectors=("pytest tests/tasks/test_unit_counts.py",),
+    ),
+    Fault(
+        name="members-beyond-the-cap",
+        what="four times as many members of a household are published as the price is for",
+        file="mechanisms/kinds/member_deletion.py",
+        old="(members.cells + 1,) * most",
+        new="(members.cells + 1,) * (4 * most)",
+        detectors=("audit statistics oversized-household-members 0.05", MEMBERS),
+    ),
+    Fault(
+        name="members-priced-as-one",
+        what="a household's members in a table of their own are priced as one",
+        file="accounting/kinds/member_deletion_prices.py",
+        old="records=members.most_members",
+        new="records=1",
+        detectors=(MEMBERS,),
     ),
     Fault(
         name="series-one-short",

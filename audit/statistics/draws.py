@@ -97,6 +97,7 @@ def all_cases(scale: float) -> dict[str, Case]:
     from .cases_of_counts import count_cases
     from .cases_of_deletion import deletion_cases
     from .cases_of_flows import twin_cases
+    from .cases_of_members import member_cases
     from .cases_of_noise import noise_cases
     from .cases_of_pairs import pair_cases
 
@@ -106,6 +107,7 @@ def all_cases(scale: float) -> dict[str, Case]:
         *choice_cases(scale),
         *deletion_cases(scale),
         *pair_cases(scale),
+        *member_cases(scale),
         *twin_cases(scale),
     ]
     return {case.name: case for case in cases}

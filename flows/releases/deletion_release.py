@@ -43,7 +43,7 @@ from ...mechanisms.kinds.deletion_noise import (
 )
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.margins import Margin
-from ...mechanisms.kinds.member_deletion import MembersProtection, WithMembers
+from ...mechanisms.kinds.member_deletion import MembersDeletion, MembersProtection, WithMembers
 from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
 from ...mechanisms.map_selection.choice import LatticeColumn, Levels, MapChoice
 from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
@@ -652,7 +652,7 @@ KIND = ReleaseKind(
     name=DeletionRequest.kind,
     model=DeletionTable,
     allows=frozenset({"suppression", "privacy", "selection", "margins", "blocks", "unit", "columns"}),
-    mechanisms=(DeletionRelease, SelectedDeletion, ExponentialDeletion, PairedDeletion),
+    mechanisms=(DeletionRelease, SelectedDeletion, ExponentialDeletion, PairedDeletion, MembersDeletion),
     series=True,
     forms=True,
     limits=True,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from ...accounting.certificate.row_tables import row_tables
+from ...accounting.certificate.row_tables import MEMBERS, members_view, row_tables
 from ...accounting.certificate.verify import certified_mechanism
 from ...accounting.certificate.write_certificate import sha256_of_file
 from ...accounting.descriptions.description_registry import description_of
@@ -185,10 +185,12 @@ def described_release(
         OSError: a file can't be read.
     """
     guarantee, views = certificate["guarantee"], row_tables(certificate)
-    stated = {column["column"] for column in certificate["map"]["columns"]}
+    if (members := members_view(certificate)) is not None:
+        views[MEMBERS] = members
     described, books = [], dict[ColumnCodebook, None]()
     for stem, outline in tables.items():
         view = views.get(stem, certificate)
+        stated = {column["column"] for column in view["map"]["columns"]}
         names = [name for name, datatype in outline.columns if datatype == "text" and name in stated]
         book = codebook(view, names=names) if stem in views else ()
         books |= dict.fromkeys(book)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
 from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.analysis import load
 from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, largest_deletion
 
 SPEC = """
@@ -92,10 +94,7 @@ def test_both_tables_are_published_under_one_charge_and_verify(desk, ages, given
     # At most three of each household are there, of a crowd of two hundred too; all but those that noise deletes.
     there = sum(min(len(own), 3) for own in ages)
     most_deleted = largest_deletion(
-        GaussianDeletion(
-            scale=__import__("decimal").Decimal(result["mechanism"]["member_scale"]),
-            width=result["mechanism"]["member_width"],
-        )
+        GaussianDeletion(scale=Decimal(result["mechanism"]["member_scale"]), width=result["mechanism"]["member_width"])
     )
     groups = 6 * 3 + 3
     assert there - groups * most_deleted <= members["records"] <= there
@@ -209,6 +208,27 @@ def test_a_filter_budget_pays_for_both_tables(desk) -> None:
     both = desk.succeed("run", write_spec(desk), "--json").json
     desk.succeed("verify", both["output"])
     assert both["filter_charge"]["share"] > 0
+
+
+def test_analysis_sheet_and_metadata_tell_of_both_tables(desk, ages) -> None:
+    def edit(text: str) -> str:
+        return text.replace("[data]", '[release.metadata]\ntitle = "Households"\n[data]', 1)
+
+    output = Path(desk.succeed("run", write_spec(desk, edit=edit), "--json").json["output"])
+    loaded = load(output)
+    there = sum(min(len(own), 3) for own in ages)
+    assert [column.name for column in loaded.columns] == ["size", "region"]
+    assert [column.name for column in loaded.members.columns] == ["age", "region"]
+    # Both bounds hold in at least 19 of 20 releases: nothing is asserted of the numbers but their order of magnitude.
+    assert 0.5 * there < loaded.members.count().estimate < 1.5 * there
+    assert loaded.count().estimate < 0.7 * loaded.members.count().estimate
+    sheet = desk.succeed("sheet", output, "--output", "sheets").out
+    text = next(path for path in (desk.folder / "sheets").iterdir() if path.suffix == ".md").read_text()
+    assert "## The members" in text, sheet
+    labels = next(path for path in (desk.folder / "sheets").iterdir() if path.suffix == ".csv").read_text()
+    assert "members,age,1," in labels
+    dictionary = (output / "metadata" / "data-dictionary.md").read_text()
+    assert "Of each unit" not in dictionary[dictionary.index("## members.parquet") : dictionary.index("## Codebook")]
 
 
 def test_preview_report_and_rehearsal_are_of_the_units(desk, ages) -> None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from ....accounting.certificate.row_tables import DATA, row_tables
+from ....accounting.certificate.row_tables import DATA, MEMBERS, members_view, row_tables
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.kernel.ledger.ledger_state import enforced_unit
 from ....accounting.theory.count_bounds import BinomialBounds, Chance, CountInterval, geometric_deviation
@@ -116,6 +116,7 @@ class SheetFacts:
         theme: what the block is about; empty where nobody says.
         tables: what each table of rows tells by itself; none where there is one. What is said of rows here is then of
             the first, and of labels nothing.
+        members: what the table of members beside a table of units tells; None where there is none.
     """
 
     certificate: Mapping[str, Any]
@@ -146,6 +147,7 @@ class SheetFacts:
     block: str = ""
     theme: str = ""
     tables: tuple[SheetFacts, ...] = ()
+    members: SheetFacts | None = None
 
     @property
     def each_table(self) -> tuple[SheetFacts, ...]:
@@ -228,7 +230,11 @@ def sheet_facts(release: VerifiedRelease) -> SheetFacts:
     """
     views = row_tables(release.certificate)
     if DATA in views:
-        return _table_facts(release, release.certificate, stem=DATA)
+        found = _table_facts(release, release.certificate, stem=DATA)
+        if (view := members_view(release.certificate)) is None:
+            return found
+        members = _table_facts(replace(release, certificate=view), view, stem=MEMBERS)
+        return replace(found, members=replace(members, block=MEMBERS))
     margins = release.folder / _margins_file(release.certificate)
     pairs = tuple(_pairs(margins, release.certificate))
     blocks = release.certificate["published"]["blocks"]

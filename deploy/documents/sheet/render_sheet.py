@@ -165,9 +165,10 @@ def _labels_text(facts: SheetFacts) -> str:
     """Return the labels as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*(["block"] if facts.tables else []), "column", "stage", "label", "coarser", "lower", "upper"])
-    for table in facts.each_table:
-        own = [table.block] if facts.tables else []
+    several = bool(facts.tables or facts.members)
+    writer.writerow([*(["block"] if several else []), "column", "stage", "label", "coarser", "lower", "upper"])
+    for table in (*facts.each_table, *([] if facts.members is None else [facts.members])):
+        own = [table.block] if several else []
         writer.writerows(
             [*own, one.column, one.stage, one.label, one.coarser or "", one.lower, one.upper] for one in table.labels
         )
