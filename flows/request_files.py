@@ -28,7 +28,7 @@ OWN_PAGE = "docs/asking.md"
 MOST_COLUMNS = 50
 _DECLARED = ("hierarchy", "values", "interval", "dates", "fold_case")
 """What of a column of the steward's specification says its labels."""
-_NOT_OF_ANSWERS = frozenset({"weight", "weight_classes"})
+_NOT_OF_ANSWERS = frozenset({"members", "weight", "weight_classes"})
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _TAKEN = 12
 """Digits of a digest by which files and releases are told apart."""

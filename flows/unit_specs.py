@@ -39,7 +39,7 @@ from .spec_tables import (
 
 
 def with_units(
-    path: Path, tables: SpecTables, *, base: Path, figures: Collection[str]
+    path: Path, tables: SpecTables, *, base: Path, figures: Collection[str] = ()
 ) -> tuple[SpecTables, UnitRule | None]:
     """Return the specification with each derived column's labels in its place, and the rule; None without [unit].
 
