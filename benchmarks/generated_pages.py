@@ -14,11 +14,14 @@ from __future__ import annotations
 import argparse
 import ast
 import hashlib
+import io
 import json
 import os
 import platform
 import re
 import subprocess
+import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -215,30 +218,49 @@ def keep(found: Mapping[str, Mapping[str, Any]], project: Path = PROJECT) -> Non
     (project / RECORD).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
-def record(page: Path, *, by: str = "") -> None:
+def record(page: Path, *, by: str = "", of: str | None = None) -> None:
     """Record that something was made just now, and write the line below it; outside of the project do nothing.
 
     Args:
         page: its file, or the pattern of its pictures.
         by: of a section: the program that its marks name.
+        of: the commit that it was made of, where that isn't the one that is checked out.
+
+    Raises:
+        subprocess.CalledProcessError: the repository has no such commit.
     """
     if not page.resolve().is_relative_to(PROJECT / "docs"):
         return
     name = page.resolve().relative_to(PROJECT).as_posix()
     one = next(one for one in generated() if (one.page, one.by) == (name, by))
     sources = Sources()
-    changed = [str(path) for path in sources.files(one)]
-    status = _git("status", "--porcelain", "--", *changed)
-    commit = _git("rev-parse", "--short=12", "HEAD")
+    digest, stale = sources.digest(one), False
+    if of is None:
+        status = _git("status", "--porcelain", "--", *(str(path) for path in sources.files(one)))
+        commit, day = _git("rev-parse", "--short=12", "HEAD"), datetime.now(UTC).date().isoformat()
+        commit = None if status else commit
+    else:
+        commit, _, day = str(_git("log", "-1", "--format=%h %cs", "--abbrev=12", of, "--")).partition(" ")
+        then = _digest_at(commit, one)
+        digest, stale = then, digest != then
     entry = {
         "command": one.command,
-        "commit": None if commit is None or status else commit,
-        "day": datetime.now(UTC).date().isoformat(),
-        "sources": sources.digest(one),
+        "commit": commit,
+        "day": day,
+        "sources": digest,
         "content": hashlib.sha256(content_of(one)).hexdigest(),
     }
     keep(recorded() | {one.name: entry})
-    write_line(one, told(entry, stale=False), PROJECT)
+    write_line(one, told(entry, stale=stale), PROJECT)
+
+
+def _digest_at(commit: str, one: Generated) -> str:
+    """Return the digest of the sources of an earlier commit."""
+    packed = subprocess.run(["git", "archive", commit], cwd=PROJECT, capture_output=True, check=True).stdout
+    with tempfile.TemporaryDirectory(prefix="crowdblend-sources-") as folder:
+        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+            files.extractall(folder, filter="data")
+        return Sources(Path(folder)).digest(one)
 
 
 def _git(*words: str) -> str | None:
@@ -302,10 +324,13 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--pages", type=Path, default=PROJECT, help="folder with a copy of docs, for the lines")
     parser.add_argument("--made", metavar="NAME", help="record that what has this name in the record was made just now")
+    parser.add_argument("--of", metavar="COMMIT", help="with --made: the commit that it was made of")
     asked = parser.parse_args(argv)
+    if asked.of and _git("rev-parse", "--verify", f"{asked.of}^{{commit}}") is None:
+        parser.error(f"there is no commit {asked.of}")
     if asked.made:
         page, _, by = asked.made.partition(": ")
-        record(PROJECT / page, by=by)
+        record(PROJECT / page, by=by, of=asked.of)
         return 0
     found = list(out_of_date())
     for one, entry, stale in found:

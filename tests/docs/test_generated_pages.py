@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,30 @@ def test_a_section_is_stale_where_what_it_follows_from_has_changed(
     assert main(["--pages", str(copy)]) == 0
     assert "changed since" in page.read_text(encoding="utf-8")
     assert "changed since" not in (copy / "docs" / "page.md").read_text(encoding="utf-8")
+
+
+def test_what_was_made_of_an_earlier_commit_is_recorded_with_it(project: Path) -> None:
+    def git(*words: str) -> str:
+        identity = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
+        done = subprocess.run(["git", *identity, *words], cwd=project, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    page, rule = project / "docs" / "page.md", project / "mechanisms" / "rule.py"
+    git("init", "--quiet")
+    git("add", "-A")
+    git("commit", "--quiet", "-m", "One")
+    first = git("rev-parse", "--short=12", "HEAD")
+    rule.write_text("FIGURE = 6\n", encoding="utf-8")
+    name = "docs/page.md: benchmarks/program.py"
+    assert main(["--made", name]) == 0
+    assert "of uncommitted sources, " in page.read_text(encoding="utf-8")
+    git("commit", "--quiet", "-am", "Two")
+    assert main(["--made", name]) == 0
+    assert f"of commit `{git('rev-parse', '--short=12', 'HEAD')}`, " in page.read_text(encoding="utf-8")
+    assert main(["--check"]) == 0
+    assert main(["--made", name, "--of", first]) == 0
+    assert f"of commit `{first}`, " in page.read_text(encoding="utf-8")
+    assert main(["--check"]) == 1
 
 
 def test_a_program_that_runs_commands_follows_from_all_of_them() -> None:
