@@ -211,6 +211,7 @@ screenshots: $(READY)
 	    -k "fits or prints or read_well"
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/private-report $(BIN)/python -m pytest -q tests/deploy/test_private_report_browser.py -k fits
 	CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/studio $(BIN)/python -m pytest -q tests/deploy/studio/test_studio_walk.py -k census
+	$(if $(CROWDBLEND_NIST),CROWDBLEND_SCREENSHOTS=$(CURDIR)/docs/studio $(BIN)/python -m pytest -q tests/deploy/studio/test_studio_nist.py)
 	for shown in dashboard documents private-report studio; do $(BIN)/python -m benchmarks.generated_pages --made "docs/$$shown/*.png" || exit 1; done
 
 paper: $(READY)

@@ -1,4 +1,4 @@
-"""How long the studio takes to start and to answer, of a draft with a hundred columns: seconds and processor seconds.
+"""How much the studio computes to start and to answer, of a draft with a hundred columns, in processor seconds.
 
 python -m benchmarks.wide.studio_pages --write
 """
@@ -20,17 +20,15 @@ from tempfile import TemporaryDirectory
 import httpx
 from crowdblend.deploy.studio.page_contexts import STEPS
 
-from ..whole_run import machine, write_between
+from ..generated_pages import machine, write_between
 
-__all__ = ["COLUMNS", "Measured", "main", "measured"]
+__all__ = ["COLUMNS", "main", "measured"]
 
 BY = "benchmarks/wide/studio_pages.py"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "studio.md"
 COLUMNS = 100
 MIDDLE = COLUMNS // 2
 TICKS = os.sysconf("SC_CLK_TCK")
-Measured = tuple[float, float]
-"""Seconds and processor seconds."""
 
 
 class Asked:
@@ -42,10 +40,9 @@ class Asked:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.times: dict[str, list[Measured]] = {}
+        self.times: dict[str, list[float]] = {}
         kept = {name: value for name, value in os.environ.items() if not name.startswith("CROWDBLEND_")}
         own = {"CROWDBLEND_HOME": str(folder / "home"), "CROWDBLEND_LEDGER": f"sqlite:///{folder / 'ledger.db'}"}
-        begun = time.perf_counter()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "crowdblend.deploy", "studio", "--port", "0", "--no-browser", "--folder", "studio"],
             cwd=folder,
@@ -57,7 +54,7 @@ class Asked:
         address = re.search(r"http://\S+", line)
         if address is None:
             raise RuntimeError(f"the studio didn't start: {line}")
-        self.start = (time.perf_counter() - begun, self.processor_seconds())
+        self.start = self.processor_seconds()
         url = address[0].partition("/enter")[0]
         self.client = httpx.Client(base_url=url, headers={"origin": url}, timeout=600)
         self.client.get(address[0]).raise_for_status()
@@ -69,12 +66,12 @@ class Asked:
 
     def ask(self, name: str, path: str, form: Mapping[str, str] | None = None) -> None:
         """Ask for a page, or send its form, and take note of the time under a name."""
-        begun, used = time.perf_counter(), self.processor_seconds()
+        before = self.processor_seconds()
         answer = self.client.get(path) if form is None else self.client.post(path, data=form)
-        took = (time.perf_counter() - begun, self.processor_seconds() - used)
+        used = self.processor_seconds() - before
         if answer.status_code not in (200, 303):
             raise RuntimeError(f"{path} was answered with {answer.status_code}")
-        self.times.setdefault(name, []).append(took)
+        self.times.setdefault(name, []).append(used)
 
     def settled(self) -> None:
         """Wait until what is computed beside the pages is there."""
@@ -96,8 +93,8 @@ def _asked() -> Iterator[Asked]:
                 asked.process.stdout.close()
 
 
-def measured(rounds: int) -> tuple[Measured, Measured, dict[str, Measured]]:
-    """Return the start's times, those of all that is planned and checked beside the pages, and each page's medians."""
+def measured(rounds: int) -> tuple[float, float, dict[str, float]]:
+    """Return what the start takes, what all takes that is planned beside the pages, and each page's mean."""
     with _asked() as asked:
         source = asked.folder / "wide.csv"
         source.write_text(",".join(f"t{n // 10}_item{n}" for n in range(COLUMNS)) + "\n", encoding="utf-8")
@@ -105,24 +102,20 @@ def measured(rounds: int) -> tuple[Measured, Measured, dict[str, Measured]]:
         asked.client.post("/dataset", data=add)
         asked.client.post("/file", data={"source": str(source), "records": "100000"})
         roles = {f"role-{n}": "release" for n in range(COLUMNS)}
-        begun, used = time.perf_counter(), asked.processor_seconds()
+        before = asked.processor_seconds()
         asked.ask("columns, roles stored", "/columns", roles)
         asked.settled()
         draft = asked.folder / "studio" / "draft.toml"
         values = 'levels = "auto"\nvalues = ["1", "2", "3"]'
         draft.write_text(draft.read_text(encoding="utf-8").replace('levels = "auto"', values), encoding="utf-8")
         asked.settled()
-        beside = (time.perf_counter() - begun, asked.processor_seconds() - used)
+        beside = asked.processor_seconds() - before
         for _ in range(rounds):
             for path in (*STEPS, f"columns/{MIDDLE}"):
                 asked.ask(path, f"/{path}")
             asked.ask("columns, roles stored", "/columns", roles)
             asked.ask("one column, stored", f"/columns/{MIDDLE}", {"form": "values", "text": "1\n2\n3"})
-        medians = {
-            name: (statistics.median(one for one, _ in took), statistics.median(one for _, one in took))
-            for name, took in asked.times.items()
-        }
-        return asked.start, beside, medians
+        return asked.start, beside, {name: statistics.mean(used) for name, used in asked.times.items()}
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -136,11 +129,11 @@ def main(argv: list[str] | None = None) -> None:
     rows |= {name.replace(f"columns/{MIDDLE}", "one column"): took for name, took in sorted(pages.items())}
     rows |= {"beside the pages: tables, price and review, once": beside}
     lines = [
-        f"A draft of {COLUMNS} columns, medians of {asked.rounds} answers, {machine()}.",
+        f"A draft of {COLUMNS} columns, means of {asked.rounds} answers, {machine()}.",
         "",
-        "| | seconds | processor seconds |",
-        "|---|---|---|",
-        *(f"| {name} | {seconds:.2f} | {used:.2f} |" for name, (seconds, used) in rows.items()),
+        "| | processor seconds |",
+        "|---|---|",
+        *(f"| {name} | {used:.2f} |" for name, used in rows.items()),
     ]
     print("\n".join(lines))
     if asked.write:

@@ -28,6 +28,7 @@ FIELD_OF_KEY = {  # where a field has another name than the key
 }  # fmt: skip
 SHARES = ("share", "pair_share", "draw_share")
 FIELD_OF_WAY = {"values": "text", "hierarchy": "text", "interval": "lower", "dates": "from"}
+CHECKED_KEYS = ("hierarchy", "values", "interval", "dates", "codes", "fold_case")
 FIELD_OF_ROLE = ("person", "household", "weight")
 MOST_REMEMBERED = 64
 
@@ -74,7 +75,8 @@ def problem_of(refusal: Refusal, *, draft: Draft, path: Path, names: tuple[str, 
     for name in sorted(draft.columns, key=len, reverse=True):
         begins = (f"[columns.{name}].", f"[columns.{name}.", f"[columns.{name}]", f"[columns].{name}")
         if (begin := next((one for one in begins if key.startswith(one)), None)) is not None:
-            inner = key.removeprefix(begin).rpartition("].")[2].strip("[]")
+            rest = key.removeprefix(begin)
+            inner = "codes" if rest.startswith("codes") else rest.rpartition("].")[2].strip("[]")
             number = _number(name, names)
             if inner == "weight":
                 return Problem(text=text, place=place, page="matters", field=f"weight-{number}")
@@ -108,7 +110,10 @@ def _elsewhere(refusal: Refusal, text: str, *, draft: Draft, names: tuple[str, .
 
 
 def _column_field(key: str, column: dict[str, Any]) -> str:
-    known = ("lower", "upper", "widths", "from", "to", "levels", "min_level", "max_level", "level")
+    known = (
+        "lower", "upper", "widths", "from", "to", "levels", "min_level", "max_level", "margin_level", "level", "codes",
+        "fold_case",
+    )  # fmt: skip
     if key in known:
         return "day_levels" if key == "levels" and "dates" in column else key
     way = key if key in FIELD_OF_WAY else next((way for way in FIELD_OF_WAY if way in column), "")
@@ -148,7 +153,7 @@ class CheckedColumn:
 def checked_column(studio: StudioFolder, draft: Draft, name: str, names: tuple[str, ...]) -> CheckedColumn:
     """Check one column by itself, as the only one of a release: of a hundred it takes no longer."""
     column = draft.columns[name]
-    kept = {key: value for key, value in column.items() if key in ("hierarchy", "values", "interval", "dates")}
+    kept = {key: value for key, value in column.items() if key in CHECKED_KEYS}
     alone = {
         "release": {"name": "check", "output": "none"},
         "data": {"dataset": "check", "source": "none.csv"},

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from ...mechanisms.hierarchies.build import Rows, outline_rows, prefix_rows
-from ...mechanisms.hierarchies.declare import HierarchyError, ValueHierarchy
+from ...mechanisms.hierarchies.declare import BUCKET_LABEL, HierarchyError, ValueHierarchy
 from ...mechanisms.kernel.errors import InputRefused
 from ...tasks.inputs.hierarchy_files import hierarchy_text, read_peer_rows
 from ...tasks.inputs.schema import read_names
@@ -47,6 +47,7 @@ FIXED_KINDS: dict[str, Tables] = {
 """Kinds whose columns have each one level, with the tables that they begin with."""
 FORMLESS = ("histogram", "synthetic")
 """Kinds that publish in a form of their own."""
+MOST_OUTLINED = 3_000
 BY_ROLE = ("person", "household", "weight")
 DECLARATIONS = ("hierarchy", "values", "interval", "dates")
 
@@ -258,3 +259,35 @@ def _rows(builder: dict[str, Any]) -> Rows:
                 raise InputRefused("no file is named.")
             rows = [tuple(row) for row in read_peer_rows(Path.cwd() / Path(builder["file"].strip()).expanduser()).rows]
             return rows if {row[-1] for row in rows} == {"*"} else [(*row, "*") for row in rows]
+
+
+def outline_of(studio: StudioFolder, column: Tables) -> str:
+    """Return a column's hierarchy as an indented tree, which gives the same rows; empty where there is none."""
+    if not isinstance(column.get("hierarchy"), str):
+        return ""
+    try:
+        rows = [tuple(row) for row in read_peer_rows(studio.folder / column["hierarchy"]).rows]
+        text = _outline(rows) if len(rows) <= MOST_OUTLINED else ""
+        return text if text and {*outline_rows(text.splitlines())} == {*rows} else ""
+    except (InputRefused, HierarchyError):
+        return ""
+
+
+def _outline(rows: Rows) -> str:
+    tree: dict[str, Any] = {}
+    for row in rows:
+        path = [*reversed(row)]
+        path = path[1:] if path[0] == BUCKET_LABEL else path
+        # A value that lies less deep than others has its own name at each level up to its group.
+        while len(path) > 1 and path[-1] == path[-2]:
+            path.pop()
+        place = tree
+        for label in path:
+            place = place.setdefault(label, {})
+    return "\n".join(_outline_lines(tree, ""))
+
+
+def _outline_lines(tree: dict[str, Any], indent: str) -> Iterator[str]:
+    for label, below in tree.items():
+        yield f"{indent}{label}"
+        yield from _outline_lines(below, f"{indent}  ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from ...accounting.ledger.reader import open_reader
@@ -15,7 +16,7 @@ from ...mechanisms.kernel.errors import InputRefused, Refusal
 from ...mechanisms.kernel.mechanism import ADD_REMOVE, REPLACEMENT
 from ...mechanisms.wording import FILL_IN
 from ..python.ledger import add_dataset
-from .draft import Draft, StudioFolder, shown, toml_text, typed_number, typed_numbers
+from .draft import Draft, StudioFolder, Tables, shown, toml_text, typed_number, typed_numbers
 from .draft_problems import checked_column
 from .draft_proposals import (
     BY_ROLE,
@@ -27,8 +28,10 @@ from .draft_proposals import (
     known_names,
     make_fixed,
     make_paired,
+    outline_of,
     propose_columns,
     release_column,
+    remark_of,
     source_names,
 )
 from .planned_tables import WANTED, tables_wanted, want_tables
@@ -151,6 +154,8 @@ def take_file(studio: Studio, form: Form) -> str:
         draft.put("data", "encoding", form.get("encoding", ""))
         draft.put("data", "null", [] if not (null := form.get("null", "")) else ["", *null.split()])
         draft.put("data", "decimal", form.get("decimal", "").replace(".", ""))
+        for key in {"trim", "whole_floats"} & form.keys():
+            draft.put("data", key, form[key] == "yes" or None)
         records = typed_number(form.get("records", ""))
         draft.notes["records"] = records if isinstance(records, int) else form.get("records", "").strip()
         draft.notes["public"] = absolute_source(form.get("public", "").strip())
@@ -200,13 +205,10 @@ def take_columns(studio: Studio, form: Form) -> str:
     with studio.folder.changing() as draft:
         names = source_names(draft)
         roles = {column.name: form.get(f"role-{number}", "") for number, column in enumerate(names.columns)}
-        for role in BY_ROLE:
-            chosen = [number for number, name in enumerate(roles) if roles[name] == role]
-            if len(chosen) > 1:
-                raise NotStored(f"role-{chosen[1]}", "role_taken")
-        if {"person", "household"} <= {*roles.values()}:
-            number = list(roles.values()).index("household")
-            raise NotStored(f"role-{number}", "two_units")
+        if form.get("do") == "all":
+            harmless = [one.name for one in names.columns if not remark_of(one.name, one.kind)]
+            roles |= {name: "release" for name in harmless if roles[name] in ("", "leave")}
+        _require_roles([*roles.values()])
         order = {name: number for number, name in enumerate(roles)}
         for name, role in roles.items():
             if role != "release":
@@ -222,9 +224,19 @@ def take_columns(studio: Studio, form: Form) -> str:
         draft.tables["columns"] = dict(sorted(draft.columns.items(), key=lambda one: order.get(one[0], len(order))))
         if draft.paired:
             _fit_blocks(draft)
+    if form.get("do") == "all":
+        return "/columns"
     if form.get("do", "").startswith("open-"):
         return f"/columns/{form['do'].removeprefix('open-')}"
     return "/matters"
+
+
+def _require_roles(roles: list[str]) -> None:
+    for role in BY_ROLE:
+        if roles.count(role) > 1:
+            raise NotStored(f"role-{roles.index(role, roles.index(role) + 1)}", "role_taken")
+    if {"person", "household"} <= {*roles}:
+        raise NotStored(f"role-{roles.index('household')}", "two_units")
 
 
 def _fit_blocks(draft: Draft) -> None:
@@ -242,38 +254,26 @@ def take_column(studio: Studio, form: Form, *, number: int) -> str:
         names = known_names(draft)
         name = names[number]
         column = draft.columns.setdefault(name, {"levels": "auto"} if draft.paired else {"level": 0})
-        kind = form.get("form", "")
-        text = form.get("text", "").replace("\r\n", "\n")
-        for key in (*DECLARATIONS, "codes"):
-            if not (key == "hierarchy" and kind == "kept") and not (key == "codes" and kind == "values"):
+        kind, text = form.get("form", ""), form.get("text", "").replace("\r\n", "\n")
+        if kind == "kept" and "text" in form and _lines(text) != _lines(outline_of(studio.folder, column)):
+            kind = "tree"
+        for key in DECLARATIONS:
+            if not (key == "hierarchy" and kind == "kept"):
                 column.pop(key, None)
         if kind != "kept":
             draft.builders.pop(name, None)
-        match kind:
-            case "values":
-                column["values"] = [line.strip() for line in text.split("\n") if line.strip()]
-                if {*column.get("codes", {})} - {*column["values"]}:
-                    column.pop("codes")
-            case "interval":
-                numbers = {key: typed_number(form.get(key, "")) for key in ("lower", "upper")}
-                column["interval"] = {key: value for key, value in numbers.items() if value is not None}
-                column["interval"]["widths"] = typed_numbers(form.get("widths", ""))
-            case "dates":
-                days = {key: form.get(key, "").strip() for key in ("from", "to")}
-                column["dates"] = {key: day for key, day in days.items() if day}
-                column["dates"]["levels"] = form.get("day_levels", "").replace(",", " ").split()
-            case "tree" | "prefixes" | "file":
-                draft.builders[name] = {
-                    "form": kind, "text": text, "keep": form.get("keep", ""), "file": form.get("file", ""),
-                }  # fmt: skip
-                draft.builders[name]["wrong"] = build_hierarchy(studio.folder, draft, name, number)
-            case _:
-                pass
-        for key in ("min_level", "max_level") if draft.paired else ("level",):
-            value = typed_number(form.get(key, ""))
-            column.pop(key, None)
-            if value is not None:
-                column[key] = value
+        if kind in ("tree", "prefixes", "file"):
+            draft.builders[name] = {
+                "form": kind, "text": "" if kind == "file" else text,
+                "keep": form.get("keep", ""), "file": form.get("file", ""),
+            }  # fmt: skip
+            draft.builders[name]["wrong"] = build_hierarchy(studio.folder, draft, name, number)
+        else:
+            _declare(column, kind, text, form)
+        _take_comparison(column, kind, form)
+        for key in ("min_level", "max_level", "margin_level") if draft.paired else ("level",):
+            if key in form or key != "margin_level":
+                _put_typed(column, key, form)
         checked = checked_column(studio.folder, draft, name, names)
         wrong = bool(checked.problems or draft.builders.get(name, {}).get("wrong"))
         listed = [names.index(one) for one in draft.columns if one in names]
@@ -281,6 +281,56 @@ def take_column(studio: Studio, form: Form, *, number: int) -> str:
     if wrong or form.get("do") == "stay":
         return f"/columns/{number}"
     return f"/columns/{later[0]}" if form.get("do") == "next" and later else "/columns"
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+def _put_typed(column: Tables, key: str, form: Form) -> None:
+    value = typed_number(form.get(key, ""))
+    column.pop(key, None)
+    if value is not None:
+        column[key] = value
+
+
+def _declare(column: Tables, kind: str, text: str, form: Form) -> None:
+    """Declare values that need no file."""
+    match kind:
+        case "values":
+            column["values"] = [line.strip() for line in _lines(text)]
+        case "interval":
+            numbers = {key: typed_number(form.get(key, "")) for key in ("lower", "upper")}
+            column["interval"] = {key: value for key, value in numbers.items() if value is not None}
+            column["interval"]["widths"] = typed_numbers(form.get("widths", ""))
+        case "dates":
+            days = {key: form.get(key, "").strip() for key in ("from", "to")}
+            column["dates"] = {key: day for key, day in days.items() if day}
+            column["dates"]["levels"] = form.get("day_levels", "").replace(",", " ").split()
+        case _:
+            pass
+
+
+def _take_comparison(column: Tables, kind: str, form: Form) -> None:
+    """Say how values are compared with labels, and which numbers labels have in files of statistics packages."""
+    if kind in ("interval", "dates"):
+        column.pop("codes", None)
+        column.pop("fold_case", None)
+        return
+    if "fold_case" in form:
+        column.pop("fold_case", None)
+        if form["fold_case"] == "yes":
+            column["fold_case"] = True
+    if "codes" in form:
+        column.pop("codes", None)
+        pairs = [line.rpartition("=") for line in _lines(form["codes"].replace("\r\n", "\n"))]
+        if pairs:
+            column["codes"] = {label.strip() or code.strip(): _code(code) for label, _, code in pairs}
+
+
+def _code(text: str) -> int | Decimal | str:
+    number = typed_number(text)
+    return "" if number is None else number
 
 
 def take_matters(studio: Studio, form: Form) -> str:
@@ -308,9 +358,24 @@ def take_matters(studio: Studio, form: Form) -> str:
                 draft.tables["blocks"] = own | ({"pinned": pinned} if pinned else {})
             case "propose":
                 want_tables(draft)
+            case "themes":
+                themes = _typed_themes(draft, names, form)
+                if not themes:
+                    raise NotStored("blocks", "no_themes")
+                draft.tables["blocks"] = ({"pinned": pinned} if pinned else {}) | themes
             case _ if "blocks" in draft.tables:
                 draft.put("blocks", "pinned", pinned)
     return "/matters" if way == "propose" else "/price"
+
+
+def _typed_themes(draft: Draft, names: tuple[str, ...], form: Form) -> Tables:
+    """Return the tables that are named beside the columns, in the order in which they are named first."""
+    themes: dict[str, list[str]] = {}
+    for number, name in enumerate(names):
+        for theme in form.get(f"theme-{number}", "").replace(",", " ").split():
+            if name in draft.columns and name not in themes.setdefault(theme, []):
+                themes[theme].append(name)
+    return {theme: {"columns": columns} for theme, columns in themes.items()}
 
 
 def take_price(studio: Studio, form: Form) -> str:
@@ -344,6 +409,8 @@ def take_review(studio: Studio, form: Form) -> str:
         draft.put("release", "output", absolute_source(form.get("output", "").strip()))
         for key in ("format",) if draft.kind in FORMLESS else ("form", "format"):
             draft.put("release", key, form.get(key, ""))
+        if "also" in form:
+            draft.put("release", "also", form["also"].split())
         title = form.get("title_field", "").strip()
         metadata = release.get("metadata")
         others = {key: one for key, one in metadata.items() if key != "title"} if isinstance(metadata, dict) else {}

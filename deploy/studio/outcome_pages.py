@@ -69,6 +69,9 @@ def review_page(studio: Studio, draft: Draft, fields: Fields) -> ReviewPage:
     if draft.kind not in FORMLESS:
         fields.add("form", release.get("form", "microdata"), ("microdata", "microdata"), ("counts", "counts"))
     fields.add("format", release.get("format", "parquet"), ("parquet", "parquet"), ("csv", "csv"))
+    also = release.get("also")
+    also = " ".join(also) if isinstance(also, list) and all(isinstance(one, str) for one in also) else ""
+    fields.add("also", also, *((one, one or "none") for one in ("", "sav", "dta", "sav dta")))
     metadata = release.get("metadata")
     fields.add("title_field", metadata.get("title") if isinstance(metadata, dict) else "")
     return ReviewPage(

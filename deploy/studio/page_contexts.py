@@ -147,14 +147,15 @@ class MattersPage:
     Args:
         paired: whether anything is weighed in this kind.
         fields: of the form.
-        columns: of each released column its name, the field of its weight, and whether it is in every block.
+        columns: of each released column its name, and the fields of its weight, whether it is in every block, and the
+            names of its own blocks.
         themes: names of blocks with their columns; empty where the release finds them.
         computing: whether the tables are still being planned.
     """
 
     paired: bool
     fields: Mapping[str, Field]
-    columns: tuple[tuple[str, Field, Field], ...]
+    columns: tuple[tuple[str, Field, Field, Field], ...]
     themes: tuple[tuple[str, str], ...]
     computing: bool = False
 

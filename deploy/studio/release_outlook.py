@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ...accounting.kernel.prices.registry import mechanism_record
-from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+from ...accounting.theory.planning.paired_planning import PairShares, plan_paired
 from ...flows.releases.paired_parts import STAGES, STAGES_OF_BLOCK
 from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights
 from ...tasks.request import Request
@@ -75,7 +75,7 @@ def paired_outlook(
     rows_per_person: int,
     k: int,
     shares: tuple[Decimal, Decimal, Decimal],
-    pairs: int | None,
+    pairs: int,
 ) -> Outlook:
     """Return what a release that finds its own pairs and labels would tell.
 
@@ -87,7 +87,7 @@ def paired_outlook(
         delta=delta,
         stages=STAGES if blocks is None else STAGES_OF_BLOCK,
         columns=columns,
-        pairs=pairs or proposed_pairs(columns),
+        pairs=pairs,
         rows_per_person=rows_per_person,
         k=k,
         shares=PairShares(margins=shares[0], pairs=shares[1], draws=shares[2]),

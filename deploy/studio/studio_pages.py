@@ -12,6 +12,7 @@ from ...accounting.kernel.prices.registry import price
 from ...accounting.ledger.creation import ledger_exists
 from ...accounting.ledger.lookup import DatasetState
 from ...accounting.ledger.reader import open_reader
+from ...accounting.theory.planning.paired_planning import proposed_pairs
 from ...flows.paths import PASSWORD
 from ...flows.spec import read_spec
 from ...mechanisms.kernel.errors import InputRefused, Refusal
@@ -20,7 +21,7 @@ from ...mechanisms.kinds.microdata import StronglySafeRelease
 from ..proposals.column_proposals import proposed_column
 from .draft import Draft, StudioFolder, shown, toml_text
 from .draft_problems import Problem, Remembered, checked_column
-from .draft_proposals import DECLARATIONS, KIND_TABLES, known_names, remark_of, source_names
+from .draft_proposals import DECLARATIONS, KIND_TABLES, known_names, outline_of, remark_of, source_names
 from .form_answers import CHOICES, PRICE_KEYS, Form, NotStored, Studio
 from .page_contexts import (
     ColumnPage,
@@ -145,6 +146,8 @@ def file_page(studio: Studio, draft: Draft, fields: Fields) -> FilePage:
     fields.add("separator", {"\t": "\\t"}.get(data.get("separator", ""), data.get("separator", "")))
     fields.add("encoding", data.get("encoding", ""), *((one, one or "utf-8") for one in ENCODINGS))
     fields.add("decimal", data.get("decimal", "."), (".", "."), (",", ","))
+    for key in ("trim", "whole_floats"):
+        fields.add(key, "yes" if data.get(key) is True else "no", ("no", "no"), ("yes", "yes"))
     fields.add("null", " ".join(one for one in data.get("null", []) if one))
     del studio
     return FilePage(fields=fields.made, columns=columns, headers=headers)
@@ -220,6 +223,8 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     ways = (*(("kept",) if form == "kept" else ()), "values", "interval", "dates", "tree", "prefixes", "file")
     fields.add("form", form, *((one, {"values": "list", "file": "file_way"}.get(one, one)) for one in ways))
     text = builder["text"] if builder else "\n".join(map(str, own.get("values", [])))
+    if not text:
+        text = outline_of(studio.folder, own)
     if not text and column.labels:
         text = "\n".join(dict.fromkeys(label.strip() for _, label in column.labels if label.strip()))
     fields.add("text", text)
@@ -232,8 +237,11 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     for key in ("from", "to"):
         fields.add(key, dates.get(key))
     fields.add("day_levels", ", ".join(dates.get("levels", ["month", "year"])))
-    for key in ("min_level", "max_level") if draft.paired else ("level",):
+    for key in ("min_level", "max_level", "margin_level") if draft.paired else ("level",):
         fields.add(key, own.get(key))
+    codes = own.get("codes") if isinstance(own.get("codes"), dict) else {}
+    fields.add("codes", "\n".join(f"{label} = {shown(code)}" for label, code in codes.items()))
+    fields.add("fold_case", "yes" if own.get("fold_case") is True else "no", ("no", "no"), ("yes", "yes"))
     later = [listed.index(name) for name in draft.columns if name in listed and listed.index(name) > number]
     return ColumnPage(
         number=number,
@@ -255,7 +263,7 @@ def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
     pinned = (blocks or {}).get("pinned", [])
     planning = tables_wanted(draft)
     way = "wanted" if planning else "one" if blocks is None else "themes" if themes else "found"
-    options = (*(("wanted",) if planning else ()), "one", "found", *(("themes",) if themes else ()), "propose")
+    options = (*(("wanted",) if planning else ()), "one", "found", "themes", "propose")
     fields.add("blocks", way, *((one, one) for one in options))
     fields.add("number", (blocks or {}).get("number"))
     fields.add("pairs", draft.tables.get("margins", {}).get("number"))
@@ -266,7 +274,9 @@ def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
     for name, column in draft.columns.items():
         number = names.index(name) if name in names else 0
         weight = fields.add(f"weight-{number}", column.get("weight"))
-        columns.append((name, weight, fields.add(f"pinned-{number}", "yes" if name in pinned else "")))
+        own = [theme for theme, listed in themes.items() if name in listed]
+        theme = fields.add(f"theme-{number}", ", ".join(own))
+        columns.append((name, weight, fields.add(f"pinned-{number}", "yes" if name in pinned else ""), theme))
     return MattersPage(
         paired=draft.paired,
         fields=fields.made,
@@ -332,18 +342,21 @@ def _outlook_of(studio: Studio, draft: Draft, state: DatasetState | None) -> Cal
         themes = sum(isinstance(table, dict) for table in blocks.values())
         number = blocks.get("number")
         found = themes or (number if isinstance(number, int) else None) or max(2, len(draft.columns) // 6)
-    pairs = margins.get("number")
+    pairs, weighted = margins.get("number"), "weight" in draft.data
+    # Each column is counted with the classes of the survey weight besides.
+    pairs = pairs if isinstance(pairs, int) and pairs > 0 else proposed_pairs(len(draft.columns))
+    pairs += weighted * len(draft.columns)
     return partial(
         _computed,
         paired_outlook,
         epsilon=Decimal(epsilon),
         delta=Decimal(delta),
-        columns=len(draft.columns) + ("weight" in draft.data),
+        columns=len(draft.columns) + weighted,
         blocks=found,
         rows_per_person=rows,
         k=1,
         shares=tuple(map(Decimal, shares)),
-        pairs=pairs if isinstance(pairs, int) else None,
+        pairs=pairs,
     )
 
 

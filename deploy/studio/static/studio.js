@@ -25,6 +25,20 @@
       setTimeout(() => { if (mine === turn) show(mine); }, 200);
     });
   }
+  // Of the ways to declare a column's values the chosen one is open.
+  const way = document.getElementById("field-form");
+  const parts = document.querySelectorAll("[data-ways]");
+  const fit = () => {
+    for (const part of parts) {
+      const chosen = part.dataset.ways.split(" ").includes(way.value);
+      if (part.tagName === "DETAILS") part.open = chosen || part.querySelector("[aria-invalid]") !== null;
+      else part.hidden = !chosen;
+    }
+  };
+  if (way && parts.length) {
+    fit();
+    way.addEventListener("change", fit);
+  }
   const run = document.querySelector("[data-running]");
   const computing = document.querySelector("[data-computing]");
   // Loaded again once it is there, and not while somebody types: focus and what is typed stay until then.

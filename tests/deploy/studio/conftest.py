@@ -147,8 +147,8 @@ class Walk:
         told = [one for one in ids.split() if one.startswith("wrong-")]
         return [" ".join(self.page.locator(f"#{one}").inner_text().split()) for one in told]
 
-    def until(self, selector: str) -> None:
-        self.page.wait_for_selector(selector, timeout=1_000 * SECONDS)
+    def until(self, selector: str, *, seconds: int = SECONDS) -> None:
+        self.page.wait_for_selector(selector, timeout=1_000 * seconds)
 
 
 @pytest.fixture
