@@ -30,6 +30,7 @@ MOST_COMPOSED = 20_000
 MOST_MEMBER_GROUPS = 1 << 24
 """Combinations of labels of the members that are published."""
 ABSENT = "absent"
+ANY = "any"
 _NONE = np.iinfo(np.int64).max
 _RANGE = re.compile(r"\[(-?[0-9]+), (-?[0-9]+)\)")
 
@@ -240,10 +241,19 @@ class Waves:
 
     @cached_property
     def hierarchy(self) -> ValueHierarchy:
-        """Return the sequences, at the column's level and at each coarser one, then `*`."""
+        """Return the sequences, at the column's level and at each coarser one; then of ever fewer last waves; then `*`.
+
+        Of a sequence whose early waves are left out each of these is `any`.
+        """
+        number, kept = len(self.waves), [len(self.waves)]
+        while kept[-1] > 1:
+            kept.append(kept[-1] // 2)
         rows = [
-            [" > ".join(parts) for parts in zip(*one, strict=True)]
-            for one in product(self._parts, repeat=len(self.waves))
+            [
+                *(" > ".join(parts) for parts in zip(*one, strict=True)),
+                *(" > ".join([ANY] * (number - last) + [own[-1] for own in one[-last:]]) for last in kept[1:]),
+            ]
+            for one in product(self._parts, repeat=number)
         ]
         return _composed(rows)
 

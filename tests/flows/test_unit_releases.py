@@ -466,3 +466,60 @@ def test_a_weight_and_whose_it_is_are_named_together(desk, households) -> None:
     twice = "[unit.columns.hhw]\ninterval = { lower = 0, upper = 100, widths = [] }\n[unit.columns.age]"
     desk.refuse("run", weighed(desk, edit=lambda text: text.replace("[unit.columns.age]", twice)), said="hhw")
     assert desk("ledger", "show", "--json").json["releases"] == []
+
+
+PANEL = """
+[release]
+name = "panel"
+format = "parquet"
+output = "out"
+[data]
+dataset = "people"
+source = "panel.parquet"
+[unit]
+by = "who"
+kind = "person"
+[unit.columns.ago]
+interval = { lower = 0, upper = 20, widths = [] }
+[unit.columns.work]
+values = ["yes", "no"]
+[deletion]
+[margins]
+[privacy]
+epsilon = 2
+delta = 1e-6
+[columns.path]
+waves = { column = "work", wave = "ago", order = ["1", "0"] }
+level = 0
+[columns.waves]
+count_members = { cap = 4 }
+level = 0
+"""
+
+
+@pytest.mark.slow
+def test_a_series_over_waves_moves_on_with_the_file(desk) -> None:
+    """In each year a person's last two waves are published, by the same rules and at one price."""
+    desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "person:who")
+    (desk.folder / "panel.toml").write_text(PANEL)
+    desk.succeed("series", "add", "yearly", "panel.toml", "--releases", "2")
+    people = np.arange(3_000)
+    work = [np.where(people % 3 < year % 3 + 1, "yes", "no") for year in range(2023, 2026)]
+    for last, output in ((2024, "first"), (2025, "second")):
+        years = range(2023, last + 1)
+        table = {
+            "who": np.tile(people, len(years)),
+            "ago": np.repeat([last - year for year in years], people.size),
+            "work": np.concatenate(work[: len(years)]),
+        }
+        pq.write_table(pa.table(table), desk.folder / "panel.parquet")
+        result = desk.succeed("run", "panel.toml", "--series", "yearly", "--output", output, "--json").json
+        margins = pq.read_table(Path(result["output"]) / "margins.parquet").to_pylist()
+        error = json.loads(Path(result["certificate"]).read_text())["published"]["margins"]["standard_error"]
+        found = {(one["column"], one["label"]): one for one in margins}
+        paths = [f"{one} > {other}" for one, other in zip(work[last - 2024], work[last - 2023], strict=True)]
+        own = [("path", path, paths.count(path)) for path in set(paths)]
+        for column, label, true in (*own, ("waves", str(len(years)), 3_000)):
+            # Ten standard errors, as above.
+            assert abs(found[column, label]["count"] - true) < 10 * error
+        desk.succeed("verify", result["output"])

@@ -144,12 +144,28 @@ def test_coarser_labels_of_a_composition_are_those_of_the_members_coarser_labels
     assert len(set(zip(fine, rough, strict=True))) == len(set(fine))
 
 
+def test_early_waves_are_left_out_before_all_are() -> None:
+    year = MappedColumn(name="year", hierarchy=IntervalHierarchy(lower=1, upper=6, widths=()), level=0)
+    rule = Waves(column=WORK, wave=year, waves=("1", "2", "3", "4", "5"))
+    own = rule.hierarchy
+    [code] = own.codes_of_texts([b"full > none > part > absent > none"], 0)
+    above = [own.labels(own.coarser(np.array([code]), level=0, to=level), level)[0] for level in range(own.levels)]
+    assert above == [
+        "full > none > part > absent > none",
+        "some > none > some > absent > none",
+        "any > any > any > absent > none",
+        "any > any > any > any > none",
+        "*",
+    ]
+
+
 def test_waves_merge_as_their_labels_do() -> None:
     rule = Waves(column=WORK, wave=YEAR, waves=("2024", "2025"))
     unit = [member(1, work="full"), member(1, work="part", year="2025")]
     assert labels(rule, [unit]) == ["full > part"]
     assert labels(rule, [unit], level=1) == ["some > some"]
-    assert labels(rule, [unit], level=2) == ["*"]
+    assert labels(rule, [unit], level=2) == ["any > some"]
+    assert labels(rule, [unit], level=3) == ["*"]
 
 
 def test_a_stewards_own_hierarchy_stands_above_a_rules_labels() -> None:
