@@ -47,7 +47,7 @@ def test_systemd_takes_it(unit: Path, tmp_path: Path, needs) -> None:
     checked = verified(copy)
     assert checked.returncode == 0, checked.stderr
     assert copy.name not in checked.stderr
-    copy.write_text(copy.read_text().replace("UMask=0077", "UMask=never\nNoSuchKey=yes"))
+    copy.write_text(copy.read_text().replace("[Install]", "NoSuchKey=yes\n[Install]"))
     assert "NoSuchKey" in verified(copy).stderr
 
 
