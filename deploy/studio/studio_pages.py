@@ -49,11 +49,11 @@ class Fields:
         page: the page's path.
         typed: the form that was not stored; None where the page is looked at.
         problems: of the draft.
-        told: the texts of what is told here and not by the command line.
+        said: says in the page's language what is wrong.
     """
 
-    def __init__(self, page: str, *, typed: Form | None, refused: NotStored | None, told: Mapping[str, str]) -> None:
-        self._page, self._typed, self._refused, self._told = page, typed, refused, told
+    def __init__(self, page: str, *, typed: Form | None, refused: NotStored | None, said: Callable[[str], str]) -> None:
+        self._page, self._typed, self._refused, self._said = page, typed, refused, said
         self._problems: list[Problem] = []
         self._made: dict[str, Field] = {}
 
@@ -63,9 +63,9 @@ class Fields:
 
     def add(self, name: str, value: object = "", *options: tuple[str, str]) -> Field:
         """Make a field of a value, or of options to choose from."""
-        wrong = [self._told.get(one.text, one.text) for one in self._problems if one.field == name]
+        wrong = [self._said(one.text) for one in self._problems if one.field == name]
         if self._refused is not None and self._refused.field == name:
-            wrong.insert(0, self._told.get(self._refused.text, self._refused.text))
+            wrong.insert(0, self._said(self._refused.text))
         text = shown(value) if self._typed is None else self._typed.get(name, "")
         self._made[name] = Field(name=name, value=text, problems=tuple(dict.fromkeys(wrong)), options=options)
         return self._made[name]
@@ -78,7 +78,7 @@ class Fields:
     @property
     def others(self) -> tuple[str, ...]:
         """Problems of the page that are about no field of it."""
-        found = [self._told.get(one.text, one.text) for one in self._problems if one.field not in self._made]
+        found = [self._said(one.text) for one in self._problems if one.field not in self._made]
         return tuple(dict.fromkeys(found))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import io
+import re
 import secrets
 import tomllib
 import zipfile
@@ -46,6 +47,8 @@ PREVIEW = "/price/preview"
 MOST_BYTES = 2_000_000
 MOST_FIELDS = 5_000
 MOST_AT_ONCE = 50
+BLANK = re.compile(r"\{(\w+)\}")
+PLACE = re.compile(r"/[^:]*: ")
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 # Sheet and report are documents with styles of their own; whatever they say, they run nothing and ask for nothing.
 SHEET_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'none'"
@@ -143,6 +146,8 @@ class StudioApplication:
     def __init__(self, studio: Studio) -> None:
         self.studio = studio
         self.texts = read_texts()
+        refusals = read_refusals()
+        self.said = {name: Said(self.texts[name]["told"], refusals[name]) for name in LANGUAGES}
         self._templates = environment(
             FOLDER / "templates",
             percent=lambda share: f"{100 * share:.0f} %",
@@ -241,7 +246,7 @@ class StudioApplication:
             plan_tables(self.studio.folder, draft)
             language = self._language(request, draft)
             texts = self._texts(language)
-            fields = Fields(path, typed=form, refused=refused, told=texts["told"])
+            fields = Fields(path, typed=form, refused=refused, said=self.said[language])
             fields.add_problems(known_problems(self.studio, draft))
             page = show(self.studio, draft, fields)
         except IndexError:
@@ -250,11 +255,11 @@ class StudioApplication:
             if path == "dataset":
                 raise
             return self._fault(request, 409, f"{refusal.what} {refusal.remedy}".strip())
-        whole = () if refused is None or refused.field else (texts["told"].get(refused.text, refused.text),)
+        whole = () if refused is None or refused.field else (self.said[language](refused.text),)
         general = fields.others + whole
         frame = Frame(step=step, language=language, languages=LANGUAGES, text=texts, problems=general)
         text = self._templates.get_template(f"{template}.html").render(
-            frame=frame, text=texts[step], page=page, told=texts["told"], path=f"/{path}", steps=STEPS
+            frame=frame, text=texts[step], page=page, said=self.said[language], path=f"/{path}", steps=STEPS
         )
         return HTMLResponse(text, status_code=200 if refused is None else 422)
 
@@ -272,7 +277,7 @@ class StudioApplication:
     async def sheet(self, request: Request) -> Response:
         """Show the researchers' sheet of what was published."""
         draft = self.studio.folder.draft()
-        fields = Fields("result", typed=None, refused=None, told={})
+        fields = Fields("result", typed=None, refused=None, said=str)
         page = await to_thread.run_sync(result_page, self.studio, draft, fields)
         if not page.sheet:
             return self._fault(request, 404, self._texts(self._language(request, draft))["result"]["no_sheet"])
@@ -352,6 +357,55 @@ def read_texts() -> dict[str, dict[str, Any]]:
         language: {page: {key: by[language] for key, by in texts.items()} for page, texts in read.items()}
         for language in LANGUAGES
     }
+
+
+class Said:
+    """Says in one language what is told of a draft: the studio's own texts, and the command line's refusals.
+
+    Sentences of a refusal that the file of refusals doesn't have stay as the command line says them.
+
+    Args:
+        told: the studio's own texts by their keys.
+        sentences: of the command line, with blanks, each with its form in the language.
+    """
+
+    def __init__(self, told: Mapping[str, str], sentences: Mapping[str, str]) -> None:
+        self._told = told
+        # Those with most words first: a sentence that is all blanks but for a few words would take another's place.
+        longest = sorted(sentences, key=lambda sentence: -len(BLANK.sub("", sentence)))
+        self.sentences = tuple((pattern_of(sentence), sentences[sentence]) for sentence in longest)
+
+    def __call__(self, text: str) -> str:
+        """Return a text in the language."""
+        if text in self._told or not self.sentences:
+            return self._told.get(text, text)
+        place = PLACE.match(text)
+        said = [place[0].strip()] if place else []
+        rest = text[place.end() :] if place else text
+        while rest:
+            known = ((pattern.match(rest), other) for pattern, other in self.sentences)
+            found, other = next(((match, other) for match, other in known if match), (None, ""))
+            if found is not None:
+                said.append(other.format(**found.groupdict()))
+                rest = rest[found.end() :].lstrip()
+            else:
+                sentence, stop, rest = rest.partition(". ")
+                said.append(sentence + stop.strip())
+        return " ".join(said)
+
+
+def pattern_of(sentence: str) -> re.Pattern[str]:
+    """Return what matches a sentence with something in each of its blanks."""
+    parts = BLANK.split(sentence)  # texts and names of blanks by turns
+    # A blank ends where its sentence does, so that none takes the next one's place.
+    said = (rf"(?P<{part}>(?:(?!\.\s).)+?)" if number % 2 else re.escape(part) for number, part in enumerate(parts))
+    return re.compile("".join(said) + r"(?=\s|$)")
+
+
+def read_refusals() -> dict[str, dict[str, str]]:
+    """Return the sentences of refusals of each language, by the command line's."""
+    read = tomllib.loads((FOLDER / "refusals.toml").read_text(encoding="utf-8"))["said"]
+    return {language: {one["en"]: one[language] for one in read if language != "en"} for language in LANGUAGES}
 
 
 def studio_gate(folder: StudioFolder, state_paths: StatePaths, *, token: str) -> StudioGate:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import crowdblend.deploy.studio.studio_server as server
 from crowdblend.deploy.studio.draft import toml_lines, toml_text
-from crowdblend.deploy.studio.studio_server import LANGUAGES, read_texts
+from crowdblend.deploy.studio.studio_server import LANGUAGES, Said, read_refusals, read_texts
 
 FOLDER = Path(server.__file__).parent
 
@@ -22,6 +22,22 @@ def test_each_text_is_there_in_each_language_with_the_same_blanks() -> None:
             assert len(blanks) == 1, (page, key)
             assert len({bool(text) for text in by.values()}) == 1, (page, key)
             assert not hasattr(dict, key), (page, key)  # a template would show the method
+
+
+def test_refusals_are_said_in_each_other_language_with_blanks_that_there_are() -> None:
+    for sentences in read_refusals().values():
+        for sentence, other in sentences.items():
+            assert {*re.findall(r"\{(\w+)\}", other)} <= {*re.findall(r"\{(\w+)\}", sentence)}, sentence
+
+
+def test_what_is_known_of_a_refusal_is_said_in_the_language_and_the_rest_stays() -> None:
+    german = Said({}, read_refusals()["de"])
+    told = "/data/x.csv: the file can't be read (Permission denied). Ask somebody. Remove it."
+    expected = "/data/x.csv: Die Datei lässt sich nicht lesen (Permission denied). Ask somebody. Lassen Sie sie weg."
+    assert german(told) == expected
+    assert german("this must be at least {least}{0}.") == "Das muss mindestens {least}{0} sein."  # typed, and no blank
+    assert german("this must be odd. Take this or that.") == "this must be odd. Take this or that."
+    assert Said({}, {})(told) == told
 
 
 def test_no_template_says_anything_by_itself() -> None:
