@@ -104,7 +104,7 @@ def approval_of(studio: Studio, review: Review | None) -> Approval | Refusal | N
 
 def waits_for_approval(studio: Studio, review: Review | None) -> bool:
     """Return whether a run would be refused for want of an approval."""
-    return studio.state_paths.approvers is not None and not isinstance(approval_of(studio, review), Approval)
+    return isinstance(approval_of(studio, review), Refusal)
 
 
 def approval_page(studio: Studio, draft: Draft, fields: Fields) -> ApprovalPage:
@@ -177,7 +177,15 @@ def run_page(studio: Studio, draft: Draft, fields: Fields) -> RunPage:
     fields.add("reason")
     run = studio.runs.state(current) if current else None
     waits = studio.state_paths.approvers is not None and waits_for_approval(studio, review_of(studio, draft))
-    return RunPage(run=run, fields=fields.made, stages=STAGES, waits=waits)
+    spec = shlex.quote(str(studio.folder.draft_path))
+    commands = {
+        "submit": f"crowdblend submit {spec}",
+        "rehearse": f"crowdblend run {spec} --rehearse",
+        "series": f"crowdblend series add NAME {spec} --releases 12\ncrowdblend run {spec} --series NAME",
+        "schedule": f'crowdblend serve {spec} --series NAME --cron "0 3 1 * *" --output FOLDER',
+        "cluster": f"crowdblend run {spec} --scheduler tls://HOST:8786",
+    }
+    return RunPage(run=run, fields=fields.made, stages=STAGES, waits=waits, commands=commands)
 
 
 def result_page(studio: Studio, draft: Draft, fields: Fields) -> ResultPage:

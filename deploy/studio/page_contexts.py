@@ -238,12 +238,14 @@ class RunPage:
         fields: of the form that gives a release up.
         stages: all that there are.
         waits: whether a second person has to approve the draft first, and hasn't.
+        commands: for what is typed and not clicked, by the keys of their texts.
     """
 
     run: RunState | None
     fields: Mapping[str, Field]
     stages: tuple[str, ...]
     waits: bool
+    commands: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -53,6 +53,13 @@ class RunState:
         """Whether it was charged and has ended without a release."""
         return not self.running and self.in_ledger in ("charged", "reading")
 
+    @property
+    def stopping(self) -> str:
+        """The key of the text on what it would cost to stop it, by what the ledger has of it."""
+        return {None: "cancel_free", "charged": "cancel_reserved", "reading": "cancel_spent"}.get(
+            self.in_ledger, "cancel_help"
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReportState:

@@ -95,7 +95,10 @@ def test_a_run_waits_for_the_second_person(studio, as_second, people, declare, w
     assert "It is approved" in whole(client, "/approval")
     before = json.loads((studio.place / "studio.json").read_text())["run"]
     client.post("/run", data={"do": "begin", "after": before})
-    assert "/result" in ended(client)
+    shown = ended(client)
+    assert "/result" in shown
+    whole(client, "/review")  # whose output is taken by now
+    assert "has to approve" not in client.get("/run").text
     release_id = json.loads((studio.place / "studio.json").read_text())["run"]
     with open_reader(studio.ledger) as reader:
         [charged] = reader.releases()

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy.api import verify
+from crowdblend.deploy.studio.studio_runs import RunState
+from crowdblend.deploy.studio.studio_server import read_texts
 from crowdblend.mechanisms.kernel.amounts import amount_shown
 
 
@@ -32,6 +34,17 @@ def current(studio) -> str:
 def charged(studio) -> list[str]:
     with open_reader(studio.ledger) as reader:
         return [state.release_id for state in reader.releases()]
+
+
+def test_what_it_would_cost_to_stop_follows_from_the_ledger() -> None:
+    known = {None: "cancel_free", "charged": "cancel_reserved", "reading": "cancel_spent", "unknown": "cancel_help"}
+    texts = read_texts()
+    for stage, key in known.items():
+        run = RunState(
+            release_id="x", running=True, ended=(), stage="start", result=None, refusal="", cost="", in_ledger=stage
+        )
+        assert run.stopping == key
+        assert all(texts[language]["run"][key] for language in texts)
 
 
 def test_a_sampled_release_of_persons_by_forms_without_a_script(studio, entered, people, declare, whole) -> None:
