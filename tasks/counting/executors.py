@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from asyncio import CancelledError
@@ -16,6 +17,7 @@ import dask.threaded
 from dask.callbacks import Callback
 
 from ...mechanisms.kernel.errors import ReleaseFailed
+from .memory import room_bytes
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -86,6 +88,18 @@ def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
             return max(1, sum(threads.values()))
         case _:
             assert_never(executor)
+
+
+def task_room(executor: Executor) -> float:
+    """Return bytes of memory that each of the tasks that run at once may take.
+
+    On this machine that is its share of CROWDBLEND_MEMORY; of a cluster, half of what its smallest worker may take.
+    """
+    if isinstance(executor, DaskCluster):
+        workers = executor.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = (one["memory_limit"] / max(1, one["nthreads"]) for one in workers if one.get("memory_limit"))
+        return min(limits, default=math.inf) / 2
+    return room_bytes() / (executor.workers or os.cpu_count() or 1)
 
 
 def frame_of_tasks(

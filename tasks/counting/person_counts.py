@@ -32,7 +32,7 @@ from ..kernel.counting import (
     person_records,
     unmarked,
 )
-from ..readers.file_formats import Chunk, group_chunks, shared_chunks
+from ..readers.file_formats import Chunk, chunks_of_tasks, shared_chunks
 from .count_frames import counts_of_frame, frame_of_counts, merged_counts
 from .executors import (
     DaskCluster,
@@ -43,6 +43,7 @@ from .executors import (
     computed,
     computed_on_threads,
     frame_of_tasks,
+    task_room,
     tasks_at_once,
 )
 from .memory import room_bytes
@@ -52,6 +53,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _BUCKET_RECORDS = 1 << 19
+_FEWEST_RECORDS = 1 << 15
+_MOST_RECORDS = 1 << 22
+_COPIES = 8
+"""Of each record that a task holds while it sorts them: as read, put together, sorted, and what is between."""
 _MOST_BUCKETS = 1 << 12
 _CSV_RECORD_BYTES = 16
 _UNKNOWN_RECORDS = 1 << 25  # of a compressed file
@@ -73,15 +78,26 @@ def person_counts(
         ReleaseFailed: the records cannot be read, or the workers were lost.
     """
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
-    buckets = _bucket_bits(chunks)
+    rows = PERSON_WORDS + job.read_layout.key_words + 1
+    most = _records_at_once(executor, rows=rows)
+    buckets = _bucket_bits(chunks, most=most)
     if isinstance(executor, LocalThreads):
-        with PersonBuckets(
-            bits=buckets, rows=PERSON_WORDS + job.read_layout.key_words + 1, room=room_bytes() / 2
-        ) as held:
-            graph, last = _graph(group_chunks(chunks), job=job, buckets=held)
+        with PersonBuckets(bits=buckets, rows=rows, room=room_bytes() / 2) as held:
+            graph, last = _graph(chunks_of_tasks(chunks, records=most), job=job, buckets=held)
             counts, blocks = computed_on_threads(graph, last, executor=executor, on_progress=on_progress)
             return BlockCounts(counts, np.concatenate(blocks))
-    return _shuffled(chunks, job=job, executor=executor, bits=buckets, on_progress=on_progress)
+    return _shuffled(chunks, job=job, executor=executor, bits=buckets, most=most, on_progress=on_progress)
+
+
+def _records_at_once(executor: Executor, *, rows: int) -> int:
+    """Return how many records a task may put together, so that half of its room is enough; it changes no draw.
+
+    Args:
+        executor: where the tasks run.
+        rows: numbers of each record: words of its key, and its count.
+    """
+    room = task_room(executor) / 2 / (rows * _NUMBER_BYTES * _COPIES)
+    return int(min(_MOST_RECORDS, max(_FEWEST_RECORDS, room)))
 
 
 class PersonBuckets:
@@ -188,13 +204,13 @@ def _no_room(error: OSError) -> ReleaseFailed:
     )
 
 
-def _bucket_bits(chunks: Sequence[Chunk]) -> int:
-    """Two to the power of this many buckets have about half a million records each; it changes no draw."""
+def _bucket_bits(chunks: Sequence[Chunk], *, most: int) -> int:
+    """Two to the power of this many buckets have about half a million records each, or as many as are put together."""
     records = 0
     for chunk in chunks:
-        most = min(chunk.read_bytes // _CSV_RECORD_BYTES, _UNKNOWN_RECORDS)
-        records += most if chunk.records is None else chunk.records
-    return (min(_MOST_BUCKETS, max(1, -(-records // _BUCKET_RECORDS))) - 1).bit_length()
+        guessed = min(chunk.read_bytes // _CSV_RECORD_BYTES, _UNKNOWN_RECORDS)
+        records += guessed if chunk.records is None else chunk.records
+    return (min(_MOST_BUCKETS, max(1, -(-records // min(_BUCKET_RECORDS, most)))) - 1).bit_length()
 
 
 def _graph(groups: Sequence[tuple[Chunk, ...]], *, job: CountJob, buckets: PersonBuckets) -> tuple[dict[Any, Any], Any]:
@@ -254,6 +270,7 @@ def _shuffled(
     job: CountJob,
     executor: LocalProcesses | DaskCluster,
     bits: int,
+    most: int,
     on_progress: OnProgress | None,
 ) -> BlockCounts:
     workers = tasks_at_once(executor)
@@ -261,7 +278,7 @@ def _shuffled(
     records = empty_counts(PERSON_WORDS + job.read_layout.key_words)
     rows = frame_of_tasks(
         _frame_of_records,
-        shared_chunks(chunks, workers=workers),
+        shared_chunks(chunks, workers=workers, records=most),
         job=job,
         bits=bits,
         meta=_frame_in_buckets(records, bits),

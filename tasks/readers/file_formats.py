@@ -257,7 +257,15 @@ def group_chunks(
     return [tuple(group) for group in groups]
 
 
-def shared_chunks(chunks: Sequence[Chunk], *, workers: int) -> list[tuple[Chunk, ...]]:
+def chunks_of_tasks(chunks: Sequence[Chunk], *, records: int) -> list[tuple[Chunk, ...]]:
+    """As `group_chunks`, with so many records in a task where these are fewer."""
+    most = min(records, _TASK_RECORDS)
+    return group_chunks(chunks, task_records=most, task_bytes=_TASK_BYTES * most // _TASK_RECORDS)
+
+
+def shared_chunks(
+    chunks: Sequence[Chunk], *, workers: int, records: int = _LARGEST_TASK * _TASK_RECORDS
+) -> list[tuple[Chunk, ...]]:
     """As `group_chunks`, for worker processes, which send what they counted: up to four times as much in a task.
 
     Every worker still gets at least four tasks, where there are so many.
@@ -265,8 +273,11 @@ def shared_chunks(chunks: Sequence[Chunk], *, workers: int) -> list[tuple[Chunk,
     Args:
         chunks: in the order of `plan_chunks`.
         workers: how many tasks run at once.
+        records: at most so many in a task, but for larger chunks.
     """
+    if records < _TASK_RECORDS:
+        return chunks_of_tasks(chunks, records=records)
     groups = group_chunks(chunks)
     # Larger tasks send fewer partial counts, as long as every worker still has several tasks to balance the load.
-    larger = max(1, min(_LARGEST_TASK, len(groups) // (_TASKS_EACH * workers)))
+    larger = max(1, min(_LARGEST_TASK, records // _TASK_RECORDS, len(groups) // (_TASKS_EACH * workers)))
     return group_chunks(chunks, task_records=larger * _TASK_RECORDS, task_bytes=larger * _TASK_BYTES)

@@ -17,13 +17,17 @@ from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedCo
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import InputRefused
-from crowdblend.mechanisms.kernel.sampling import sample_commitment
+from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, sample_commitment
 from crowdblend.tasks.counting import person_counts as person_counting
-from crowdblend.tasks.counting.executors import Executor, LocalProcesses, LocalThreads
+from crowdblend.tasks.counting.executors import DaskCluster, Executor, LocalProcesses, LocalThreads, task_room
 from crowdblend.tasks.counting.group_counting import count_job, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import plan_chunks, with_person_column
+from crowdblend.tasks.readers.file_formats import Chunk, chunks_of_tasks, shared_chunks
+from crowdblend.tasks.readers.parquet_records import PARQUET
+from crowdblend.tasks.readers.source_files import SourceFile
 from crowdblend.tasks.readers.values import RecordReading
+from distributed import Client, LocalCluster
 
 KEY = bytes(range(32))
 PEOPLE = 400
@@ -195,6 +199,35 @@ def test_many_buckets_and_a_file_instead_of_memory_change_nothing(tmp_path, key,
     monkeypatch.setattr(person_counting.PersonBuckets, "__exit__", left)
     assert counted(tmp_path, key, table, most=2, rate="0.5") == found
     assert files == [True]
+
+
+def test_tasks_put_as_many_records_together_as_their_room_holds(monkeypatch):
+    """Half a task's room is for eight copies of its records; the buckets have the other half of all of it."""
+    for gib, threads, records in (("0.25", 2, 1 << 18), ("0.25", 8, 1 << 16), ("64", 1, 1 << 22), ("1e-6", 1, 1 << 15)):
+        monkeypatch.setenv("CROWDBLEND_MEMORY", gib)
+        for executor in (LocalThreads(workers=threads), LocalProcesses(workers=threads)):
+            assert person_counting._records_at_once(executor, rows=4) == records
+    file = SourceFile(path="p", size=1, version="", inode=None, device=None)
+    chunks = [
+        Chunk(file=file, read_by=PARQUET, identity=ChunkIdentity(file=0, block=block), records=1 << 17, read_bytes=1)
+        for block in range(64)
+    ]
+    assert person_counting._bucket_bits(chunks, most=1 << 22) == 4
+    assert person_counting._bucket_bits(chunks, most=1 << 17) == 6
+    for records, most in ((1 << 18, 2), (1 << 15, 1), (1 << 22, 8)):
+        assert max(map(len, chunks_of_tasks(chunks, records=records))) == most
+    assert max(map(len, shared_chunks(chunks, workers=1, records=1 << 18))) == 2
+    assert max(map(len, shared_chunks(chunks, workers=1, records=1 << 22))) == 16
+
+
+def test_the_room_of_a_clusters_tasks_is_that_of_its_smallest_worker():
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=2, memory_limit="1GiB", processes=False, dashboard_address=None
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        assert task_room(DaskCluster(client=client)) == 2**30 / 4
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
