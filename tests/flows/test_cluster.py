@@ -63,14 +63,15 @@ def on_both(desk, cluster, spec: Path, *, more: tuple[str, ...] = (), secrets: t
             return (next(drawn) * (size // len(KEY) + 1))[:size]
 
         result = desk.release(spec, ledger=name, output=name, scheduler=scheduler, more=more, coins=coins)
-        found.append((result.get("levels"), pq.read_table(f"{result['output']}/data.parquet").to_pylist()))
+        tables = [pq.read_table(path).to_pylist() for path in sorted(Path(result["output"]).glob("*.parquet"))]
+        found.append((result.get("levels"), tables))
     assert found[0] == found[1]
-    assert found[0][1]
+    assert all(found[0][1])
     for path in folder.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
             assert not any(secret in content for key in keys for secret in (key, key.hex().encode(), *secrets))
-    return found[0][1]
+    return found[0][1][0]
 
 
 def write_many(desk, *, files: int = 3, rows: int = 4_000) -> None:
@@ -149,8 +150,16 @@ HOMES = (
 )
 
 
+BOTH = HOMES.replace(
+    "[sampling]\nrate = 0.4\n[suppression]\nk = 20\n[privacy]",
+    "[unit.members]\nmost = 2\ncolumns = { visit = [0] }\n[deletion]\n[privacy]\nepsilon = 4",
+)
+"""Households and a table of two members of each."""
+
+
 @pytest.mark.slow
-def test_a_cluster_makes_the_records_of_units_that_threads_make(desk, cluster) -> None:
+@pytest.mark.parametrize(("units", "share"), [(HOMES, (0.3, 0.5)), (BOTH, (0.5, 1.0))], ids=["units", "both tables"])
+def test_a_cluster_makes_the_records_of_units_that_threads_make(desk, cluster, units, share) -> None:
     """The records of every household lie in several files and partitions, on several workers."""
     (desk.folder / "many").mkdir()
     numbers = np.random.default_rng(8)
@@ -162,9 +171,10 @@ def test_a_cluster_makes_the_records_of_units_that_threads_make(desk, cluster) -
         lines = [f"{f'person-{who:09d}' if who else ''},{visit}" for who, visit in rows]
         (desk.folder / "many" / f"{number}.csv").write_text("\n".join(["who,visit", *lines]) + "\n")
     spec = desk.folder / "homes.toml"
-    spec.write_text(HEAD + HOMES)
+    spec.write_text(HEAD + units)
     rows = on_both(desk, cluster, spec, more=("--unit", "household:who"), secrets=(b"person-000000123",))
-    assert 0.3 * 6_000 < sum(row["count"] for row in rows) < 0.5 * 6_000
+    # The household without an id is as many as it has records.
+    assert share[0] * 6_000 < sum(row["count"] for row in rows) < share[1] * 6_010
 
 
 REPORTS = '[reports]\nkind = "k-randomization"\nflip_probability = 0.25\nquestions = ["one", "two", "three"]\n'

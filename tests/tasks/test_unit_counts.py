@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -17,10 +18,10 @@ from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy
 from crowdblend.mechanisms.kernel.contributions import ContributionLimit
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.sampling import sample_commitment
-from crowdblend.mechanisms.unit_records import CountMembers, MemberLabel, Members, UnitRecords, UnitRule
+from crowdblend.mechanisms.unit_records import CountMembers, MemberLabel, Members, MemberTable, UnitRecords, UnitRule
 from crowdblend.tasks.counting import person_counts as person_counting
 from crowdblend.tasks.counting.executors import Executor, LocalProcesses, LocalThreads
-from crowdblend.tasks.counting.group_counting import count_job, group_counts
+from crowdblend.tasks.counting.group_counting import count_job, counting_of, group_counts
 from crowdblend.tasks.inputs.list import list_source
 from crowdblend.tasks.inputs.source import plan_chunks, with_person_column
 from crowdblend.tasks.readers.values import RecordReading
@@ -169,6 +170,76 @@ def test_records_without_an_id_are_households_of_one(tmp_path, key):
     numbers, ages = np.arange(4), np.array([1, 2, 2, 3])
     table = table_of(numbers, ages).set_column(2, "home", pa.array([None, "", "h", None], pa.string()))
     assert counted(tmp_path, key, table) == truth(table)
+
+
+# --- with the members' codes in a unit's key ------------------------------------------------------------------------
+
+TABLE = MemberTable(maps=(GeneralizationMap(columns=(replace(AGE, level=1),)),), most=3)
+
+
+def keys_with_members(
+    folder: Path,
+    key: KeyRef,
+    table: pa.Table,
+    *,
+    executor: Executor | None = None,
+    kind: str = "parquet",
+    rows: int = 100,
+) -> tuple[list, list]:
+    """The keys of units that have their members' codes, and how many have each."""
+    folder = folder / f"in-{len(list(folder.iterdir()))}"
+    folder.mkdir()
+    if kind == "parquet":
+        pq.write_table(table, folder / "all.parquet", row_group_size=rows)
+    else:
+        pa.csv.write_csv(table, folder / "all.csv")
+    limit = ContributionLimit(unit="household", column="home", records=1, together=True)
+    layout = with_person_column(
+        list_source(str(folder), base=folder), columns=("number", "age"), reading=RecordReading(), limit=limit
+    )
+    given = {"reading": RecordReading(), "rate": None, "limit": limit, "unit_rule": replace(RULE, table=TABLE)}
+    counting = counting_of(MAP, **given, with_members=True)
+    job = count_job(
+        release_id="r-1", sample_id=sample_commitment(key.load()), generalization=MAP, key_source=key, **given
+    )
+    job = replace(job, layout=counting.layout, units=counting.units)
+    groups = group_counts(plan_chunks(layout), job=job, executor=executor or LocalThreads(workers=2))
+    return groups.keys.tolist(), groups.counts.tolist()
+
+
+def test_order_form_and_spilling_change_no_members(tmp_path, key, monkeypatch):
+    table = people()
+    found = keys_with_members(tmp_path, key, table)
+    assert sum(found[1]) == HOMES
+    shuffled = table.take(pa.array(np.random.default_rng(5).permutation(table.num_rows)))
+    assert keys_with_members(tmp_path, key, shuffled, rows=37) == found
+    assert keys_with_members(tmp_path, key, shuffled, kind="csv") == found
+    monkeypatch.setattr(person_counting, "_BUCKET_RECORDS", 100)
+    monkeypatch.setattr(person_counting, "_MERGED_AT_ONCE", 64)
+    monkeypatch.setenv("CROWDBLEND_MEMORY", "1e-6")
+    assert keys_with_members(tmp_path, key, shuffled) == found
+
+
+@pytest.mark.slow
+def test_processes_find_the_members_that_threads_find(tmp_path, key):
+    table = people()
+    found = keys_with_members(tmp_path, key, table)
+    assert keys_with_members(tmp_path, key, table, executor=LocalProcesses(workers=2)) == found
+
+
+@pytest.mark.parametrize("more", [0, 1, 5, 4_000])
+def test_without_a_household_of_any_size_one_key_with_its_members_is_missing(tmp_path, key, more):
+    table = people()
+    crowded = pa.concat_tables([table, table_of(np.full(more, 7), np.arange(more) % 100)])
+    whole, left = (
+        Counter(dict(zip(zip(*keys, strict=True), counts, strict=True)))
+        for keys, counts in (
+            keys_with_members(tmp_path, key, some)
+            for some in (crowded, crowded.filter(pa.array(np.array(crowded["number"]) != 7)))
+        )
+    )
+    assert not left - whole
+    assert (whole - left).total() == 1
 
 
 class _OfNeighbours(CountMembers):
