@@ -2,6 +2,7 @@
 
     python -m benchmarks.household_census --draws 20 --large --write
     python -m benchmarks.household_census --memory --write
+    python -m benchmarks.household_census --members --write
 
 Each census has people in households of realistic composition: alone, couples, families with children, single parents,
 three generations, shared flats and institutions with up to two hundred people. Records are Parquet files in which a
@@ -15,11 +16,15 @@ import statistics
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from crowdblend.accounting.kernel.prices.registry import mechanism_of_record
+from crowdblend.accounting.theory.planning.deletion_planning import price_tables
 from crowdblend.analysis import LoadedRelease, load
 
 from .deletion_path import measured_run, peak_kib
@@ -30,7 +35,9 @@ __all__ = ["main"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "mechanisms" / "units.md"
 BY = "benchmarks/household_census.py"
-OF_MEMORY = f"{BY}, memory"
+OF_MEMORY, OF_MEMBERS = f"{BY}, memory", f"{BY}, members"
+MOST = 5
+"""Members of a household in the table of members."""
 LARGE = 4_000_000
 LIMITS = (None, "1", "0.25")
 """GiB that CROWDBLEND_MEMORY says; None where it says nothing."""
@@ -182,6 +189,58 @@ def memory_table(homes: int) -> Iterator[str]:
         yield f"| each of {WORKERS} workers of {OF_WORKER} | {records:,} | – | {seconds:.0f} | – | {largest:.0f} |"
 
 
+def members_table(draws: int) -> Iterator[str]:
+    """Yield a table of releases with a table of members: what they publish and cost, beside two charges."""
+    yield (
+        "| households | members | may be in the table | published | counts by age and region, median error | "
+        "ε of both | of two charges | ratio | seconds |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|"
+    members = f"[unit.members]\nmost = {MOST}\ncolumns = {{ age = [1, 2], region = [0, 0] }}\n[deletion]"
+    for homes in (40_000, 400_000):
+        with tempfile.TemporaryDirectory() as given:
+            folder = Path(given)
+            written(folder, homes)
+            true, people = taken_members(folder)
+            place = Place(folder=folder)
+            place.measure("dataset", "add", "census", "--epsilon", "1000", "--delta", "0.1", "--unit", "household:home")
+            spec = SPEC.format(**NAMED).replace("[deletion]", members)
+            (folder / "spec.toml").write_text(spec, encoding="utf-8")
+            errors, published, seconds = list[float](), list[int](), list[float]()
+            for draw in range(draws):
+                answer, cost = measured_run(place, "spec.toml", "--output", f"out-{draw}")
+                loaded = load(answer["output"]).members
+                if loaded is None:
+                    raise ValueError("a release with a table of members has one")
+                found = {cell: loaded.count({"age": cell[0], "region": cell[1]}).estimate for cell in true}
+                errors += [abs(found[cell] / count - 1) for cell, count in true.items()]
+                published.append(answer["members"]["records"])
+                seconds.append(cost["all"])
+        delta = Decimal(repr(answer["delta"]))
+        units, alone = price_tables(mechanism_of_record(answer["mechanism"]), delta=delta / 2)
+        two = float(units.epsilon + alone.epsilon)
+        cells = [f"{homes:,}", f"{people:,}", f"{sum(true.values()):,}", f"{statistics.median(published):,.0f}"]
+        cells += [f"{statistics.median(errors):.2%}", f"{answer['epsilon']:.3f}", f"{two:.3f}"]
+        cells += [f"{answer['epsilon'] / two:.2f}", f"{statistics.median(seconds):.1f}"]
+        yield f"| {' | '.join(cells)} |"
+
+
+def taken_members(folder: Path) -> tuple[dict[tuple[str, str], int], int]:
+    """Return by age and region how many members may be in the table, and how many people there are."""
+    table = pq.read_table(folder / "census")
+    home, age = table["home"].to_numpy(), table["age"].to_numpy().astype(np.int64)
+    order = np.lexsort((age // 5, home))
+    _, starts, sizes = np.unique(home[order], return_index=True, return_counts=True)
+    regions = np.array(table["region"].to_pylist())[order]
+    found = dict.fromkeys(product((f"[{low}, {low + 20})" for low in range(0, 100, 20)), REGIONS), 0)
+    for place in range(MOST):
+        rank = np.where(sizes > MOST, (2 * place + 1) * sizes // (2 * MOST), place)
+        at = (starts + rank)[rank < sizes]
+        for low, region in zip((age[order][at] // 20 * 20).tolist(), regions[at].tolist(), strict=True):
+            found[f"[{low}, {low + 20})", region] += 1
+    return found, age.size
+
+
 def on_workers(place: Place) -> tuple[float, float]:
     """Return the seconds of a run on workers of a local cluster, and at most how many MiB one of them took."""
     from distributed import LocalCluster
@@ -205,16 +264,17 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--large", action="store_true", help="also ten million records")
     parser.add_argument("--memory", action="store_true", help="only what ten million records take of memory")
+    parser.add_argument("--members", action="store_true", help="only releases with a table of members")
     parser.add_argument("--homes", type=int, default=LARGE, help="of that: households")
     parser.add_argument("--write", action="store_true", help="write the table into the page")
     options = parser.parse_args()
-    if options.memory:
+    if options.memory or options.members:
         lines = []
-        for line in memory_table(options.homes):
+        for line in memory_table(options.homes) if options.memory else members_table(options.draws):
             lines.append(line)
             print(line, flush=True)
         if options.write:
-            write_between(PAGE, [*lines, "", f"{machine()}."], by=OF_MEMORY)
+            write_between(PAGE, [*lines, "", f"{machine()}."], by=OF_MEMORY if options.memory else OF_MEMBERS)
         return
     lines = [
         "| households | records | cells by region | intervals that hold | half-width, median | seconds | MiB |",

@@ -145,7 +145,9 @@ class MembersProtection:
 
         PRIVACY: both tables are drawn from exact counts with draws of their own, for which one price pays.
         """
-        units, members = self._counts(exact)
+        units, members = counts_of_tables(
+            exact, layout=self.layout, units=self.units.layout, members=self.members.layout
+        )
         drawn = self.units.protect(units, randomness=randomness)
         return np.concatenate(([drawn.size], drawn, self.members.protect(members, randomness=randomness)))
 
@@ -157,26 +159,32 @@ class MembersProtection:
             return False
         return self.units.fits(units) and self.members.fits(members)
 
-    def _counts(self, exact: GroupCounts) -> tuple[GroupCounts, GroupCounts]:
-        """Return the groups of the units by their own columns, and the groups of their members.
 
-        INVARIANT: a unit adds 1 to one group of units, and 1 to a group of members for each number that isn't 0, of
-        which its key has `most_members`.
-        """
-        layout, own = self.layout, self.units.layout
-        places = range(len(own.sizes), len(layout.sizes))
-        units, members = [_no_groups(own)], [_no_groups(self.members.layout)]
-        for begin in range(0, exact.counts.size, _GROUPS_AT_ONCE):
-            block = slice(begin, begin + _GROUPS_AT_ONCE)
-            keys, counts = exact.keys[:, block], exact.counts[block]
-            units.append(
-                sum_counts(own.keys([layout.codes_of(keys, place) for place in range(len(own.sizes))]), counts)
-            )
-            for place in places:
-                number = layout.codes_of(keys, place)
-                there = number > 0
-                members.append(sum_counts(number[there].reshape(1, -1) - 1, counts[there]))
-        return merge_counts(units), merge_counts(members)
+def counts_of_tables(
+    exact: GroupCounts, *, layout: KeyLayout, units: KeyLayout, members: KeyLayout
+) -> tuple[GroupCounts, GroupCounts]:
+    """Return the groups of units by their own columns, and the groups of their members.
+
+    INVARIANT: a unit adds 1 to one group of units, and 1 to a group of members for each number that isn't 0, of which
+    its key has `most_members`.
+
+    Args:
+        exact: groups of units that have their members' codes in their keys.
+        layout: of these keys.
+        units: of the units' own columns.
+        members: of the members.
+    """
+    own, places = range(len(units.sizes)), range(len(units.sizes), len(layout.sizes))
+    of_units, of_members = [_no_groups(units)], [_no_groups(members)]
+    for begin in range(0, exact.counts.size, _GROUPS_AT_ONCE):
+        block = slice(begin, begin + _GROUPS_AT_ONCE)
+        keys, counts = exact.keys[:, block], exact.counts[block]
+        of_units.append(sum_counts(units.keys([layout.codes_of(keys, place) for place in own]), counts))
+        for place in places:
+            number = layout.codes_of(keys, place)
+            there = number > 0
+            of_members.append(sum_counts(number[there].reshape(1, -1) - 1, counts[there]))
+    return merge_counts(of_units), merge_counts(of_members)
 
 
 def layout_with_members(units: KeyLayout, members: KeyLayout, *, most: int) -> KeyLayout:

@@ -78,13 +78,16 @@ def count_job(
     key_source: KeySource | None,
     limit: ContributionLimit | None = None,
     unit_rule: UnitRule | None = None,
+    with_members: bool = False,
 ) -> CountJob:
-    """Describe the counting of one release; every call makes a job whose tasks are its own.
+    """Describe the counting of one release; every call makes a job whose tasks are its own. Arguments: `counting_of`.
 
     Raises:
         ValueError: a rate or limit without a sample and its key, or a sample or key without either.
     """
-    counting = counting_of(generalization, reading=reading, rate=rate, limit=limit, unit_rule=unit_rule)
+    counting = counting_of(
+        generalization, reading=reading, rate=rate, limit=limit, unit_rule=unit_rule, with_members=with_members
+    )
     return CountJob(
         release_id=release_id,
         token=uuid.uuid4().hex,

@@ -236,7 +236,13 @@ def test_preview_report_and_rehearsal_are_of_the_units(desk, ages) -> None:
         "home,age,region\n" + "".join(f"p{one},{one % 90},{'NS'[one % 2]}\n" for one in range(2_000))
     )
     spec = write_spec(desk)
-    assert desk.succeed("preview", spec, "--public", "public.csv", "--json").json["people"] == 2_000
+    previewed = desk.succeed("preview", spec, "--public", "public.csv", "--html", "preview.html", "--json").json
+    assert previewed["people"] == 2_000
+    first, last = previewed["members"]
+    # Each household is one person here, so that as many members as units may be published.
+    assert first["left"] == 2_000
+    assert first["published"] + last["published"] < 2_000
+    assert "The table of members, stage by stage" in (desk.folder / "preview.html").read_text()
     rehearsed = desk.succeed("run", spec, "--rehearse", "--json").json
     assert "members" not in json.loads(Path(rehearsed["certificate"]).read_text())["published"]
     desk.succeed("run", spec)

@@ -144,6 +144,8 @@ class DeletionForecast(ForecastBasis):
         groups: Expected number of published groups, at all stages of all tables.
         deleted: Share of all records that no stage would publish; of several tables the mean.
         stages: What each stage would do, table by table.
+        members: What each stage of the table of members would do; empty where there is none, or where the reference
+            population has no members.
         tables: What each table of rows would have; empty where there is one.
         sampled: What sampling would publish instead; empty where sampling has no such price.
         by_epsilon: The specification's price and others, with the noise that follows from each.
@@ -155,6 +157,7 @@ class DeletionForecast(ForecastBasis):
     groups: float
     deleted: float
     stages: tuple[StageForecast, ...]
+    members: tuple[StageForecast, ...]
     tables: tuple[TableForecast, ...]
     sampled: tuple[SampledInstead, ...]
     by_epsilon: tuple[ByEpsilon, ...]
@@ -241,21 +244,11 @@ def forecast_tables(
         groups=sum(part.groups for part in parts),
         deleted=sum(part.deleted for part in parts) / len(parts),
         stages=tuple(
-            StageForecast(
-                block=name,
-                stage=number,
-                levels=dict(zip(some.names, levels, strict=True)),
-                groups=int(one.groups.counts.size),
-                published_groups=float(stage.there.sum()),
-                left=float(stage.left.sum()),
-                published=float(stage.published.sum()),
-                withheld=_share(float(stage.withheld.sum()), float(stage.left.sum())),
-            )
+            stage
             for name, (some, chain) in tables.items()
-            for number, (levels, one, stage) in enumerate(
-                zip(chain, chained[name], expected[name], strict=True), start=1
-            )
+            for stage in _stage_forecasts(name, some, chain, chained[name], expected[name])
         ),
+        members=tuple(_of_members(request, reference)),
         tables=tuple(parts),
         sampled=(),
         by_epsilon=tuple(sorted(prices, key=lambda one: one.epsilon)),
@@ -303,6 +296,40 @@ def _at(
         deleted=sum(deleted) / len(deleted),
         chosen=chosen,
     )
+
+
+def _stage_forecasts(
+    name: str,
+    some: ReferencePopulation,
+    chain: Sequence[Levels],
+    chained: Sequence[_Chained],
+    expected: Sequence[_Stage],
+) -> Iterator[StageForecast]:
+    """Yield what each stage of a table of rows would do."""
+    for number, (levels, one, stage) in enumerate(zip(chain, chained, expected, strict=True), start=1):
+        yield StageForecast(
+            block=name,
+            stage=number,
+            levels=dict(zip(some.names, levels, strict=True)),
+            groups=int(one.groups.counts.size),
+            published_groups=float(stage.there.sum()),
+            left=float(stage.left.sum()),
+            published=float(stage.published.sum()),
+            withheld=_share(float(stage.withheld.sum()), float(stage.left.sum())),
+        )
+
+
+def _of_members(request: DeletionRequest, reference: ReferencePopulation) -> Iterator[StageForecast]:
+    """Yield what each stage of the table of members would do; nothing where there is none, or its noise is too wide."""
+    if request.members is None or reference.members is None:
+        return
+    table, mechanism = request.members
+    if largest_deletion(mechanism.members.noise) > WIDEST:
+        return
+    some, chain = reference.members, [tuple(column.level for column in one.columns) for one in table.maps]
+    groups = _chained(some, chain)
+    expected = _expected(mechanism.members.release(k=mechanism.k), some, groups)
+    yield from _stage_forecasts("", some, chain, groups, expected)
 
 
 def _share(part: float, whole: float) -> float:

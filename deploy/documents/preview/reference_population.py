@@ -25,6 +25,7 @@ from ....mechanisms.kernel.errors import InputRefused, ReleaseFailed
 from ....mechanisms.kernel.group_counts import GroupCounts, sum_counts
 from ....mechanisms.kernel.recoding import BUCKET_CODE
 from ....mechanisms.kernel.sampling import KEY_BYTES, sample_commitment
+from ....mechanisms.kinds.member_deletion import counts_of_tables
 from ....mechanisms.map_selection.choice import Levels, MapChoice
 from ....tasks.counting.executors import LocalThreads
 from ....tasks.counting.group_counting import count_job, group_counts
@@ -101,6 +102,8 @@ class ReferencePopulation:
         origin: what this is, in words.
         remarks: what readers must know, a sentence each.
         undeclared: columns with values that become `*`, the most of them first.
+        members: of units those members that may be in a table of their own; None where there is none, or where nobody
+            knows them.
     """
 
     names: tuple[str, ...]
@@ -112,6 +115,7 @@ class ReferencePopulation:
     origin: str
     remarks: tuple[str, ...]
     undeclared: tuple[UndeclaredColumn, ...] = ()
+    members: ReferencePopulation | None = None
 
     @property
     def people(self) -> float:
@@ -355,6 +359,7 @@ def reference_of_records(
         key_source=key,
         limit=None if rule is None else request.limit,
         unit_rule=rule,
+        with_members=True,
     )
     try:
         counts = group_counts(plan_chunks(layout), job=job, executor=LocalThreads())
@@ -363,6 +368,20 @@ def reference_of_records(
     records = int(counts.counts.sum())
     if records == 0:
         raise InputRefused("there are no records.", where=source, not_done=NOT_DONE)
+    members = None
+    if rule is not None and rule.table is not None:
+        first = rule.table.maps[0]
+        counts, found = counts_of_tables(counts, layout=job.layout, units=mapped.layout, members=first.layout)
+        members = ReferencePopulation(
+            names=first.names,
+            hierarchies=tuple(column.hierarchy for column in first.columns),
+            base=tuple(column.level for column in first.columns),
+            codes=tuple(first.decode(found.keys)),
+            counts=found.counts,
+            scale=1.0 if population is None else population / records,
+            origin="",
+            remarks=(),
+        )
     scale = 1.0 if population is None else population / records
     remarks = [remark] if remark else []
     if scale > 1.0:
@@ -380,6 +399,7 @@ def reference_of_records(
         origin=f"{records:,} public or synthetic records ({source})",
         remarks=tuple(remarks),
         undeclared=_undeclared(layout, mapped, counts, reading=reading, stored=rule is None),
+        members=members,
     )
 
 

@@ -35,7 +35,7 @@ from ...terminal.stages import console as own_console
 from ..document_registry import Document, verified_release
 from ..rendering import page, percent
 from .changes import TellingRecords
-from .deletion_forecast import DeletionForecast, forecast_deletion, forecast_tables
+from .deletion_forecast import DeletionForecast, StageForecast, forecast_deletion, forecast_tables
 from .reference_population import REMEDY, WHY, ReferencePopulation, reference_of_records, reference_of_release
 from .suppression_forecast import MOST_MAPS, ByPrice, Forecast, Lost, Suggestion, best_levels, forecast, suggestions
 
@@ -171,7 +171,7 @@ def _suppression_tables(
 
 
 def _deletion_tables(prediction: DeletionForecast, number: Write, percent: Write) -> dict[str, PreviewTable]:
-    stages, several = [], len(prediction.stages) > 1
+    several = len(prediction.stages) > 1
     tables = [
         PreviewRow(
             (
@@ -185,11 +185,7 @@ def _deletion_tables(prediction: DeletionForecast, number: Write, percent: Write
         )
         for one in prediction.tables
     ]
-    for stage in prediction.stages:
-        levels = ", ".join(f"{name} {level}" for name, level in stage.levels.items())
-        records = map(number, (stage.groups, stage.published_groups, stage.left, stage.published))
-        named = f"{stage.block}, {stage.stage}" if stage.block else f"{stage.stage}"
-        stages.append(PreviewRow((named, levels, *records, stage.withheld)))
+    stages = [_stage_row(stage, number) for stage in prediction.stages]
     own = ("deletion, as specified •", f"{prediction.k}", "–", number(prediction.published), number(prediction.groups))
     sampled = [PreviewRow((*own, "–", prediction.deleted), chosen=True)] if prediction.sampled else []
     for one in prediction.sampled:
@@ -217,6 +213,12 @@ def _deletion_tables(prediction: DeletionForecast, number: Write, percent: Write
             ("stage", "levels", "groups", "of them published", "records", "published", "withheld"),
             stages,
         ),
+        "members": PreviewTable(
+            "The table of members, stage by stage",
+            "Of each unit the members that may be in it.",
+            ("stage", "levels", "groups", "of them published", "members", "published", "withheld"),
+            [_stage_row(stage, number) for stage in prediction.members],
+        ),
         "sampled": PreviewTable(
             "What sampling would publish at the same price",
             "By the map of each stage, at the rate that publishes most, with the least threshold that costs no more. "
@@ -238,6 +240,13 @@ def _deletion_tables(prediction: DeletionForecast, number: Write, percent: Write
             _lost_rows(prediction.by_label, number),
         ),
     }
+
+
+def _stage_row(stage: StageForecast, number: Write) -> PreviewRow:
+    levels = ", ".join(f"{name} {level}" for name, level in stage.levels.items())
+    records = map(number, (stage.groups, stage.published_groups, stage.left, stage.published))
+    named = f"{stage.block}, {stage.stage}" if stage.block else f"{stage.stage}"
+    return PreviewRow((named, levels, *records, stage.withheld))
 
 
 def _lost_rows(found: Iterable[Lost], number: Write) -> list[PreviewRow]:
