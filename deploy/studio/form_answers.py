@@ -34,7 +34,7 @@ from .draft_proposals import (
     remark_of,
     source_names,
 )
-from .planned_tables import WANTED, tables_wanted, want_tables
+from .planned_tables import PINNED, WANTED, tables_wanted, want_tables
 from .public_previews import PublicPreviews
 from .studio_runs import Runs
 
@@ -346,10 +346,14 @@ def take_matters(studio: Studio, form: Form) -> str:
             draft.data["weight_classes"] = {"bounds": typed_numbers(form.get("weight_bounds", ""))}
         pinned = [name for number, name in enumerate(names) if name in draft.columns and f"pinned-{number}" in form]
         draft.put("margins", "number", typed_number(form.get("pairs", "")))
-        way = form.get("blocks")
+        way, themes = form.get("blocks"), _typed_themes(draft, names, form)
+        if themes and way != "propose" and _sets(themes) != _sets(draft.tables.get("blocks", {})):
+            way = "themes"  # whoever writes tables beside the columns wants these
         if way != "wanted":
             draft.notes.pop(WANTED, None)
         match way:
+            case "wanted" if tables_wanted(draft):
+                draft.notes[PINNED] = pinned
             case "one":
                 draft.tables.pop("blocks", None)
             case "found":
@@ -359,13 +363,16 @@ def take_matters(studio: Studio, form: Form) -> str:
             case "propose":
                 want_tables(draft)
             case "themes":
-                themes = _typed_themes(draft, names, form)
                 if not themes:
                     raise NotStored("blocks", "no_themes")
                 draft.tables["blocks"] = ({"pinned": pinned} if pinned else {}) | themes
             case _ if "blocks" in draft.tables:
                 draft.put("blocks", "pinned", pinned)
     return "/matters" if way == "propose" else "/price"
+
+
+def _sets(blocks: Tables) -> dict[str, set[str]]:
+    return {theme: {*table["columns"]} for theme, table in blocks.items() if isinstance(table, dict)}
 
 
 def _typed_themes(draft: Draft, names: tuple[str, ...], form: Form) -> Tables:

@@ -12,6 +12,8 @@ from .draft_problems import Remembered
 from .draft_proposals import proposed_blocks, source_names
 
 WANTED = "tables_wanted"
+PINNED = "pinned_wanted"
+"""Columns that were chosen for every table while these were still being planned."""
 PLANNED: Remembered[None] = Remembered()
 
 
@@ -19,6 +21,7 @@ def want_tables(draft: Draft) -> None:
     """Let the tables be proposed anew, as `spec new` proposes them; until they are, the draft has none."""
     draft.tables.pop("blocks", None)
     draft.notes.pop(WANTED, None)
+    draft.notes.pop(PINNED, None)
     if len(draft.columns) > MOST_TOGETHER:
         draft.notes[WANTED] = secrets.token_hex(8)
 
@@ -43,5 +46,8 @@ def _plan(folder: StudioFolder, draft: Draft) -> None:
         # The columns may have been changed, or other tables chosen.
         if now.notes.get(WANTED) == draft.notes[WANTED]:
             del now.notes[WANTED]
+            pinned = now.notes.pop(PINNED, None)
             if found is not None:
                 now.tables["blocks"] = found
+                if pinned is not None:
+                    now.put("blocks", "pinned", [name for name in pinned if name in now.columns])

@@ -33,7 +33,7 @@ from .page_contexts import (
     MattersPage,
     PricePage,
 )
-from .planned_tables import tables_wanted
+from .planned_tables import PINNED, tables_wanted
 from .release_outlook import Outlook, fixed_outlook, paired_outlook, sampled_outlook
 
 WAIT = 0.12
@@ -212,7 +212,8 @@ def column_page(studio: Studio, draft: Draft, fields: Fields, *, number: int) ->
     checked = checked_column(studio.folder, draft, column.name, listed) if own else None
     builder = draft.builders.get(column.name)
     wrong = bool(builder and builder.get("wrong"))
-    fields.add_problems(problems_of_columns(draft))
+    # That nothing is declared yet is no mistake of who has come to declare it.
+    fields.add_problems([one for one in problems_of_columns(draft) if one.text != "undeclared"])
     if checked is not None and not wrong and any(key in own for key in DECLARATIONS):
         fields.add_problems(list(checked.problems))
     if builder is not None:
@@ -260,7 +261,7 @@ def matters_page(studio: Studio, draft: Draft, fields: Fields) -> MattersPage:
     names = known_names(draft)
     blocks = draft.tables.get("blocks")
     themes = {name: table["columns"] for name, table in (blocks or {}).items() if isinstance(table, dict)}
-    pinned = (blocks or {}).get("pinned", [])
+    pinned = draft.notes.get(PINNED, []) if blocks is None else blocks.get("pinned", [])
     planning = tables_wanted(draft)
     way = "wanted" if planning else "one" if blocks is None else "themes" if themes else "found"
     options = (*(("wanted",) if planning else ()), "one", "found", "themes", "propose")

@@ -124,6 +124,14 @@ def test_tables_by_theme_are_written_beside_the_columns(studio, entered, people,
     assert drafted(studio)["blocks"] == {"pinned": ["age"], "work": {"columns": ["colour"]}}
 
 
+def test_tables_that_are_written_are_taken_whatever_else_is_chosen(studio, entered, people, declare) -> None:
+    declare(entered, people)
+    entered.post("/matters", data={"blocks": "one", "theme-0": "work", "theme-1": "work"})
+    assert drafted(studio)["blocks"] == {"work": {"columns": ["colour", "age"]}}
+    entered.post("/matters", data={"blocks": "one", "theme-0": "work", "theme-1": "work"})
+    assert "blocks" not in drafted(studio)
+
+
 def test_all_that_seem_harmless_are_released_at_once(studio, entered, people) -> None:
     entered.post("/dataset", data=ADD)
     entered.post("/file", data={"source": str(people), "records": "3000"})

@@ -57,8 +57,11 @@ def test_tables_are_planned_beside_the_pages(studio, entered, whole) -> None:
         refused = again.post("/run", data={"do": "begin", "after": ""})
         if refused.status_code == 422:
             assert "still being planned" in refused.text
+        # A column that is chosen for every table meanwhile stays so.
+        again.post("/matters", data={"blocks": "wanted", "pinned-3": "yes"})
         whole(again, "/matters")
         planned = tomllib.loads(studio.draft.read_text(encoding="utf-8"))["blocks"]
+        assert planned.pop("pinned") == ["t0_item3"]
         assert {name for table in planned.values() for name in table["columns"]} == {*notes_columns(source)}
         assert "tables_wanted" not in json.loads((studio.place / "studio.json").read_text(encoding="utf-8"))
         again.post("/matters", data={"blocks": "propose"})
