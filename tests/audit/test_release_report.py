@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from audit.release_report import CHECKS, Runs, checks, main, page
+from benchmarks.generated_pages import generated
 
 PROJECT = Path(__file__).resolve().parents[2]
 IDENTITY = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
@@ -201,6 +202,22 @@ def test_the_checks_name_commands_that_exist() -> None:
                     path = PROJECT / after.replace(".", "/")
                     assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), line
         assert check.claim.endswith("."), check.name
+
+
+def test_every_generated_section_page_and_picture_is_made_by_a_check() -> None:
+    commands = "\n".join(f"{check.command} " for check in checks())
+    for one in generated():
+        program = one.command.partition(" --")[0]
+        made = f"{program} " in commands or f"{program}\n" in commands
+        assert made, f"{one.name}: no check runs {program}; add it to audit/release_checks.toml"
+        if one.by and one.command.startswith("python"):
+            [line] = [line for line in commands.splitlines() if f"{program} " in line and named(one.page, line)][:1]
+            assert "--write" in line
+
+
+def named(page: str, line: str) -> bool:
+    """Whether a command writes into a page; a program that is given no page knows its own."""
+    return "--write docs/" not in line or page in line
 
 
 def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
