@@ -14,6 +14,7 @@ import pytest
 from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.deploy.api import verify
 from crowdblend.deploy.demonstration import lay_out
+from crowdblend.deploy.studio.draft_proposals import FIXED_KINDS
 from crowdblend.deploy.studio.page_contexts import STEPS
 from crowdblend.flows.spec import read_spec
 
@@ -142,11 +143,12 @@ def test_the_pages_are_light_for_eyes_and_tools(walk, studio, entered_walk, peop
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_violation(browser, studio, people, declare, scheme) -> None:
+@pytest.mark.parametrize(("scheme", "locale"), [*product(("light", "dark"), ("en-GB", "de-DE"))])
+def test_axe_finds_no_violation(browser, studio, people, declare, scheme, locale) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, bypass_csp=True)
+    window = {"viewport": {"width": 1280, "height": 900}, "color_scheme": scheme, "locale": locale}
+    context = browser.new_context(**window, bypass_csp=True)
     page = context.new_page()
     page.goto(studio.address)
     page.wait_for_url("**/dataset")
@@ -169,6 +171,9 @@ def test_axe_finds_no_violation(browser, studio, people, declare, scheme) -> Non
     client.post("/price", data={"epsilon": "-1", "delta": "x", "share": "2"})
     for path in (*STEPS, "columns/0", "columns/1"):
         look(path)
+    for kind in FIXED_KINDS:
+        client.post("/price", data={"do": "kind", "kind": kind})
+        look("price")
     client.close()
     context.close()
 
