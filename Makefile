@@ -36,9 +36,12 @@ endif
 ifeq ($(shell PATH="$$PATH:/usr/sbin" command -v slurmctld 2>/dev/null),)
 export CROWDBLEND_TEST_SLURM ?= off
 endif
-# For containers without a daemon, hosts of a test's own, and Pythons beside this one.
+# For containers without a daemon, a control plane of Kubernetes, hosts of a test's own, and Pythons beside this one.
 ifneq ($(words $(foreach tool,podman runc debootstrap,$(shell PATH="$$PATH:/usr/sbin" command -v $(tool) 2>/dev/null))),3)
 export CROWDBLEND_TEST_CONTAINERS ?= off
+endif
+ifneq ($(words $(foreach tool,etcd kubectl,$(shell command -v $(tool) 2>/dev/null))),2)
+export CROWDBLEND_TEST_KUBERNETES ?= off
 endif
 ifneq ($(words $(foreach tool,ip tc,$(shell PATH="$$PATH:/usr/sbin" command -v $(tool) 2>/dev/null))),2)
 export CROWDBLEND_TEST_HOSTS ?= off
