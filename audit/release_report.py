@@ -48,6 +48,7 @@ TOLD = re.compile(r"^(?:FAILED|ERROR|XFAIL|SKIPPED) .*$", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 MOST_TOLD = 20
 SECONDS_BETWEEN = 30.0
+LEFT_OUT = "It was left out."
 OF_THE_REPORT = (":(exclude)docs", ":(exclude)tests/vectors/versions")
 """What the commit of a report may change: pages, and what the version keeps for later ones."""
 
@@ -239,7 +240,7 @@ def report_of(runs: Runs, found: Sequence[Check], *, others: Sequence[str] = ())
     ended = runs.ended()
     rows = []
     for check in found:
-        why = "It was left out." if check.name in others else "It hasn't been run on this commit."
+        why = LEFT_OUT if check.name in others else "It hasn't been run on this commit."
         one = ended.get(check.name, Ended(outcome=NOT_RUN, told=(why,)))
         rows.append({"name": check.name, "claim": check.claim, "command": check.command.strip(), **asdict(one)})
     return {
@@ -282,7 +283,8 @@ def _table(report: Mapping[str, Any]) -> Iterator[str]:
     yield "| claim | command | result | measured | minutes | commit |"
     yield "|---|---|---|---|---|---|"
     for row in report["checks"]:
-        [first, *more] = [line for line in row["command"].splitlines() if not line.startswith("mkdir")]
+        lines = row["command"].splitlines()
+        [first, *more] = [line for line in lines if not line.startswith("mkdir")] or lines
         command = f"`{first}`".replace("|", "\\|") + (f" and {len(more)} more" if more else "")
         result = row["outcome"] if row["outcome"] == GREEN else f"**{row['outcome']}**"
         minutes = f"{row['seconds'] / 60:.1f}" if row["seconds"] else ""
@@ -292,7 +294,7 @@ def _table(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _rest(report: Mapping[str, Any]) -> Iterator[str]:
     for row in report["checks"]:
-        if row["told"]:
+        if row["told"] and list(row["told"]) != [LEFT_OUT]:
             yield ""
             yield f"## {row['name'].capitalize()}: {row['outcome']}"
             yield ""

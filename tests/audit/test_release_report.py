@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.release_report import CHECKS, Runs, checks, main, page
+from audit.release_report import CHECKS, Runs, checks, main, page, report_of
 from benchmarks.generated_pages import generated
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -202,6 +202,14 @@ def test_the_checks_name_commands_that_exist() -> None:
                     path = PROJECT / after.replace(".", "/")
                     assert path.with_suffix(".py").is_file() or (path / "__main__.py").is_file(), line
         assert check.claim.endswith("."), check.name
+
+
+def test_a_page_can_be_written_of_every_check() -> None:
+    runs = Runs(PROJECT, 40 * "a", out=io.StringIO())
+    report = report_of(runs, checks())
+    assert not report["whole"]
+    assert all(f"| {check.claim} | `" in page(report) for check in checks())
+    assert page(report).count("| **not run** |") == len(checks())
 
 
 def test_every_generated_section_page_and_picture_is_made_by_a_check() -> None:
