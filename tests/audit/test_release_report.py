@@ -20,6 +20,7 @@ from audit.release_report import CHECKS, Runs, checks, main, page, report_of
 from benchmarks.generated_pages import generated
 
 PROJECT = Path(__file__).resolve().parents[2]
+REPORT = PROJECT / "docs" / "release-report.json"
 IDENTITY = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.org")
 LIST = """
 [[check]]
@@ -244,3 +245,9 @@ def test_every_place_that_names_the_version_names_this_one() -> None:
     for file, (pattern, times) in places.items():
         found = re.findall(pattern, (PROJECT / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
         assert found == times * [number], file
+
+
+def test_the_page_is_that_of_the_recorded_report() -> None:
+    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    assert REPORT.with_suffix(".md").read_text(encoding="utf-8") == page(report)
+    assert report["whole"] == all(row["outcome"] == "green" for row in report["checks"])
