@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kinds.biased_sampling import BiasedSampleCounts, SurveyProtection
-from ..kernel.prices.arithmetic import decimal_up, float_down, float_up, least_epsilon, log_down
+from ..kernel.prices.arithmetic import decimal_up, float_down, float_up, log_down
 from ..kernel.prices.mechanism_kind import (
     RELATION,
     MechanismKind,
@@ -21,7 +21,7 @@ from ..kernel.prices.mechanism_kind import (
 from ..kernel.prices.privacy_profile import epsilon_of_log_delta
 from .composition.composed import no_filter_parts
 from .composition.robust_counts import no_epsilon_for_counts, price_robust_counts
-from .composition.unequal_rates_profile import delta_unequal
+from .composition.unequal_rates_profile import least_epsilon_unequal
 
 Array = NDArray[np.float64]
 _LARGEST_EPSILON = 60.0
@@ -50,19 +50,14 @@ def _least_epsilon(mechanism: BiasedSampleCounts, delta: Decimal) -> float | Non
     rate, top = float_up(mechanism.highest_rate), float_up(mechanism.largest_rate)
     if rate == top:
         return epsilon_of_log_delta(k=mechanism.k, sampling_rate=top, log_delta=log_down(delta))
-    target = float_down(delta)
-
-    def evaluated(epsilon: float) -> float:
-        return delta_unequal(
-            k=mechanism.k,
-            highest_rate=rate,
-            largest_rate=top,
-            exceptions=mechanism.exceptions,
-            epsilon=epsilon,
-            target=target,
-        )
-
-    return least_epsilon(evaluated, target, high=_LARGEST_EPSILON)
+    return least_epsilon_unequal(
+        k=mechanism.k,
+        highest_rate=rate,
+        largest_rate=top,
+        exceptions=mechanism.exceptions,
+        delta=float_down(delta),
+        high=_LARGEST_EPSILON,
+    )
 
 
 def _price(mechanism: BiasedSampleCounts, delta: Decimal, _releases: int, records: int) -> Price:

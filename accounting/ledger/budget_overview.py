@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from ...mechanisms.kernel.errors import InputRefused
 from ..kernel.field_forms import Fields
-from ..kernel.ledger.entries import SeriesRegistered
+from ..kernel.ledger.entries import BudgetRaised, SeriesRegistered
 from ..kernel.ledger.ledger_state import Account, Place, Release, Stage
 from ..kernel.ledger.transactions import Look
 from ..kernel.prices.arithmetic import decimal_up, float_down
-from .lookup import DatasetState, ReleaseState, SeriesState, release_states
+from .lookup import DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
 
 if TYPE_CHECKING:
     from ..kinds.composition.composed import Part
@@ -96,6 +96,8 @@ class Overview:
         series_count: how many there are in all.
         releases: the latest, in the order of their charges.
         release_counts: stage → how many releases are there.
+        looks: all private looks, in their order.
+        raises: all raises of budgets with their places, in their order.
         head: the last entry's place.
     """
 
@@ -104,6 +106,8 @@ class Overview:
     series_count: int
     releases: tuple[ReleaseState, ...]
     release_counts: Mapping[Stage, int]
+    looks: tuple[RecordedLook, ...]
+    raises: tuple[tuple[int, BudgetRaised], ...]
     head: Place
 
     @property
@@ -129,6 +133,8 @@ def overview_of(ledger: Look, *, latest: int | None) -> Overview:
         series_count=len(state.series),
         releases=release_states(ledger, list(state.releases.values())[some]),
         release_counts={stage: counts[stage] for stage in STAGES},
+        looks=RecordedLook.all_of(state),
+        raises=tuple(state.raises),
         head=state.head,
     )
 

@@ -18,7 +18,7 @@ from ..kernel.ledger.entries import (
     ReleasePublished,
     SeriesRegistered,
 )
-from ..kernel.ledger.ledger_state import Account, Dataset, Receipt, Release, Series, Stage
+from ..kernel.ledger.ledger_state import Account, Dataset, LedgerState, Receipt, Release, Series, Stage
 from ..kernel.ledger.snapshot import ForgedState
 from ..kernel.ledger.transactions import Look
 
@@ -194,3 +194,8 @@ class RecordedLook:
 
     position: int
     look: DataAccess
+
+    @classmethod
+    def all_of(cls, state: LedgerState) -> tuple[RecordedLook, ...]:
+        """Return all private looks of a ledger, in their order."""
+        return tuple(cls(position=position, look=look) for position, look in state.looks)

@@ -163,7 +163,7 @@ class LedgerReader(OpenedLedger):
 
     def private_looks(self) -> tuple[RecordedLook, ...]:
         """Return all private looks that were recorded, in their order."""
-        return tuple(RecordedLook(position=position, look=look) for position, look in self._state().looks)
+        return RecordedLook.all_of(self._state())
 
     def budget_raises(self) -> tuple[tuple[int, BudgetRaised], ...]:
         """Return every raise of a budget with its place, in their order."""

@@ -5,6 +5,7 @@ Advice on what would fit a budget takes a search, so it is made here, after the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
@@ -18,7 +19,7 @@ from ..kernel.ledger.entries import ChargedPrice, FilterDatasetAdded, FreeSeries
 from ..kernel.ledger.filter_budget import FilterBudget, filter_charge
 from ..kernel.ledger.ledger_state import Account
 from ..kernel.ledger.rules import RuleBroken, Violation
-from ..kernel.prices.registry import mechanism_of_record
+from ..kernel.prices.registry import filter_rules, mechanism_of_record
 
 USE_IT = "Use what was published."
 FRESH = "Draw a fresh sample: run again with a new release id."
@@ -167,23 +168,44 @@ def what_fits(account: Account, price: ChargedPrice, *, mechanism: Fields, rows_
     )
 
 
+_MORE_THAN_ALL = math.nextafter(1.0, 2.0)
+
+
 def what_fits_filter(
     account: Account, *, mechanism: Fields, budget: FilterBudget, releases: int, rows_per_person: int
 ) -> str:
     """Return what to do about a charge that is past a filter budget: what is left, and what would fit."""
     from ..theory.planning.inversion import advice_for_filter
 
-    def fits(k: int, rate: Decimal) -> bool:
+    rules = filter_rules()
+    terms, of_all = budget.terms, {"releases": releases, "rows_per_person": rows_per_person}
+
+    def share(k: int, rate: Decimal) -> float:
         changed = sorted_fields(dict(mechanism) | {"k": k, "sampling_rate": str(rate)})
         try:
-            taken = filter_charge(changed, budget=budget, releases=releases, rows_per_person=rows_per_person)
+            # What takes time is a divergence, which rises as a tail falls. So it is known by one or none that a charge
+            # doesn't fit with whatever tail it has.
+            decoded = mechanism_of_record(dict(changed))
+            tails = rules.tails_of(terms, decoded, **of_all)
+            if (least := min(tails)) > account.delta_left:
+                return _share(least, account.delta_left)
+            least = rules.filter_cost(decoded, order=terms.order, tail=max(tails), **of_all).divergence
+            if least > account.epsilon_left:
+                return _share(least, account.epsilon_left)
+            taken = filter_charge(changed, budget=budget, **of_all)
         except (ArithmeticError, InputRefused, ValueError):
-            return False
-        return account.charged(epsilon=taken.divergence, delta=taken.tail).within_budget
+            return math.inf
+        of_both = max(_share(taken.divergence, account.epsilon_left), _share(taken.tail, account.delta_left))
+        fits = account.charged(epsilon=taken.divergence, delta=taken.tail).within_budget
+        return min(of_both, 1.0) if fits else max(of_both, _MORE_THAN_ALL)
 
     left = {"divergence": account.epsilon_left, "tail": account.delta_left}
     found = mechanism_of_record(dict(mechanism))
-    return advice_for_filter(found, order=budget.accounting.order, **left, fits=fits)
+    return advice_for_filter(found, order=budget.accounting.order, **left, share=share)
+
+
+def _share(taken: Decimal, left: Decimal) -> float:
+    return float(taken / left) if left else math.inf if taken else 0.0
 
 
 def _series_changed(violation: Violation) -> Words:

@@ -364,9 +364,8 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
         overview = reader.overview(latest=None if everything else latest)
-        looks = look_rows(reader.private_looks())
-        raises = reader.budget_raises()
-    datasets = dataset_rows((known.state for known in overview.datasets), raises=raises)
+    looks = look_rows(overview.looks)
+    datasets = dataset_rows((known.state for known in overview.datasets), raises=overview.raises)
     releases = release_rows(overview.releases)
     series = series_rows(overview.series)
     estimates = [known.epsilon_estimate for known in overview.datasets]

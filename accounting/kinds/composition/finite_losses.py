@@ -151,9 +151,14 @@ def _least_growth(atoms: tuple[tuple[int, int], ...], target: Fraction) -> Fract
     above, below = _one_sided(atoms), 0
     if above > target:
         return None
-    finite = [(Fraction(upper, lower), upper, lower) for upper, lower in atoms if upper and lower]
-    for ratio, upper, lower in sorted(finite, reverse=True):
-        if above - ratio * below > target:
+    finite = [(upper, lower) for upper, lower in atoms if upper and lower]
+    # In whole numbers, which are much quicker than fractions. Different ratios of numbers below 2^b differ by more than
+    # 2^-2b, so that their whole parts after this shift differ too; the order of equal ones makes no difference.
+    shift = 2 * max((lower.bit_length() for _, lower in finite), default=0) + 1
+    finite.sort(key=lambda pair: (pair[0] << shift) // pair[1], reverse=True)
+    allowed, parts = target.numerator, target.denominator
+    for upper, lower in finite:
+        if (above * lower - upper * below) * parts > allowed * lower:
             break
         above, below = above + upper, below + lower
     return Fraction(above - target) / below if below else Fraction(0)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ...kernel.prices.arithmetic import ABOVE, BELOW, ULP, log_binomial_pmf, sum_margin
+from ...kernel.prices.arithmetic import ABOVE, BELOW, ULP, least_epsilon, log_binomial_pmf, sum_margin
 from ...kernel.prices.privacy_profile import LARGEST_GROUP, check_parameters, delta_exact
 
 MOST_EXCEPTIONS = 1000
 """More records with higher rates are no exceptions: then all are priced at the highest rate."""
 
 
+_MOST_SECANTS, _NEAR_ROOT, _ASIDE = 12, 1e-11, 1e-3
 _TINY = 1e-300
 _TIE = 1e-10
 _DEVIATIONS = 12.0
@@ -47,15 +50,96 @@ def delta_unequal(
     Raises:
         ValueError: a value out of range, or beyond double precision.
     """
-    check_parameters(k, highest_rate)
-    check_parameters(k, largest_rate)
-    if not (highest_rate <= largest_rate and exceptions >= 0 and epsilon >= 0.0):
-        raise ValueError(f"rates must ascend, not {highest_rate}, {largest_rate}; exceptions and epsilon be at least 0")
+    _check(k, highest_rate, largest_rate, exceptions, epsilon)
     if highest_rate == largest_rate or exceptions > MOST_EXCEPTIONS:
         return delta_exact(k=k, sampling_rate=largest_rate, epsilon=epsilon)
-    counts = _Counts(k, highest_rate, largest_rate, epsilon)
-    enough = 0.0 if target is None else target
-    return min(1.0, max(counts.worst(exceptions, enough, adding=way) for way in (True, False)) + _TINY)
+    return _Counts(k, highest_rate, largest_rate, epsilon).delta(exceptions, target or 0.0)[0]
+
+
+def least_epsilon_unequal(
+    *, k: int, highest_rate: float, largest_rate: float, exceptions: int, delta: float, high: float
+) -> float | None:
+    """Return about the least ε ≥ 0 with `delta_unequal` at most δ, itself evaluated; None above `high`.
+
+    Raises:
+        ValueError: as `delta_unequal`.
+    """
+    _check(k, highest_rate, largest_rate, exceptions, 0.0)
+    if highest_rate == largest_rate or exceptions > MOST_EXCEPTIONS:
+        return least_epsilon(
+            lambda epsilon: delta_exact(k=k, sampling_rate=largest_rate, epsilon=epsilon), delta, high=high
+        )
+
+    # A search goes by one number of exceptions alone, and where it ends all are tried. Where one is above δ there, the
+    # search goes on by the worst around it, and ends at a larger ε.
+    # INVARIANT: δ falls with ε, so that the last search ends where one with all numbers would have ended.
+    odd, least = exceptions, 0.0
+    while True:
+        followed = _Falling(partial(_delta_of, k, highest_rate, largest_rate, odd), delta, least)
+        found = followed.least(high=high)
+        if found is None:
+            return None
+        counts = _Counts(k, highest_rate, largest_rate, found)
+        reached, above = counts.delta(exceptions, delta)
+        if reached <= delta:
+            return found
+        odd, least = counts.peak(above, exceptions), found
+
+
+def _delta_of(k: int, rate: float, top: float, odd: int, epsilon: float) -> float:
+    return _Counts(k, rate, top, epsilon).delta_of(odd)
+
+
+class _Falling:
+    """A falling δ(ε) that is evaluated only where the side of a target isn't known.
+
+    Args:
+        delta_of: of ε ≥ 0.
+        delta: the target, above 0.
+        above: an ε at which δ(ε) is above it, if that is not 0.
+    """
+
+    def __init__(self, delta_of: Callable[[float], float], delta: float, above: float) -> None:
+        self._delta_of, self._delta = delta_of, delta
+        self._above, self._within = (above or -1.0, math.inf), (math.inf, 0.0)
+
+    def __call__(self, epsilon: float) -> float:
+        """Return a number on the same side of the target as δ(ε)."""
+        if epsilon <= self._above[0]:
+            return math.inf
+        if epsilon >= self._within[0]:
+            return 0.0
+        value = self._delta_of(epsilon)
+        if value > self._delta:
+            self._above = (epsilon, value)
+        else:
+            self._within = (epsilon, value)
+        return value
+
+    def least(self, *, high: float) -> float | None:
+        """Return what `least_epsilon` does, after few evaluations by a secant of ln δ have found about where it is."""
+        if self(0.0) <= self._delta:
+            return 0.0
+        if least_epsilon(self, self._delta, high=high, most_steps=4) is None:
+            return None
+        for _ in range(_MOST_SECANTS):
+            (low, over), (top, under) = self._above, self._within
+            if top - low <= _NEAR_ROOT * top:
+                break
+            share = 0.5
+            if math.isfinite(over) and under > 0.0:
+                share = math.log(over / self._delta) / math.log(over / under)
+            # A little to either side of where the secant meets the target, so that both ends come nearer.
+            for aside in (-_ASIDE, _ASIDE):
+                self(low + min(max(share + aside, _ASIDE), 1.0 - _ASIDE) * (top - low))
+        return least_epsilon(self, self._delta, high=high)
+
+
+def _check(k: int, rate: float, top: float, exceptions: int, epsilon: float) -> None:
+    check_parameters(k, rate)
+    check_parameters(k, top)
+    if not (rate <= top and exceptions >= 0 and epsilon >= 0.0):
+        raise ValueError(f"rates must ascend, not {rate}, {top}; exceptions and epsilon be at least 0")
 
 
 class _Counts:
@@ -76,11 +160,41 @@ class _Counts:
         left = top - self.less * (1.0 - top)  # 1 − e^ε(1 − p_max)
         self.removing_ratio = left / (math.exp(epsilon) * top)
 
-    def worst(self, exceptions: int, enough: float, *, adding: bool) -> float:
-        """Return the largest divergence over all n and all a ≤ ℓ, rounded up, or a bound on it of at most `enough`."""
+    def delta(self, exceptions: int, enough: float) -> tuple[float, int]:
+        """Return δ over both ways, or a bound on it of at most `enough`, and the number of exceptions that has it."""
+        largest, odd = max(self.worst(exceptions, enough, adding=way) for way in (True, False))
+        return min(1.0, largest + _TINY), odd
+
+    def delta_of(self, odd: int) -> float:
+        """Return δ of one number of exceptions, over all n and both ways."""
+        return min(1.0, max(self.largest(odd, adding=way) for way in (True, False)) + _TINY)
+
+    def peak(self, odd: int, exceptions: int) -> int:
+        """Return a number of exceptions, of at most all, at which δ is largest among those around it."""
+        here, step, widening = self.delta_of(odd), 1, True
+        while step:
+            around = [near for near in (odd - step, odd + step) if 0 <= near <= exceptions]
+            there, near = max((self.delta_of(near), near) for near in around)
+            if there > here:
+                here, odd, step = there, near, 2 * step if widening else step
+            else:
+                widening, step = False, step // 2
+        return odd
+
+    def largest(self, odd: int, *, adding: bool) -> float:
+        """Return the largest divergence over all n of one number of exceptions, rounded up."""
         if not adding and self.removing_ratio <= 0.0:
             return 0.0
-        best = self.at(self.first(exceptions, adding=adding), exceptions, adding=adding)
+        return self.at(self.first(odd, adding=adding), odd, adding=adding)
+
+    def worst(self, exceptions: int, enough: float, *, adding: bool) -> tuple[float, int]:
+        """Return the largest divergence over all n and all a ≤ ℓ, rounded up, and the a that has it.
+
+        Where none is above `enough` it may be a bound on it of at most that, and the a another one.
+        """
+        best, worst = self.largest(exceptions, adding=adding), exceptions
+        if not adding and self.removing_ratio <= 0.0:
+            return best, worst
         skipped, blocks = best, [(0, exceptions)]
         while blocks and not best > enough > 0.0:
             # INVARIANT: what `at` gives for the fewest exceptions of a block, and the first n of the most, is reached
@@ -90,11 +204,11 @@ class _Counts:
             if bound <= max(best, enough):
                 skipped = max(skipped, bound)
             elif fewest == most:
-                best = bound
+                best, worst = bound, most
             else:
                 middle = (fewest + most) // 2
                 blocks += [(fewest, middle), (middle + 1, most)]
-        return max(best, skipped)
+        return max(best, skipped), worst
 
     def first(self, odd: int, *, adding: bool) -> int:
         """Return the first n with Pr[X = k − 2] / Pr[X = k − 1] at most the ratio; by rounding or if huge, a lower."""
@@ -120,7 +234,7 @@ class _Counts:
     def _log_masses(self, n: int, odd: int, first: int, last: int) -> tuple[Array, float]:
         """Return ln Pr[X = j] for j = first … last, −∞ where impossible, and a bound on the errors."""
         regular, error = _log_pmf(np.arange(first - odd, last + 1, dtype=np.float64), n, self.rate)
-        others, more = _log_pmf(np.arange(odd, -1, -1, dtype=np.float64), odd, self.top)
+        others, more = _log_pmf_of_all(odd, self.top)
         terms = sliding_window_view(regular, odd + 1) + others
         largest = np.maximum(terms.max(axis=1), -1e300)
         with np.errstate(divide="ignore", under="ignore"):
@@ -164,6 +278,12 @@ def _log_pmf(values: Array, trials: int, rate: float) -> tuple[Array, float]:
     counts = np.full_like(values, float(trials))
     logs, errors = log_binomial_pmf(np.clip(values, 0.0, counts), counts, rate)
     return np.where(possible, logs, -np.inf), float(errors[possible].max(initial=0.0))
+
+
+@lru_cache(maxsize=64)
+def _log_pmf_of_all(trials: int, rate: float) -> tuple[Array, float]:
+    """Return ln Pr[Bin(trials, rate) = j] for j = trials … 0, kept since few numbers of trials are asked for often."""
+    return _log_pmf(np.arange(trials, -1, -1, dtype=np.float64), trials, rate)
 
 
 def _geometric(outer: float, inner: float) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from functools import partial
 from itertools import accumulate
 from typing import Literal, assert_never
@@ -168,15 +169,20 @@ def plan_beside(
 
 
 def _least_of_shapes(tried: Sequence[DeletionShape], target: _Target) -> DeletionPlan:
-    plans = [found for one in tried if (found := _least(one, target)) is not None]
-    if not plans:
+    best, least = None, Fraction(LARGEST_DELETION)
+    for shape in tried:
+        found = _least(shape, target, below=least)
+        expected = None if found is None else expected_deletion(found.mechanism.noise)
+        if expected is not None and (best is None or expected < least):
+            best, least = found, expected
+    if best is None:
         raise InputRefused(
             f"no noise that deletes at most {LARGEST_DELETION} records of a group is charged at most "
             f"{amount_exact(target.epsilon)} at delta {amount_exact(target.delta)} for "
             f"{counted(target.steps, 'stage')} in all.",
             remedy="Raise epsilon or delta, or plan fewer stages or releases.",
         )
-    return min(plans, key=lambda plan: expected_deletion(plan.mechanism.noise))
+    return best
 
 
 def plan_margins(
@@ -490,8 +496,11 @@ class _Target:
         return None
 
 
-def _least(shape: DeletionShape, target: _Target) -> DeletionPlan | None:
-    """Return the plan of this shape; None where no noise within bounds meets the target."""
+def _least(shape: DeletionShape, target: _Target, *, below: Fraction) -> DeletionPlan | None:
+    """Return the plan of this shape; None where no noise within bounds meets the target.
+
+    A Gaussian that deletes at least as many records in expectation as `below` isn't looked for.
+    """
     try:
         match shape:
             case "optimal":
@@ -499,7 +508,7 @@ def _least(shape: DeletionShape, target: _Target) -> DeletionPlan | None:
             case "geometric":
                 return _geometric(target)
             case "gaussian":
-                return _gaussian(target)
+                return _gaussian(target, below)
             case _:
                 assert_never(shape)
     except ValueError:  # of a noise out of bounds
@@ -540,9 +549,11 @@ def _geometric(target: _Target) -> DeletionPlan | None:
     return found
 
 
-def _gaussian(target: _Target) -> DeletionPlan | None:
+def _gaussian(target: _Target, below: Fraction) -> DeletionPlan | None:
     """Return the least width whose exact price is within the target, each width with its best σ by estimate."""
     for width, scale in _gaussians(target):
+        if width >= below:  # its expectation is its width
+            break
         plan = target.priced(GaussianDeletion(scale=_FOUR_DIGITS.create_decimal(scale), width=width), estimated=True)
         if plan is not None:
             return plan
@@ -574,7 +585,9 @@ def _central_delta(target: _Target, scale: float) -> float:
 def _end_delta(target: _Target, scale: float, width: int) -> float:
     """Estimate the probability of a truncated end at any stage."""
     ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(target.records))
-    return target.steps * sum(ends) / (scale * math.sqrt(2.0 * math.pi))
+    # What is cut off a noise that is narrow for its σ comes back in all that is left, its ends as well.
+    kept = math.erf(width / scale / math.sqrt(2.0)) if width < 2.0 * scale else 1.0
+    return target.steps * sum(ends) / (kept * scale * math.sqrt(2.0 * math.pi))
 
 
 def _width(target: _Target, scale: float, rest: float) -> int:

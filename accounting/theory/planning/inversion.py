@@ -44,9 +44,10 @@ _LOWEST_RATE = Decimal("1e-9")
 _HIGHEST_RATE = Decimal("0.99999")
 # How far a search goes for a k or a rate that fits into a filter budget.
 _LARGEST_TRIED_K, _LOWEST_TRIED_RATE = 10_000, Decimal("1e-6")
+_LARGE_K = 500
 
-Fits = Callable[[int, Decimal], bool]
-"""k and sampling rate → whether a release that has them instead fits."""
+Share = Callable[[int, Decimal], float]
+"""k and sampling rate → about the share of what is left that a release with them takes; at most 1 where it fits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -345,7 +346,7 @@ def _changes_that_fit(tunable: Tunable, *, epsilon: Decimal, delta: Decimal, rel
     return changes
 
 
-def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decimal, tail: Decimal, fits: Fits) -> str:
+def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decimal, tail: Decimal, share: Share) -> str:
     """Advise on a charge that is past a filter budget, in sentences.
 
     Args:
@@ -353,7 +354,7 @@ def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decim
         order: α of the budget.
         divergence: what is left of D_α.
         tail: what is left of τ.
-        fits: whether the charge with another k or rate would fit; it falls with the rate and rises with k.
+        share: what the charge with another k or rate would take; it rises with the rate and falls with k.
     """
     left = f"Left are {amount_left(divergence)} of divergence at order {order:f} and {amount_left(tail)} of tails."
     tunable = description_of(mechanism).tunable
@@ -361,10 +362,11 @@ def advice_for_filter(mechanism: Mechanism, *, order: Decimal, divergence: Decim
         return f"{left} Choose parameters that take less, or ask the data owner."
     release = tunable(mechanism).release
     changes = []
-    if (rate := _largest_fitting_rate(release, fits)) is not None:
+    if (rate := _largest_fitting_rate(release, share)) is not None:
         changes.append(f"a sampling rate of at most {amount_left(rate)}")
-    k = first_whole(lambda k: float(not fits(k, release.sampling_rate)), 0.5, largest=_LARGEST_TRIED_K, guess=release.k)
-    return _advice(left, changes if k is None else [*changes, f"k of at least {k}"])
+    if (k := _least_fitting_k(release, share)) is not None:
+        changes.append(f"k of at least {k}")
+    return _advice(left, changes)
 
 
 def _advice(left: str, changes: Sequence[str], *, first: str = "") -> str:
@@ -373,19 +375,37 @@ def _advice(left: str, changes: Sequence[str], *, first: str = "") -> str:
     return f"{left} With all else as it is, {first}{' or '.join(changes)} would fit. Or ask the data owner."
 
 
-def _largest_fitting_rate(release: StronglySafeRelease, fits: Fits) -> Decimal | None:
+def _largest_fitting_rate(release: StronglySafeRelease, share: Share) -> Decimal | None:
     """Return the largest rate of three significant digits with which a release fits; None where none above 1e-6 is."""
     down = Context(prec=3, rounding=ROUND_FLOOR)
-    if not fits(release.k, _LOWEST_TRIED_RATE):
+
+    def taken(rate: float) -> float:
+        return share(release.k, down.create_decimal(rate))
+
+    # Divergences rise about as the square of the rate, so that the search begins near its end.
+    low, high = float_up(_LOWEST_TRIED_RATE), float(release.sampling_rate)
+    lowest, near = low, high / math.sqrt(min(max(taken(high), 1.0), 1e12))
+    for rate in (0.9 * near, 1.25 * near):
+        if low < rate < high:
+            low, high = (rate, high) if taken(rate) <= 1.0 else (low, rate)
+    if low == lowest and taken(low) > 1.0:
         return None
-    rate = last_real(
-        lambda rate: float(not fits(release.k, down.create_decimal(rate))),
-        0.5,
-        low=float(_LOWEST_TRIED_RATE),
-        high=float(release.sampling_rate),
-        precision=1e-4,
+    return down.create_decimal(last_real(taken, 1.0, low=low, high=high, precision=1e-4))
+
+
+def _least_fitting_k(release: StronglySafeRelease, share: Share) -> int | None:
+    """Return the least k with which a release fits; None where none that is tried does."""
+
+    def taken(k: int) -> float:
+        return share(k, release.sampling_rate)
+
+    # Divergences of large k fall about as 1/k, so that the search for one begins near its end.
+    guess = _LARGE_K
+    for _ in range(2):
+        guess = math.ceil(min(guess * max(taken(guess), 1.0), _LARGEST_TRIED_K))
+    return first_whole(
+        taken, 1.0, largest=_LARGEST_TRIED_K, guess=min(release.k, guess) if guess == _LARGE_K else guess
     )
-    return down.create_decimal(rate)
 
 
 def _mechanism(k: int, sampling_rate: Decimal) -> StronglySafeRelease:

@@ -14,7 +14,7 @@ from crowdblend.accounting.descriptions import deletion_description
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds import deletion_prices
 from crowdblend.accounting.kinds.composition.composed import delta_composed
-from crowdblend.accounting.kinds.composition.finite_losses import FiniteLosses
+from crowdblend.accounting.kinds.composition.finite_losses import FiniteLosses, _least_growth
 from crowdblend.accounting.kinds.deletion_prices import deletion_losses, price_deletion
 from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion, price_parts
 from crowdblend.mechanisms.kernel.errors import InputRefused
@@ -519,3 +519,25 @@ def test_shares_that_leave_no_noise_are_refused(share, margins):
 def test_parts_whose_noise_has_no_price_at_a_delta_have_none():
     mechanism = calibrated(GaussianDeletion(scale=Decimal("15.6"), width=80), 2, 3, "24.1", 130)
     assert price_parts(mechanism, delta=Decimal("1e-300")) == (None, None)
+
+
+@pytest.mark.parametrize("total", [7, 60, 2**64])
+def test_the_least_growth_in_whole_numbers_is_that_of_fractions(total) -> None:
+    draws = np.random.default_rng(20261128)
+    for _ in range(200):
+        weights = draws.integers(0, total // 6 + 2, size=(8, 2), dtype=np.uint64)
+        atoms = tuple((int(upper), int(lower)) for upper, lower in [*weights, *weights[:3]] if upper or lower)
+        target = Fraction(int(draws.integers(1, 999)), 1000) * total
+        # Σ max(0, P − E·Q) is piecewise linear in E: it meets the target between two ratios, or nowhere.
+        ends = sorted({Fraction(0), *(Fraction(upper, lower) for upper, lower in atoms if lower)})
+        sums = [sum(max(Fraction(0), upper - end * lower) for upper, lower in atoms) for end in ends]
+        if sums[-1] > target:
+            expected = None
+        elif sums[0] <= target:
+            expected = Fraction(0)
+        else:
+            place = next(number for number, value in enumerate(sums) if value <= target)
+            slope = (sums[place - 1] - sums[place]) / (ends[place] - ends[place - 1])
+            expected = ends[place] - (target - sums[place]) / slope
+        found = _least_growth(atoms, target)
+        assert (None if found is None else max(found, Fraction(0))) == expected

@@ -22,6 +22,13 @@ def test_a_column_has_its_finest_a_middle_and_its_coarsest_level_and_never_stars
     assert stage_levels([1], records=50) == (0, 0, 0)
 
 
+def test_at_a_tiny_epsilon_margins_leave_delta_for_the_rows_and_the_search_ends() -> None:
+    """A margin's noise much narrower than its σ is even: its ends weigh as much as any other number."""
+    plan = plan_deletion(epsilon=Decimal("1e-4"), delta=Decimal("1e-3"), margins=4)
+    assert plan.price.epsilon <= Decimal("1e-4")
+    assert plan.expected_deletion < 1000
+
+
 @pytest.mark.parametrize(
     ("columns", "records", "stages", "share", "combinations"),
     [

@@ -13,11 +13,17 @@ import numpy as np
 import pytest
 from crowdblend.accounting.kernel.ledger.entries import ChargedPrice
 from crowdblend.accounting.kernel.ledger.rules import price_faults
+from crowdblend.accounting.kernel.prices.arithmetic import least_epsilon
 from crowdblend.accounting.kernel.prices.privacy_profile import LARGEST_GROUP, delta_exact
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price, recorded_price
 from crowdblend.accounting.kinds.composition import unequal_rates_profile
 from crowdblend.accounting.kinds.composition.robust_counts import price_robust_counts
-from crowdblend.accounting.kinds.composition.unequal_rates_profile import MOST_EXCEPTIONS, _Counts, delta_unequal
+from crowdblend.accounting.kinds.composition.unequal_rates_profile import (
+    MOST_EXCEPTIONS,
+    _Counts,
+    delta_unequal,
+    least_epsilon_unequal,
+)
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.biased_sampling import BiasedSampleCounts, UnequalRatesHistogram
 
@@ -86,7 +92,7 @@ def test_random_designs_never_exceed_it_and_come_near():
 def test_the_numbers_of_the_exact_mixture():
     """k = 20, up to 0.1 but for three records up to 0.5, t among them; and with three others beside t."""
     counts = _Counts(20, 0.1, 0.5, 0.5)
-    assert counts.worst(2, 0.0, adding=True) == pytest.approx(1.088e-4, rel=1e-3)
+    assert counts.worst(2, 0.0, adding=True)[0] == pytest.approx(1.088e-4, rel=1e-3)
     given = {"k": 20, "highest_rate": 0.1, "largest_rate": 0.5, "epsilon": 0.5}
     assert delta_unequal(**given, exceptions=3) == pytest.approx(1.2121e-4, rel=1e-3)
     assert delta_unequal(**given, exceptions=0) < delta_unequal(**given, exceptions=3)
@@ -137,6 +143,24 @@ def test_a_bound_on_one_side_of_a_target_says_so():
         found = delta_unequal(**given, target=exact * factor)
         assert (found <= exact * factor) is (exact <= exact * factor)
         assert factor < 1 or found >= exact
+
+
+@pytest.mark.parametrize(
+    ("k", "highest", "largest", "exceptions", "delta"),
+    [
+        (20, 0.1, 0.5, 3, 1e-6),
+        (12, 0.02, 0.2, 60, 1e-6),
+        (12, 0.02, 0.2, 60, 0.9),
+        (5, 0.3, 0.6, 4, 1e-9),
+        (9, 0.05, 0.9, 0, 1e-4),
+        (30, 0.2, 0.2, 5, 1e-6),
+        (30, 0.02, 0.2, MOST_EXCEPTIONS + 1, 1e-6),
+    ],
+)
+def test_the_search_by_few_numbers_of_exceptions_ends_where_one_by_all_does(k, highest, largest, exceptions, delta):
+    given = {"k": k, "highest_rate": highest, "largest_rate": largest, "exceptions": exceptions}
+    by_all = least_epsilon(lambda epsilon: delta_unequal(**given, epsilon=epsilon, target=delta), delta, high=60.0)
+    assert least_epsilon_unequal(**given, delta=delta, high=60.0) == by_all
 
 
 @pytest.mark.parametrize(
