@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -255,8 +256,15 @@ class LedgerReader(OpenedLedger):
         Args:
             latest: how many series and releases to list; None for all, and for estimates that take their time.
         """
-        with self._looking() as ledger:
-            return overview_of(ledger, latest=latest)
+        # Python's collector rests meanwhile: with a large state it would walk all of it, again and again.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            with self._looking() as ledger:
+                return overview_of(ledger, latest=latest)
+        finally:
+            if collecting:
+                gc.enable()
 
     def head(self) -> Place:
         """Return the last entry's place as it is stored."""

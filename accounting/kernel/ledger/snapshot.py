@@ -10,11 +10,9 @@ ledger was set back behind them; nothing else that it says lets a ledger pass wh
 
 from __future__ import annotations
 
-import gc
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
@@ -119,22 +117,9 @@ def state_of_bytes(content: bytes) -> LedgerState:
         fields = json.loads(content)
         if unknown := len(fields["kinds"].keys() - ENTRY_TYPES.keys()) or int(fields["format"] != FORMAT):
             raise NewerLedger(unknown)
-        with _uncollected():
-            return _state(fields)
+        return _state(fields)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ForgedState("the snapshot of the ledger's state is damaged") from None
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Let Python's collector rest while a large state is built: it would walk all that is there, again and again."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _state(fields: dict[str, Any]) -> LedgerState:

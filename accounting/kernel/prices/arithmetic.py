@@ -123,9 +123,7 @@ def bisected(
     return high
 
 
-def least_epsilon(
-    delta_of: Callable[[float], float], delta: float, *, high: float, most_steps: int = 60
-) -> float | None:
+def least_epsilon(delta_of: Callable[[float], float], delta: float, *, high: float) -> float | None:
     """Return about the least ε ≥ 0 at which a falling δ(ε) is at most δ, itself evaluated; None above `high`."""
     if delta_of(0.0) <= delta:
         return 0.0
@@ -134,7 +132,7 @@ def least_epsilon(
         low, top = top, 2.0 * top
         if top > high:
             return None
-    return bisected(lambda epsilon: delta_of(epsilon) <= delta, low, top, width=1e-12, most_steps=most_steps)
+    return bisected(lambda epsilon: delta_of(epsilon) <= delta, low, top, width=1e-12, most_steps=60)
 
 
 ULP = 2.0**-52

@@ -120,8 +120,11 @@ class _Falling:
         """Return what `least_epsilon` does, after few evaluations by a secant of ln δ have found about where it is."""
         if self(0.0) <= self._delta:
             return 0.0
-        if least_epsilon(self, self._delta, high=high, most_steps=4) is None:
-            return None
+        top = 1.0
+        while self(top) > self._delta:
+            top *= 2.0
+            if top > high:
+                return None
         for _ in range(_MOST_SECANTS):
             (low, over), (top, under) = self._above, self._within
             if top - low <= _NEAR_ROOT * top:
