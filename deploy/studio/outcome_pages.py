@@ -35,7 +35,7 @@ from .planned_tables import tables_wanted
 from .studio_pages import DECISIONS, WAIT, Fields, dataset_state, problems_of_columns
 from .studio_runs import STAGES
 
-FIRST_ROWS = 8
+FIRST_ROWS, READ_ROWS = 8, 4_096
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -209,7 +209,9 @@ def result_page(studio: Studio, draft: Draft, fields: Fields) -> ResultPage:
         folder=str(folder),
         findings=findings,
         unchecked=unchecked,
-        tables=tuple(_first_rows(folder / name) for name in files if name.startswith(("data", "margins"))),
+        tables=tuple(
+            _first_rows(folder / name) for name in files if name.startswith(("data", "members", "margins", "totals"))
+        ),
         files=tuple(files),
         said=tuple(run.result.get("in_words", ())),
         sheet=sheet,
@@ -235,17 +237,17 @@ def _checked(studio: Studio, folder: Path, place: Path) -> tuple[tuple[str, ...]
 
 
 def _first_rows(path: Path) -> tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Return the beginning of a published table."""
+    """Return the first rows of a published table that differ: rows of one group are alike, and stand together."""
     if path.suffix == ".parquet":
         with pq.ParquetFile(path) as file:
-            batch = next(file.iter_batches(batch_size=FIRST_ROWS), None)
             names = file.schema_arrow.names
-            rows = [] if batch is None else batch.to_pylist()
+            batch = next(file.iter_batches(batch_size=READ_ROWS), None)
     else:
         with pc.open_csv(path, convert_options=pc.ConvertOptions(strings_can_be_null=False)) as reader:
             names, batch = reader.schema.names, next(iter(reader), None)
-            rows = [] if batch is None else batch.slice(0, FIRST_ROWS).to_pylist()
-    return path.name, tuple(names), tuple(tuple(map(_cell, row.values())) for row in islice(rows, FIRST_ROWS))
+    rows = [] if batch is None else batch.slice(0, READ_ROWS).to_pylist()
+    differing = dict.fromkeys(tuple(map(_cell, row.values())) for row in rows)
+    return path.name, tuple(names), tuple(islice(differing, FIRST_ROWS))
 
 
 def _cell(value: object) -> str:
