@@ -39,7 +39,7 @@ PROMISES = {
         "test_a_migrated_ledger_is_answered_about_as_by_its_own_version[sqlite-additive]",
     ),
     "what was promised of commands, specification, outputs, formats and names stays": (
-        "deploy/test_surface.py::test_the_surface_is_the_recorded_one",
+        "architecture/test_surface.py::test_the_surface_is_the_recorded_one",
     ),
     "a ledger that an earlier version wrote pays for a further release": (
         "integration/test_kept_versions.py::"

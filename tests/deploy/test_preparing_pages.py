@@ -60,6 +60,9 @@ def test_the_page_about_starting_from_a_file(desk) -> None:
         {"name": "age", "type": "integer", "constraints": {"minimum": 0, "maximum": 99}},
     ]
     (desk.folder / "schema.json").write_text(json.dumps({"fields": fields}))
+    members = ("household_id,line,age,sex\n1,1,41,F\n1,2,7,M\n", "household_id,line,age,sex\n1,1,52,M\n2,1,30,F\n")
+    for name, records in zip(("census.csv", "earlier.csv"), members, strict=True):
+        (desk.folder / name).write_text(records)
     for words in commands("starting-from-a-file.md"):
         desk.succeed(*words)
     (chosen,) = blocks("starting-from-a-file.md", "sql")
