@@ -7,8 +7,9 @@
     python -m audit.release_report --verify            # whether the report is of this commit but for the documents
 
 The checks and their order are in `audit/release_checks.toml`. Checkout, logs and results lie below
-`build/release-report/COMMIT`, so another commit begins anew. It leaves with 1 where a check isn't green: it failed, it
-has skipped or expectedly failed tests, or it wasn't run.
+`build/release-report/COMMIT`, so another commit begins anew. Where what is checked out differs from the commit of the
+report in `docs` alone, it goes on with that commit and the report's results, also on another machine. It leaves with 1
+where a check isn't green: it failed, it has skipped or expectedly failed tests, or it wasn't run.
 
 The report names the commit that was checked. It is itself part of a later commit, which must differ from that one in
 `docs`, and in what the version keeps for later ones, alone: `--verify` looks.
@@ -112,10 +113,11 @@ class Runs:
         project: a repository.
         commit: the commit that is checked out into a folder of its own.
         out: for progress.
+        reported: how checks ended by a report of this commit, which the project's documents have.
     """
 
-    def __init__(self, project: Path, commit: str, *, out: TextIO) -> None:
-        self.project, self.commit, self.out = project, commit, out
+    def __init__(self, project: Path, commit: str, *, out: TextIO, reported: Mapping[str, Ended] | None = None) -> None:
+        self.project, self.commit, self.out, self.reported = project, commit, out, reported
         self.folder = project / "build" / "release-report" / commit[:12]
         self.checkout = self.folder / "checkout"
         self._state = self.folder / "ended.json"
@@ -130,7 +132,10 @@ class Runs:
         words = ["git", "clone", "--quiet", "--no-hardlinks", "--no-checkout", str(self.project), str(self.checkout)]
         subprocess.run(words, check=True)
         subprocess.run(["git", "checkout", "--quiet", "--detach", self.commit], cwd=self.checkout, check=True)
-        self._write({})
+        if self.reported is not None:  # what those checks wrote stands in later documents, and others add to it
+            head = _head_of(self.project)
+            subprocess.run(["git", "checkout", "--quiet", head, "--", "docs"], cwd=self.checkout, check=True)
+        self._write(self.reported or {})
 
     def ended(self) -> dict[str, Ended]:
         """Return how the checks that have ended on this commit did so."""
@@ -301,14 +306,14 @@ def _rest(report: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"- `{line.replace('`', chr(39))}`" for line in row["told"])
 
 
-def differs_beside_documents(project: Path, commit: str) -> list[str]:
-    """Return the files in which the checkout differs from a commit, but for documents and what versions keep.
+def differs_beside_documents(project: Path, *commits: str) -> list[str]:
+    """Return the files in which two commits differ, or the work tree and one, but for documents and what versions keep.
 
     Raises:
-        subprocess.CalledProcessError: the commit isn't known here.
+        subprocess.CalledProcessError: a commit isn't known here.
     """
     told = subprocess.run(
-        ["git", "diff", "--name-only", commit, "--", ".", *OF_THE_REPORT],
+        ["git", "diff", "--name-only", *commits, "--", ".", *OF_THE_REPORT],
         cwd=project,
         capture_output=True,
         text=True,
@@ -341,7 +346,9 @@ def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO 
         return 0
     if asked.verify:
         return _verify(project, names, out=out)
-    runs = Runs(project, _head_of(project), out=out)
+    head = _head_of(project)
+    commit, reported = _gone_on_with(project, head)
+    runs = Runs(project, commit, out=out, reported=reported)
     if dirty := differs_beside_documents(project, "HEAD"):
         print(f"Not in the commit, and so not checked: {', '.join(dirty)}", file=out)
     runs.prepare()
@@ -351,7 +358,7 @@ def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO 
         if chosen and (known is None or known.outcome == NOT_RUN or check.name in asked.again):
             runs.run(check, place=f"{number}/{len(found)}")
     report = report_of(runs, found, others=[name for name in names if asked.only and name not in asked.only])
-    if _head_of(project) != runs.commit:
+    if _head_of(project) != head:
         print("Another commit is checked out by now: nothing was written. Check this one out to go on.", file=out)
         return 1
     for name in runs.changed_documents():
@@ -363,6 +370,20 @@ def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO 
     (docs / "release-report.md").write_text(page(report), encoding="utf-8")
     print(f"{'whole' if report['whole'] else 'not whole'}: {docs / 'release-report.md'}", file=out)
     return 0 if report["whole"] else 1
+
+
+def _gone_on_with(project: Path, head: str) -> tuple[str, dict[str, Ended] | None]:
+    """Return the commit to check, and how checks of it have ended by its report; None where there is no such report."""
+    file = project / "docs" / "release-report.json"
+    try:
+        report = json.loads(file.read_text(encoding="utf-8"))
+        if report["commit"] == head or differs_beside_documents(project, report["commit"], head):
+            return head, None
+    except (FileNotFoundError, subprocess.CalledProcessError):  # no report, or of a commit that isn't known here
+        return head, None
+    names = Ended.__dataclass_fields__.keys()
+    ended = {row["name"]: Ended(**{name: row[name] for name in names}) for row in report["checks"]}
+    return report["commit"], {name: one for name, one in ended.items() if one.outcome != NOT_RUN}
 
 
 def _head_of(project: Path) -> str:

@@ -122,6 +122,23 @@ def test_it_is_whole_where_all_is_green_and_goes_on_where_it_stopped(
     assert tries.read_text(encoding="utf-8") == "1\n1\n1\n"
 
 
+def test_another_machine_goes_on_with_the_commit_of_the_report(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = repository.parent / "tries"
+    head = git(repository, "rev-parse", "HEAD")
+    run(repository)
+    git(repository, "add", "-A")
+    git(repository, "commit", "--quiet", "-m", "The report so far")
+    elsewhere = repository.parent / "elsewhere"
+    git(repository.parent, "clone", "--quiet", str(repository), str(elsewhere))
+    monkeypatch.setenv("CROWDBLEND_NOT_SET", "something")
+    code, report, _ = run(elsewhere)
+    assert (code, report["whole"], report["commit"]) == (0, True, head)
+    assert tries.read_text(encoding="utf-8") == "1\n", "what had ended was not run again"
+    assert (elsewhere / "docs" / "made.md").read_text(encoding="utf-8") == "made\n"
+
+
 @pytest.mark.parametrize(
     ("tests", "outcome", "figures", "told"),
     [
