@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -161,16 +161,18 @@ def remark_of(name: str, kind: str) -> str:
     return NOT_RELEASED.get(column_role(name, kind), "")  # type: ignore[arg-type]
 
 
-def release_column(draft: Draft, names: SourceNames, name: str) -> None:
-    """Let a column be released, as `spec new --columns` declares it; what isn't known of it is left to be declared."""
-    begun = _begun(draft, names, released=(name,), public=None, size=None)
-    table = tomllib.loads(begun.text, parse_float=Decimal).get("columns", {}).get(name, {})
-    declared = {key: table[key] for key in DECLARATIONS if key in table and "FILL IN" not in str(table[key])}
-    if "dates" not in declared and "interval" not in declared and "codes" in table:
-        declared["codes"] = table["codes"]
-    level = table.get("level")
-    level = level if isinstance(level, int) else 0
-    draft.columns[name] = declared | ({"levels": "auto"} if draft.paired else {"level": level})
+def release_columns(draft: Draft, names: SourceNames, chosen: Sequence[str]) -> None:
+    """Let columns be released, as `spec new --columns` declares them; what isn't known is left to be declared."""
+    begun = _begun(draft, names, released=chosen, public=None, size=None)
+    tables = tomllib.loads(begun.text, parse_float=Decimal).get("columns", {})
+    for name in chosen:
+        table = tables.get(name, {})
+        declared = {key: table[key] for key in DECLARATIONS if key in table and "FILL IN" not in str(table[key])}
+        if "dates" not in declared and "interval" not in declared and "codes" in table:
+            declared["codes"] = table["codes"]
+        level = table.get("level")
+        level = level if isinstance(level, int) else 0
+        draft.columns[name] = declared | ({"levels": "auto"} if draft.paired else {"level": level})
 
 
 def make_paired(draft: Draft) -> None:

@@ -30,7 +30,7 @@ from .draft_proposals import (
     make_paired,
     outline_of,
     propose_columns,
-    release_column,
+    release_columns,
     remark_of,
     source_names,
 )
@@ -213,8 +213,8 @@ def take_columns(studio: Studio, form: Form) -> str:
         for name, role in roles.items():
             if role != "release":
                 draft.columns.pop(name, None)
-            elif name not in draft.columns:
-                release_column(draft, names, name)
+        if chosen := [name for name, role in roles.items() if role == "release" and name not in draft.columns]:
+            release_columns(draft, names, chosen)
         for role in BY_ROLE:
             draft.put("data", role, next((name for name, given in roles.items() if given == role), None))
         if "weight" not in draft.data:
