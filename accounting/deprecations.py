@@ -1,4 +1,4 @@
-"""What the next major version will not have any more: each name warns once, and its successor is told."""
+"""Warn once about each name that the next major version will not have, and say what to write instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Deprecation:
-    """How long a public name stays, and what replaces it.
+    """Tell since when a public name is deprecated, and what replaces it.
 
     Args:
         since: the version that deprecated it, such as "1.1".

@@ -77,7 +77,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """How a check ended.
+    """Tell how a check ended.
 
     Args:
         outcome: green, red, incomplete (tests were skipped or expected to fail), or not run.

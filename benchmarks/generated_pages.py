@@ -264,7 +264,7 @@ def _digest_at(commit: str, one: Generated) -> str:
 
 
 def _git(*words: str) -> str | None:
-    """What git says of the project; None where there is no repository."""
+    """Return what git says of the project, None where there is no repository."""
     done = subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None
 

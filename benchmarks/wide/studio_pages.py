@@ -83,7 +83,7 @@ class Asked:
             raise RuntimeError(f"{path} was answered with {answer.status_code}")
         self.times.setdefault(name, []).append(taken)
 
-    def settled(self) -> None:
+    def wait(self) -> None:
         """Wait until what is computed beside the pages is there."""
         while any("data-computing" in self.client.get(path).text for path in ("/matters", "/price", "/review")):
             time.sleep(0.2)
@@ -117,11 +117,11 @@ def measured(rounds: int) -> tuple[Taken, Taken, dict[str, Taken]]:
         roles = {f"role-{n}": "release" for n in range(COLUMNS)}
         before, begun = asked.processor_seconds(), time.perf_counter()
         asked.ask("columns, roles stored", "/columns", roles)
-        asked.settled()
+        asked.wait()
         draft = asked.folder / "studio" / "draft.toml"
         values = 'levels = "auto"\nvalues = ["1", "2", "3"]'
         draft.write_text(draft.read_text(encoding="utf-8").replace('levels = "auto"', values), encoding="utf-8")
-        asked.settled()
+        asked.wait()
         beside = Taken(processor=asked.processor_seconds() - before, clock=time.perf_counter() - begun)
         for _ in range(rounds):
             for path in (*STEPS, f"columns/{MIDDLE}"):
