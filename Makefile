@@ -202,10 +202,11 @@ bench-check: $(READY)
 	$(BIN)/python -m benchmarks.record_path.check
 
 # What releases are worth beside other ways of publishing, and attacks on them: hours; goes on where it stopped. EXTRA="--nist FOLDER --adult FOLDER" names records
-# that are not shipped.
+# that are not shipped; CROWDBLEND_SYNTHESIZER a Python with benchmarks/utility/peers.txt, which is installed otherwise.
+PEERS := $(if $(CROWDBLEND_SYNTHESIZER),--peers $(CROWDBLEND_SYNTHESIZER))
 utility: $(READY)
-	$(BIN)/python -m benchmarks.utility.compare --write docs/utility.md --choice docs/choosing.md $(EXTRA)
-	$(BIN)/python -m benchmarks.utility.attacks --write docs/attacks.md
+	$(BIN)/python -m benchmarks.utility.compare --write docs/utility.md --choice docs/choosing.md $(PEERS) $(EXTRA)
+	$(BIN)/python -m benchmarks.utility.attacks --write docs/attacks.md $(PEERS)
 
 # Pictures of the auditors' pages, the studio, the documents and a private report on invented people, as docs shows them; needs Chromium.
 screenshots: $(READY)

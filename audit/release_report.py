@@ -6,10 +6,11 @@
     python -m audit.release_report --list              # all checks, and how long they take
     python -m audit.release_report --verify            # whether the report is of this commit but for the documents
 
-The checks and their order are in `audit/release_checks.toml`. Checkout, logs and results lie below
-`build/release-report/COMMIT`, so another commit begins anew. Where what is checked out differs from the commit of the
-report in `docs` alone, it goes on with that commit and the report's results, also on another machine. It leaves with 1
-where a check isn't green: it failed, it has skipped or expectedly failed tests, or it wasn't run.
+The checks and their order are in `audit/release_checks.toml`. Those that need one processor run side by side. Checkout,
+logs and results lie below `build/release-report/COMMIT`, so another commit begins anew. Where what is checked out
+differs from the commit of the report in `docs` alone, it goes on with that commit and the report's results, also on
+another machine. It leaves with 1 where a check isn't green: it failed, it has skipped or expectedly failed tests, or it
+wasn't run.
 
 The report names the commit that was checked. It is itself part of a later commit, which must differ from that one in
 `docs`, and in what the version keeps for later ones, alone: `--verify` looks.
@@ -26,18 +27,21 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
 from .report.words import in_short
 
-__all__ = ["Check", "Ended", "checks", "main", "page"]
+__all__ = ["Check", "Ended", "checks", "main", "page", "stopped_by_signals"]
 
 PROJECT = Path(__file__).resolve().parents[1]
 CHECKS = Path(__file__).with_name("release_checks.toml")
@@ -65,6 +69,7 @@ class Check:
         minutes: how long it takes, about.
         results: the part of `audit-results` that it leaves; empty for none.
         data: variables that must be set, which name what the project doesn't ship.
+        beside: whether it may run beside others: it needs one processor, and no time that it takes is judged.
     """
 
     name: str
@@ -73,6 +78,7 @@ class Check:
     minutes: float
     results: str = ""
     data: Sequence[str] = ()
+    beside: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -121,6 +127,7 @@ class Runs:
         self.folder = project / "build" / "release-report" / commit[:12]
         self.checkout = self.folder / "checkout"
         self._state = self.folder / "ended.json"
+        self._one_writes, self._running, self._stopped = threading.Lock(), set[int](), False
 
     def prepare(self) -> None:
         """Check the commit out, unless that was done before."""
@@ -144,12 +151,27 @@ class Runs:
         told = json.loads(self._state.read_text(encoding="utf-8"))
         return {name: Ended(**one) for name, one in told.items()}
 
-    def run(self, check: Check, *, place: str) -> Ended:
-        """Run a check to its end, with its output in a log and a line of progress now and then.
+    def run_all(self, chosen: Sequence[tuple[str, Check]]) -> None:
+        """Run checks in their order, those that may run beside others as many at once as there are processors.
 
         Args:
-            place: among all checks, as `3/27`.
+            chosen: each check with its place among all, as `3/27`.
         """
+        for beside, some in groupby(chosen, key=lambda one: one[1].beside):
+            pool = ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) if beside else 1)
+            try:
+                for ended in [pool.submit(self._run_one, place, check) for place, check in some]:
+                    ended.result()
+            except BaseException:  # an interrupt too: nothing goes on without who waits for it
+                self._stopped = True
+                for group in tuple(self._running):
+                    os.killpg(group, signal.SIGTERM)
+                raise
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _run_one(self, place: str, check: Check) -> None:
+        """Run a check to its end, with its output in a log and a line of progress now and then."""
         if missing := [name for name in check.data if not os.environ.get(name)]:
             ended = Ended(outcome=NOT_RUN, told=(f"{', '.join(missing)} isn't set.",))
         else:
@@ -157,10 +179,12 @@ class Runs:
             begun = time.monotonic()
             log = self.folder / f"{check.name.replace(' ', '-')}.log"
             code = self._run(check, log, begun=begun)
+            if self._stopped:
+                return
             ended = self._judged(check, code, log, seconds=time.monotonic() - begun)
-        self._write({**self.ended(), check.name: ended})
+        with self._one_writes:
+            self._write({**self.ended(), check.name: ended})
         self._tell(f"[{place}] {check.name}: {ended.outcome}{': ' if ended.figures else ''}{ended.figures}")
-        return ended
 
     def _run(self, check: Check, log: Path, *, begun: float) -> int:
         if check.results:  # of an earlier try
@@ -174,6 +198,9 @@ class Runs:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            self._running.add(process.pid)
+            if self._stopped:  # between its start and now
+                os.killpg(process.pid, signal.SIGTERM)
             try:
                 while True:
                     try:
@@ -182,9 +209,7 @@ class Runs:
                         minutes = (time.monotonic() - begun) / 60
                         self._tell(f"    {check.name}, {minutes:.1f} min: {_last_line(log)}")
             finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGTERM)
-                    process.wait()
+                self._running.discard(process.pid)
 
     def _judged(self, check: Check, code: int, log: Path, *, seconds: float) -> Ended:
         said = COLOURS.sub("", log.read_text(encoding="utf-8", errors="replace"))
@@ -352,11 +377,9 @@ def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO 
     if dirty := differs_beside_documents(project, "HEAD"):
         print(f"Not in the commit, and so not checked: {', '.join(dirty)}", file=out)
     runs.prepare()
-    for number, check in enumerate(found, 1):
-        known = runs.ended().get(check.name)
-        chosen = asked.only is None or check.name in asked.only or check.name in asked.again
-        if chosen and (known is None or known.outcome == NOT_RUN or check.name in asked.again):
-            runs.run(check, place=f"{number}/{len(found)}")
+    ended = {name for name, one in runs.ended().items() if one.outcome != NOT_RUN}
+    chosen = {*(asked.only or names)} - ended | {*asked.again}
+    runs.run_all([(f"{number}/{len(found)}", one) for number, one in enumerate(found, 1) if one.name in chosen])
     report = report_of(runs, found, others=[name for name in names if asked.only and name not in asked.only])
     if _head_of(project) != head:
         print("Another commit is checked out by now: nothing was written. Check this one out to go on.", file=out)
@@ -405,5 +428,11 @@ def _verify(project: Path, names: Sequence[str], *, out: TextIO) -> int:
     return 1 if faults else 0
 
 
+def stopped_by_signals() -> None:
+    """Let checks end with this program where it is asked to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+
+
 if __name__ == "__main__":
+    stopped_by_signals()
     sys.exit(main())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import fcntl
 import hashlib
 import io
 import json
@@ -23,6 +24,7 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -218,6 +220,14 @@ def keep(found: Mapping[str, Mapping[str, Any]], project: Path = PROJECT) -> Non
     (project / RECORD).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Let other programs that write pages wait, since they read and write the same files."""
+    with (PROJECT / RECORD).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 def record(page: Path, *, by: str = "", of: str | None = None) -> None:
     """Record that something was made just now, and write the line below it; outside of the project do nothing.
 
@@ -229,6 +239,11 @@ def record(page: Path, *, by: str = "", of: str | None = None) -> None:
     Raises:
         subprocess.CalledProcessError: the repository has no such commit.
     """
+    with _alone():
+        _record(page, by=by, of=of)
+
+
+def _record(page: Path, *, by: str = "", of: str | None = None) -> None:
     if not page.resolve().is_relative_to(PROJECT / "docs"):
         return
     name = page.resolve().relative_to(PROJECT).as_posix()
@@ -307,13 +322,14 @@ def machine() -> str:
 
 def write_between(file: Path, lines: Sequence[str], *, by: str) -> None:
     """Put lines between the two marks of a page that name a program, and record what they were made of."""
-    marks = f"<!-- begin of {by} -->", f"<!-- end of {by} -->"
-    before, begin, rest = file.read_text(encoding="utf-8").partition(marks[0])
-    _, end, after = rest.partition(marks[1])
-    if not end:
-        raise ValueError(f"{file} has no place for the table: {' … '.join(marks)}")
-    file.write_text("\n".join([f"{before}{begin}", *lines, f"{end}{after}"]), encoding="utf-8")
-    record(file, by=by)
+    with _alone():
+        marks = f"<!-- begin of {by} -->", f"<!-- end of {by} -->"
+        before, begin, rest = file.read_text(encoding="utf-8").partition(marks[0])
+        _, end, after = rest.partition(marks[1])
+        if not end:
+            raise ValueError(f"{file} has no place for the table: {' … '.join(marks)}")
+        file.write_text("\n".join([f"{before}{begin}", *lines, f"{end}{after}"]), encoding="utf-8")
+        _record(file, by=by)
 
 
 def main(argv: list[str] | None = None) -> int:

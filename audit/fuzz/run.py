@@ -2,7 +2,8 @@
 
 As a program: `python -m audit.fuzz.run --minutes 1 [--targets csv parquet] [--how shaped guided]`. The minutes
 are for each target, half of them for each way of feeding it; as many targets are fed at once as there are processors.
-`--grow` adds what reached something new to the corpus.
+`--grow` adds what reached something new to the corpus. `--add` keeps what the file has of other targets, so that a long
+campaign can be run in parts.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="Default: another one each time; it is reported.")
     parser.add_argument("--grow", action="store_true", help="Add inputs that reached something new to the corpus.")
     parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="So many targets side by side.")
+    parser.add_argument("--add", action="store_true", help="Keep what the output has of other targets.")
     parser.add_argument("--output", type=Path, default=Path("audit-results/fuzz.json"))
     arguments = parser.parse_args()
     begun = time.monotonic()
@@ -61,12 +63,17 @@ def main() -> int:
 
     with ThreadPoolExecutor(arguments.at_once) as threads:
         runs = [run for found in threads.map(fed_by_all, arguments.targets) for run in found]
+    spent = round(time.monotonic() - begun, 1)
+    if arguments.add and arguments.output.exists():
+        before = json.loads(arguments.output.read_text(encoding="utf-8"))
+        runs = [run for run in before["runs"] if run["target"] not in arguments.targets] + runs
+        spent, arguments.minutes = spent + before["seconds"], min(arguments.minutes, before["minutes_each"])
     findings = [f"{run['target']}: {fault}" for run in runs for fault in run["faults"]]
     report = {
         "part": "fuzz",
         "outcome": "failed" if findings else "passed",
         "findings": findings,
-        "seconds": round(time.monotonic() - begun, 1),
+        "seconds": spent,
         "minutes_each": arguments.minutes,
         "at_once": arguments.at_once,
         "seed": seed,

@@ -7,8 +7,9 @@
 Every draw's measures are a line of `results.jsonl` in the folder of --work as soon as it is made; what is there is not
 made again. Ours and the histograms are seeded by the cell and the draw, so that their figures come out again; the
 synthesizers and all clocks aren't. AIM and MST run in an environment that is made in the same folder with the versions
-of `peers.txt`, or in one that is named (--peers PYTHON); --no-peers leaves them out. A synthesizer that has not
-answered within --minutes is stopped, and what it did not do is not on the page.
+of `peers.txt`, or in one that is named (--peers PYTHON); --no-peers leaves them out. They are asked for fewer draws, at
+the price that is shown; MST at other prices too, for one number of records. A synthesizer that has not answered within
+--minutes is stopped, and what it did not do is not on the page.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ EPSILONS = tuple(map(Decimal, ("0.2", "0.5", "1", "2", "4")))
 NUMBERS = {"census": (7_000, 29_501, 300_000, 3_000_000), "nist": (7_634, 27_253), "adult": (30_162,)}
 SHOWN_EPSILON = Decimal(1)
 PEERS = ("MST", "AIM")
-DRAWS, LEAST_DRAWS = 10, 2
+AT_ALL_PRICES = ("MST", 29_501)  # the synthesizer and the number of records; each price takes minutes
+DRAWS, PEER_DRAWS, LEAST_DRAWS = 10, 3, 2
 SHIPPED = "census"
 
 
@@ -121,7 +123,8 @@ class Grid:
         epsilons: prices, at `deletion.DELTA`.
         ways: ours and the simple ones.
         peers: synthesizers.
-        draws: of each cell.
+        draws: of each cell of ours and of the simple ones.
+        peer_draws: of each cell of a synthesizer.
     """
 
     tables: Mapping[str, Table]
@@ -130,6 +133,7 @@ class Grid:
     ways: Sequence[str]
     peers: Sequence[str]
     draws: int
+    peer_draws: int = PEER_DRAWS
 
     @property
     def shown(self) -> list[str]:
@@ -145,6 +149,12 @@ class Grid:
                     for way in ways:
                         yield Cell(table=table, number=number, epsilon=epsilon, way=way)
 
+    def peer_cells(self) -> Iterator[Cell]:
+        """The cells in which synthesizers are run."""
+        for cell in self.cells(self.peers):
+            if cell.epsilon == SHOWN_EPSILON or (cell.way, cell.number) == AT_ALL_PRICES:
+                yield cell
+
     def run(self, results: Results, *, python: Path | None, minutes: float, progress: Progress) -> None:
         """Make the draws that are missing.
 
@@ -154,14 +164,14 @@ class Grid:
             minutes: that a synthesizer may take for a cell.
             progress: told of every draw.
         """
-        peers = self.peers if python is not None else ()
-        total = sum(1 for _ in self.cells([*self.ways, *peers])) * self.draws
-        bar = progress.add_task("draws", total=total)
+        asked = [(cell, self.draws) for cell in self.cells(self.ways)]
+        asked += [(cell, self.peer_draws) for cell in self.peer_cells() if python is not None]
+        bar = progress.add_task("draws", total=sum(draws for _, draws in asked))
         truths: dict[tuple[str, int], Truth] = {}
-        for cell in (*self.cells(self.ways), *self.cells(peers)):
+        for cell, draws in asked:
             done = len(results.of(cell))
-            progress.update(bar, description=cell.name, advance=min(done, self.draws))
-            if done >= self.draws:
+            progress.update(bar, description=cell.name, advance=min(done, draws))
+            if done >= draws:
                 continue
             if (cell.table, cell.number) not in truths:
                 truths.clear()
@@ -169,12 +179,12 @@ class Grid:
                 truths[cell.table, cell.number] = Truth(table=table, records=table.resized(cell.number))
             truth = truths[cell.table, cell.number]
             if cell.way in WAYS:
-                for draw in range(done, self.draws):
+                for draw in range(done, draws):
                     results.add(cell, drawn(cell, truth, draw=draw))
                     progress.advance(bar)
             elif python is not None:
                 for method, released, spent in synthesized(
-                    cell, truth, python=python, draws=self.draws - done, minutes=minutes
+                    cell, truth, python=python, draws=draws - done, minutes=minutes
                 ):
                     results.add(replace(cell, way=peer_name(cell.way, method)), truth.measured(released) | spent)
                     progress.advance(bar, method == ROUNDED)
@@ -572,12 +582,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--adult", type=Path, help="folder of adult.csv and its hierarchies")
     parser.add_argument("--quick", action="store_true", help="two draws of ours on the smallest table, no page")
     parser.add_argument("--draws", type=int, default=DRAWS)
+    parser.add_argument("--peer-draws", type=int, default=PEER_DRAWS, help="of each synthesizer")
     parser.add_argument("--epsilons", type=Decimal, nargs="+", default=EPSILONS)
     parser.add_argument("--numbers", type=int, nargs="+", help="of records, some of those of the grid")
     parser.add_argument("--ways", nargs="+", choices=(*WAYS, *PEERS), default=(*WAYS, *PEERS))
     parser.add_argument("--peers", type=Path, help="a Python that has what peers.txt names")
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--minutes", type=float, default=60.0, help="for a synthesizer's cell")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for a synthesizer's cell")
     parser.add_argument("--no-run", action="store_true", help="write the page of what is there")
     parser.add_argument("--write", type=Path, help="the page with all figures, docs/utility.md")
     parser.add_argument("--choice", type=Path, help="the page with the best of each purpose, docs/choosing.md")
@@ -596,6 +607,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         ways=[way for way in WAYS if way in asked.ways],
         peers=[] if asked.quick or asked.no_peers else [way for way in PEERS if way in asked.ways],
         draws=2 if asked.quick else asked.draws,
+        peer_draws=asked.peer_draws,
     )
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(temporary) if asked.quick else asked.work

@@ -139,6 +139,38 @@ def test_another_machine_goes_on_with_the_commit_of_the_report(
     assert (elsewhere / "docs" / "made.md").read_text(encoding="utf-8") == "made\n"
 
 
+BESIDE = """
+[[check]]
+name = "one"
+claim = "It waits for the other."
+command = "touch {folder}/one; until [ -e {folder}/two ]; do sleep 0.1; done"
+minutes = 1
+beside = true
+
+[[check]]
+name = "two"
+claim = "It waits for the other too."
+command = "touch {folder}/two; until [ -e {folder}/one ]; do sleep 0.1; done"
+minutes = 1
+beside = true
+
+[[check]]
+name = "alone"
+claim = "The others have ended."
+command = "test -e {folder}/one -a -e {folder}/two"
+minutes = 1
+"""
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="with one processor none runs beside another")
+def test_checks_that_need_one_processor_run_side_by_side(repository: Path) -> None:
+    text = BESIDE.format(folder=repository.parent)
+    (repository / "checks.toml").write_text(text, encoding="utf-8")
+    commit(repository, TESTS)
+    code, report, _ = run(repository)
+    assert (code, outcomes(report)) == (0, dict.fromkeys(("one", "two", "alone"), "green"))
+
+
 @pytest.mark.parametrize(
     ("tests", "outcome", "figures", "told"),
     [
@@ -179,7 +211,8 @@ def test_what_isnt_committed_is_not_checked_and_said(repository: Path) -> None:
     assert "Not in the commit, and so not checked: tests_of_it.py" in said
 
 
-def test_an_interrupted_check_leaves_no_process_and_is_run_again(repository: Path) -> None:
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_check_leaves_no_process_and_is_run_again(repository: Path, by: signal.Signals) -> None:
     mark = repository.parent / "begun"
     text = LIST.format(tries=repository.parent / "tries", python=sys.executable)
     text = text.replace("{", "{{").replace('command = "true"', f"command = 'echo $$ > {mark} && sleep 600'")
@@ -189,7 +222,8 @@ def test_an_interrupted_check_leaves_no_process_and_is_run_again(repository: Pat
     program = f"""
 import sys
 from pathlib import Path
-from audit.release_report import main
+from audit.release_report import main, stopped_by_signals
+stopped_by_signals()
 main(["--checks", "checks.toml"], project=Path({str(repository)!r}))
 """
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
@@ -198,7 +232,7 @@ main(["--checks", "checks.toml"], project=Path({str(repository)!r}))
             assert process.poll() is None
             time.sleep(0.05)
         child = int(mark.read_text(encoding="utf-8"))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(by)
         process.wait()
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
