@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ...mechanisms.kernel.amounts import counted
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, SelectedDeletion
 from ...mechanisms.kinds.deletion_noise import WEIGHT_TOTAL, deletion_weights, expected_deletion, largest_deletion
-from ...mechanisms.kinds.member_deletion import WithMembers
+from ...mechanisms.kinds.member_deletion import MembersDeletion
 from ...mechanisms.kinds.paired_deletion import PairedDeletion
 from ...mechanisms.record_weights import deletion_variance
 from ..kinds.deletion_prices import deletion_parts
-from ..kinds.member_deletion_prices import members_deletion_losses
-from ..kinds.paired_deletion_prices import paired_deletion_losses
+from ..kinds.deletion_tables_prices import losses_of_tables
 from ..kinds.selected_deletion_prices import selected_deletion_losses
 from .kind_description import DeletedRecords, KindDescription, Published
 from .microdata_description import BOUNDED_RANGE
 
 if TYPE_CHECKING:
     from ...mechanisms.measures.risk import ToldLosses
+
+M = TypeVar("M", bound=DeletionRelease)
 
 
 def _deleted(mechanism: DeletionRelease) -> DeletedRecords:
@@ -150,7 +152,6 @@ _PAIRED_SERIES = (
     f"{_SERIES.replace(_FIXED, _FIXED_OR_COMPUTED)} Pairs of columns were chosen privately in each release by what it "
     "had published before, and counted with noise; what the draws cost is part of epsilon and delta."
 )
-_PAIRED_PROVED = "proved in docs/proofs/pairs.md and docs/proofs/bounded-range.md"
 
 
 def _paired_done(mechanism: PairedDeletion) -> str:
@@ -163,19 +164,34 @@ def _paired_done(mechanism: PairedDeletion) -> str:
     return f"{_done(mechanism)} {pairs}"
 
 
-PAIRED_DELETION: KindDescription[PairedDeletion] = KindDescription(
+def _with_tables(
+    *, rules: str, done: Callable[[M], str], chosen: str, series: str, proved: str, costs: str, beside: str
+) -> KindDescription[M]:
+    """Describe a kind with tables beside its rows and margins."""
+    return KindDescription(
+        done=done,
+        chosen=chosen,
+        series=series,
+        published=Published("group", "groups", "record"),
+        theorems={
+            f"{rules}-sum/1": f"{proved}: the costs of {costs}, added up",
+            f"{rules}-composed/1": f"{proved}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
+        },
+        losses=losses_of_tables,
+        label=f"{_LABEL}, {beside}",
+        deletion=_deleted,
+        told=_told,
+    )
+
+
+PAIRED_DELETION: KindDescription[PairedDeletion] = _with_tables(
+    rules="paired-deletion",
     done=_paired_done,
     chosen="a choice of levels, k, noise or the number of pairs",
     series=_PAIRED_SERIES,
-    published=Published("group", "groups", "record"),
-    theorems={
-        "paired-deletion-sum/1": f"{_PAIRED_PROVED}: the costs of stages, margins, pairs and draws, added up",
-        "paired-deletion-composed/1": f"{_PAIRED_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
-    },
-    losses=paired_deletion_losses,
-    label=f"{_LABEL}, {{pairs}} pairs chosen at ε {{pair_epsilon}} each",
-    deletion=_deleted,
-    told=_told,
+    proved="proved in docs/proofs/pairs.md and docs/proofs/bounded-range.md",
+    costs="stages, margins, pairs and draws",
+    beside="{pairs} pairs chosen at ε {pair_epsilon} each",
 )
 
 
@@ -188,27 +204,21 @@ _MEMBERS_SERIES = (
     f"{_PAIRED_SERIES} In each release members of units are published in a table of their own, at most so many of a "
     "unit as the price covers."
 )
-_MEMBERS_PROVED = "proved in docs/proofs/units.md, docs/proofs/deletion.md and docs/proofs/pairs.md"
 
 
-def _members_done(mechanism: WithMembers) -> str:
+def _members_done(mechanism: MembersDeletion) -> str:
     done = _paired_done(mechanism) if isinstance(mechanism, PairedDeletion) else _done(mechanism)
     rows = mechanism.members
     maps = "a map" if rows.member_stages == 1 else f"a chain of {rows.member_stages} maps, the finest first,"
     return f"{done} {_MEMBERS.format(most=counted(rows.most_members, 'member'), maps=maps)}"
 
 
-MEMBERS_DELETION: KindDescription[WithMembers] = KindDescription(
+MEMBERS_DELETION: KindDescription[MembersDeletion] = _with_tables(
+    rules="members-deletion",
     done=_members_done,
     chosen="a choice of levels, k, noise, or the number of members or pairs",
     series=_MEMBERS_SERIES,
-    published=Published("group", "groups", "record"),
-    theorems={
-        "members-deletion-sum/1": f"{_MEMBERS_PROVED}: the costs of both tables and of all beside them, added up",
-        "members-deletion-composed/1": f"{_MEMBERS_PROVED}, composed by Zhu, Dong, Wang, arXiv:2106.08567",
-    },
-    losses=members_deletion_losses,
-    label=f"{_LABEL}, up to {{most_members}} members of a unit",
-    deletion=_deleted,
-    told=_told,
+    proved="proved in docs/proofs/units.md, docs/proofs/deletion.md and docs/proofs/pairs.md",
+    costs="both tables and of all beside them",
+    beside="up to {most_members} members of a unit",
 )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any, TypeVar
 
 from ...mechanisms.kernel.amounts import amount_exact, amount_of_log10, counted
 from ...mechanisms.kernel.errors import InputRefused
+from ...mechanisms.kernel.protection import Protection
 from ...mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease
 from ...mechanisms.kinds.deletion_noise import (
     WEIGHT_TOTAL,
@@ -44,6 +46,8 @@ from .composition.bounded_range import BoundedRange
 from .composition.composed import COMPOSED_FLOOR, Part, epsilon_composed, no_place
 from .composition.finite_losses import FiniteLosses
 from .composition.group_privacy import rule_for_group
+
+M = TypeVar("M", bound=DeletionRelease)
 
 _KEPT_FOR_SHAPE, _LEFT_FOR_LOSSES = Decimal("1e-9"), Decimal("0.999999999")
 _TWICE = Decimal(2)  # of a sum of positive doubles, far more than it errs by, and than e^x − 1 exceeds a small x by
@@ -247,18 +251,49 @@ DELETION_SHAPES: Mapping[str, Mapping[str, type]] = {
     "noise": {"optimal": OptimalDeletion, "geometric": GeometricDeletion, "gaussian": GaussianDeletion}
 }
 
-DELETION: MechanismKind[DeletionRelease] = MechanismKind(
-    records={
+
+def deletion_kind(
+    records: Mapping[str, RecordForm],
+    protection: type[Protection[Any, Any]],
+    *,
+    draws: Callable[[M], Counter[Met]],
+    choices: Callable[[M, int], Counter[BoundedRange]] = lambda _, __: Counter(),
+    rules: str,
+) -> MechanismKind[M]:
+    """Return a kind that costs its draws and choices together, composed or added up.
+
+    Args:
+        records: name on disk → the form of that record.
+        protection: the class that protects exact counts by it.
+        draws: a release → how many times one record meets a fresh draw of each noise.
+        choices: (a release, M) → its draws by exponential mechanisms, by their range for M records of a person.
+        rules: how the names of its prices' rules begin.
+    """
+    return MechanismKind(
+        records=records,
+        protections=(protection,),
+        pure=False,
+        series=True,
+        price=lambda mechanism, delta, releases, records: price_of_draws(
+            draws(mechanism), delta, releases, records, choices=choices(mechanism, records), rules=rules
+        ),
+        filter_parts=lambda mechanism, records: (
+            *filter_parts_of_draws(draws(mechanism), records),
+            *choices(mechanism, records).elements(),
+        ),
+        sampling_rate=lambda _: None,
+        survey_rate=None,
+        exclusive=False,
+        not_covered=covered_by_fewer,
+    )
+
+
+DELETION: MechanismKind[DeletionRelease] = deletion_kind(
+    {
         "deletion-release/1": RecordForm(mechanism=DeletionRelease, shapes=DELETION_SHAPES),
         "calibrated-deletion-release/1": RecordForm(mechanism=CalibratedDeletion, shapes=DELETION_SHAPES),
     },
-    protections=(DeletionProtection,),
-    pure=False,
-    series=True,
-    price=lambda mechanism, *asked: price_of_draws(draws_of_release(mechanism), *asked),
-    filter_parts=deletion_filter_parts,
-    sampling_rate=lambda _: None,
-    survey_rate=None,
-    exclusive=False,
-    not_covered=covered_by_fewer,
+    DeletionProtection,
+    draws=draws_of_release,
+    rules="deletion",
 )

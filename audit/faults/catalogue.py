@@ -262,7 +262,7 @@ FAULTS = (
     Fault(
         name="members-priced-as-one",
         what="a household's members in a table of their own are priced as one",
-        file="accounting/kinds/member_deletion_prices.py",
+        file="accounting/kinds/deletion_tables_prices.py",
         old="records=members.most_members",
         new="records=1",
         detectors=(MEMBERS,),
@@ -419,8 +419,8 @@ FAULTS = (
     Fault(
         name="blocks-priced-as-one-table",
         what="of several tables of rows the stages of one alone are charged",
-        file="accounting/kinds/paired_deletion_prices.py",
-        old="    draws[mechanism.noise] += (mechanism.tables - 1) * mechanism.stages\n",
+        file="accounting/kinds/deletion_tables_prices.py",
+        old="        draws[mechanism.noise] += (mechanism.tables - 1) * mechanism.stages\n",
         new="",
         detectors=("pytest tests/mechanisms/test_paired_deletion.py",),
     ),

@@ -43,7 +43,7 @@ from ...mechanisms.kinds.deletion_noise import (
 )
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.margins import Margin
-from ...mechanisms.kinds.member_deletion import MembersDeletion, MembersProtection, WithMembers
+from ...mechanisms.kinds.member_deletion import MembersDeletion, MembersProtection
 from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
 from ...mechanisms.map_selection.choice import LatticeColumn, Levels, MapChoice
 from ...mechanisms.pair_model.blocks import RULE as BLOCKS_RULE
@@ -153,10 +153,10 @@ class DeletionRequest(Request):
         return paired_plan(self.mechanism, self.recoding, self.free or self.coarser, self.blocks)
 
     @property
-    def members(self) -> tuple[MemberTable, WithMembers] | None:
+    def members(self) -> tuple[MemberTable, MembersDeletion] | None:
         """Return which members of units are published, and the mechanism that pays for them; None where none are."""
         table = None if self.unit_rule is None else self.unit_rule.table
-        return (table, self.mechanism) if table is not None and isinstance(self.mechanism, WithMembers) else None
+        return (table, self.mechanism) if table is not None and isinstance(self.mechanism, MembersDeletion) else None
 
     @property
     def maps(self) -> tuple[GeneralizationMap, ...]:

@@ -16,7 +16,7 @@ from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion_noise import expected_deletion, largest_deletion
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
-from ...mechanisms.kinds.member_deletion import MembersProtection, WithMembers, split_numbers
+from ...mechanisms.kinds.member_deletion import MembersDeletion, MembersProtection, split_numbers
 from ...mechanisms.record_weights import record_weights
 from .release_kind import GivenSpec
 from .stage_rows import StageRows, below_one_another, levels_of
@@ -61,7 +61,7 @@ def asked_members(given: GivenSpec) -> AskedMembers | None:
 
 
 def protection_with_members(
-    table: MemberTable, mechanism: WithMembers, units: DeletionProtection | PairedProtection
+    table: MemberTable, mechanism: MembersDeletion, units: DeletionProtection | PairedProtection
 ) -> MembersProtection:
     """Return what protects both tables.
 
@@ -82,7 +82,7 @@ def protection_with_members(
 
 def with_table_of_members(
     table: MemberTable,
-    mechanism: WithMembers,
+    mechanism: MembersDeletion,
     numbers: Numbers,
     *,
     form: str,
@@ -121,7 +121,7 @@ def with_table_of_members(
     )
 
 
-def members_explained(table: MemberTable, mechanism: WithMembers, charged: Price) -> dict[str, Any]:
+def members_explained(table: MemberTable, mechanism: MembersDeletion, charged: Price) -> dict[str, Any]:
     """Return what `explain` says of the table of members, and what each table would cost alone at the same δ."""
     units, members = price_tables(mechanism, delta=charged.delta, releases=charged.releases)
     noise = mechanism.members.noise

@@ -57,7 +57,7 @@ class MemberRows:
         return DeletionRelease(stages=self.member_stages, k=k, noise=self.noise)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: classes that have different ones have no class in common
 class MembersDeletion(DeletionRelease):
     """A deletion release of units with a table of members beside it.
 
@@ -73,38 +73,14 @@ class MembersDeletion(DeletionRelease):
     members: MemberRows
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CalibratedMembersDeletion(CalibratedDeletion):
-    """The same with noisy margins of the units.
-
-    Args:
-        members: the table of members.
-    """
-
-    kind = "members_deletion"
-
-    members: MemberRows
+@dataclass(frozen=True, kw_only=True)
+class CalibratedMembersDeletion(MembersDeletion, CalibratedDeletion):
+    """The same with noisy margins of the units."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PairedMembersDeletion(PairedDeletion):
-    """The same with margins of the units and pairs of their columns.
-
-    Args:
-        members: the table of members.
-    """
-
-    kind = "members_deletion"
-
-    members: MemberRows
-
-
-WithMembers = MembersDeletion | CalibratedMembersDeletion | PairedMembersDeletion
-
-
-def members_of(release: DeletionRelease) -> MemberRows | None:
-    """Return the table of members of a release; None where it has none."""
-    return release.members if isinstance(release, WithMembers) else None
+@dataclass(frozen=True, kw_only=True)
+class PairedMembersDeletion(MembersDeletion, PairedDeletion):
+    """The same with margins of the units and pairs of their columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -123,7 +99,7 @@ class MembersProtection:
         ValueError: they don't go together.
     """
 
-    mechanism: WithMembers
+    mechanism: MembersDeletion
     units: DeletionProtection | PairedProtection
     members: DeletionProtection
     drawn: ClassVar[bool] = True

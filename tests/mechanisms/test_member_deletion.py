@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.composition.composed import delta_composed
-from crowdblend.accounting.kinds.member_deletion_prices import members_deletion_losses
+from crowdblend.accounting.kinds.deletion_tables_prices import losses_of_tables
 from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from crowdblend.mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, sum_counts
@@ -181,8 +181,8 @@ def test_no_unit_of_any_size_costs_more_than_the_price_of_both_tables(monkeypatc
             for epsilon in EPSILONS:
                 found = max(divergence(one, without, epsilon), divergence(without, one, epsilon))
                 worst[epsilon] = max(worst[epsilon], found)
-    parts = Counter(members_deletion_losses(RELEASE))
-    as_one = Counter(members_deletion_losses(replace(RELEASE, members=replace(RELEASE.members, most_members=1))))
+    parts = Counter(losses_of_tables(RELEASE))
+    as_one = Counter(losses_of_tables(replace(RELEASE, members=replace(RELEASE.members, most_members=1))))
     for epsilon, found in worst.items():
         bound = delta_composed(parts, epsilon=epsilon)
         assert found <= bound * (1 + 1e-9)

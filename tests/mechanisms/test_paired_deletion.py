@@ -16,7 +16,7 @@ import pytest
 from crowdblend.accounting.kernel.prices.registry import price
 from crowdblend.accounting.kinds.composition.bounded_range import BoundedRange
 from crowdblend.accounting.kinds.composition.composed import delta_composed
-from crowdblend.accounting.kinds.paired_deletion_prices import paired_deletion_losses
+from crowdblend.accounting.kinds.deletion_tables_prices import losses_of_tables
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts
 from crowdblend.mechanisms.kernel.recoding import KeyLayout
 from crowdblend.mechanisms.kinds.deletion_noise import (
@@ -295,7 +295,7 @@ def worst(epsilon: float, *, fault: str = "", blocks: int = 1) -> float:
 
 
 EPSILONS = (0.1, 0.4, 0.8, 1.2, 1.8, 2.5, 3.0, 3.5)
-PARTS = Counter(paired_deletion_losses(SMALL))
+PARTS = Counter(losses_of_tables(SMALL))
 
 
 def bounds(parts: Counter[Any]) -> list[float]:
@@ -327,7 +327,7 @@ def test_no_neighbours_are_told_apart_better_by_two_blocks_than_their_losses_say
     """Each table of rows is of all records, so that the stages of one alone are too few."""
     two = BlockedDeletion(**{field.name: getattr(SMALL, field.name) for field in fields(SMALL)}, blocks=2)
     found = [worst(epsilon, blocks=2) for epsilon in EPSILONS]
-    own = bounds(Counter(paired_deletion_losses(two)))
+    own = bounds(Counter(losses_of_tables(two)))
     assert all(one <= most for one, most in zip(found, own, strict=True))
     assert max(one / most for one, most in zip(found, own, strict=True)) > 0.7
     assert any(one > most for one, most in zip(found, bounds(PARTS), strict=True))

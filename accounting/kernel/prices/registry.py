@@ -158,12 +158,12 @@ MECHANISM_KINDS: dict[str, RegisteredKind] = {
         "calibrated_sample_prices", "calibrated_sample_description", ("calibrated-sample-release/1",)
     ),
     "paired_deletion": _own(
-        "paired_deletion_prices",
+        "deletion_tables_prices",
         "deletion_description",
         ("paired-deletion-release/1", "blocked-deletion-release/1"),
     ),
     "members_deletion": _own(
-        "member_deletion_prices",
+        "deletion_tables_prices",
         "deletion_description",
         tuple(f"{one}members-deletion-release/1" for one in ("", "calibrated-", "paired-")),
     ),

@@ -31,8 +31,6 @@ from ....mechanisms.kinds.member_deletion import (
     MemberRows,
     MembersDeletion,
     PairedMembersDeletion,
-    WithMembers,
-    members_of,
 )
 from ....mechanisms.kinds.paired_deletion import PairedDeletion
 from ...kernel.prices.arithmetic import add_up, divide_down, exp_up, multiply_down, multiply_up
@@ -383,7 +381,14 @@ MEMBERS_ENDS = 0.05
 """Of δ, what the ends of the noise of a table of members weigh at most."""
 
 
-def with_members(release: DeletionRelease, members: MemberRows) -> WithMembers:
+_WITH_MEMBERS: Mapping[type[DeletionRelease], type[MembersDeletion]] = {
+    DeletionRelease: MembersDeletion,
+    CalibratedDeletion: CalibratedMembersDeletion,
+    PairedDeletion: PairedMembersDeletion,
+}
+
+
+def with_members(release: DeletionRelease, members: MemberRows) -> MembersDeletion:
     """Return a release of units with a table of members beside it.
 
     Args:
@@ -393,16 +398,10 @@ def with_members(release: DeletionRelease, members: MemberRows) -> WithMembers:
     Raises:
         TypeError: another kind of release.
     """
-    own = {field.name: getattr(release, field.name) for field in fields(release)}
-    made = {
-        DeletionRelease: MembersDeletion,
-        CalibratedDeletion: CalibratedMembersDeletion,
-        PairedDeletion: PairedMembersDeletion,
-    }.get(type(release))
+    made = _WITH_MEMBERS.get(type(release))
     if made is None:
         raise TypeError(f"a {type(release).__name__} has no table of members")
-    whole: WithMembers = made(**own, members=members)
-    return whole
+    return made(**{field.name: getattr(release, field.name) for field in fields(release)}, members=members)
 
 
 def asked_again(mechanism: DeletionRelease, *, precision: float) -> AskedMembers | None:
@@ -412,15 +411,15 @@ def asked_again(mechanism: DeletionRelease, *, precision: float) -> AskedMembers
         mechanism: the release; None is returned where it has no such table.
         precision: the sum of σ⁻² over all else that it publishes, and of ε²/4 over its draws.
     """
-    members = members_of(mechanism)
-    if members is None:
+    if not isinstance(mechanism, MembersDeletion):
         return None
+    members = mechanism.members
     own = members.member_stages * (members.most_members / float(members.member_scale)) ** 2
     share = Decimal(own / (own + precision)).quantize(_SHARE_DIGITS)
     return AskedMembers(most=members.most_members, stages=members.member_stages, share=share)
 
 
-def price_tables(mechanism: WithMembers, *, delta: Decimal, releases: int = 1) -> tuple[Price | None, Price | None]:
+def price_tables(mechanism: MembersDeletion, *, delta: Decimal, releases: int = 1) -> tuple[Price | None, Price | None]:
     """Return the price of a release's tables of units alone, and of its table of members alone; together it is less.
 
     Args:
@@ -434,7 +433,7 @@ def price_tables(mechanism: WithMembers, *, delta: Decimal, releases: int = 1) -
     check_request(delta, releases)
     members = mechanism.members
     own = {field.name: getattr(mechanism, field.name) for field in fields(mechanism) if field.name != "members"}
-    alone: DeletionRelease = type(mechanism).__mro__[1](**own)
+    [alone] = (units(**own) for units, made in _WITH_MEMBERS.items() if made is type(mechanism))
     met = Counter[Met]({GroupNoise(noise=members.noise, records=members.most_members): members.member_stages})
     try:
         units = price(alone, delta=delta, releases=releases)
