@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from crowdblend.accounting.kernel.prices.registry import mechanism_of_record
-from crowdblend.accounting.theory.planning.deletion_planning import price_tables
+from crowdblend.accounting.theory.planning.parts_beside import price_tables
 from crowdblend.analysis import LoadedRelease, load
 
 from .deletion_path import measured_run, peak_kib

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accounting.kernel.prices.mechanism_kind import Price
-from ..accounting.theory.planning.deletion_planning import price_parts
+from ..accounting.theory.planning.parts_beside import price_parts
 from ..mechanisms.generalization_map import GeneralizationMap
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts

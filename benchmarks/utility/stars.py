@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from crowdblend.accounting.theory.planning.deletion_planning import propose_deletion, stage_levels
+from crowdblend.accounting.theory.planning.deletion_proposal import propose_deletion, stage_levels
 from crowdblend.deploy.api import add_dataset, preview, release
 
 from ..generated_pages import write_between

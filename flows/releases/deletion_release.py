@@ -20,13 +20,8 @@ from ...accounting.certificate.row_tables import DATA, table_of_block
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import price
 from ...accounting.kinds.selected_deletion_prices import choice_cost
-from ...accounting.theory.planning.deletion_planning import (
-    MARGIN_SHARE,
-    AskedMembers,
-    calibrated,
-    plan_deletion,
-    plan_margins,
-)
+from ...accounting.theory.planning.deletion_planning import MARGIN_SHARE, plan_deletion, plan_margins
+from ...accounting.theory.planning.parts_beside import AskedMembers, calibrated
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers

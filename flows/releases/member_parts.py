@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...accounting.certificate.row_tables import MEMBERS
 from ...accounting.certificate.write_certificate import certified_map
 from ...accounting.kernel.prices.mechanism_kind import Price
-from ...accounting.theory.planning.deletion_planning import AskedMembers, price_tables
+from ...accounting.theory.planning.parts_beside import AskedMembers, price_tables
 from ...mechanisms.kernel.errors import InputRefused
 from ...mechanisms.kernel.protection import Numbers
 from ...mechanisms.kinds.deletion_noise import expected_deletion, largest_deletion

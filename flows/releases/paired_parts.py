@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import mechanism_of_record
-from ...accounting.theory.planning.deletion_planning import AskedMembers
 from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, price_pairs, proposed_pairs
+from ...accounting.theory.planning.parts_beside import AskedMembers
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.kernel.amounts import counted

@@ -19,16 +19,9 @@ from ....mechanisms.record_weights import deletion_variance
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kinds.composition.bounded_range import BoundedRange
 from ...kinds.deletion_prices import Met
-from .deletion_planning import (
-    AskedMembers,
-    Beside,
-    DeletionPlan,
-    asked_again,
-    gaussian_of_width,
-    gaussian_shift,
-    plan_beside,
-    price_alone,
-)
+from .deletion_planning import DeletionPlan, plan_beside
+from .parts_beside import AskedMembers, Beside, asked_again, price_alone
+from .price_estimates import gaussian_of_width, gaussian_shift
 
 _FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
 _ENDS = 0.02

@@ -1,11 +1,12 @@
-"""Tell which mechanisms surely cost more than some ε, without composing their losses entry by entry."""
+"""Estimate prices: what surely costs more than some ε, and what Gaussian noise costs, without composing losses."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.mechanism import Mechanism
+from ....mechanisms.kinds.deletion_noise import LARGEST_DELETION, GaussianDeletion
 from ...kernel.prices.arithmetic import decimal_up, divide_down, multiply_down
 from ...kernel.prices.registry import kind_of
 from ...kinds.composition.bounded_range import BoundedRange
@@ -20,6 +22,10 @@ from ...kinds.composition.composed import curves_of, grid_spacing, measures_of
 from ...kinds.composition.finite_losses import FiniteLosses
 from ...kinds.composition.loss_distribution import LossDistribution
 
+FOUR_DIGITS = Context(prec=4)
+"""Of σ, as plans have it."""
+
+_LARGEST_SHIFT = 1e3
 _LEAST_DELTA = 1e-9
 _MARGIN = 1.002
 _POINTS = 1 << 17
@@ -131,3 +137,66 @@ def _delta_of(measures: list[tuple[LossDistribution, int]], spacing: float, epsi
     gaps = epsilon - (first + np.arange(_POINTS)) * spacing
     above = gaps < 0.0
     return (1.0 - finite) + float(composed[above] @ -np.expm1(gaps[above]))
+
+
+def gaussian_delta(shift: float, *, epsilon: float) -> float:
+    """Return the δ at ε of a Gaussian of deviation 1 that is shifted.
+
+    Source: Balle, Wang, arXiv:1805.06530v2, Theorem 8.
+    """
+    upper = 0.5 * math.erfc((epsilon / shift - shift / 2.0) / math.sqrt(2.0))
+    lower = 0.5 * math.erfc((epsilon / shift + shift / 2.0) / math.sqrt(2.0))
+    return upper - math.exp(epsilon) * lower
+
+
+def gaussian_shift(epsilon: float, delta: float) -> float:
+    """Return μ, the shift of a Gaussian of deviation 1 that has this δ at ε, to nearest.
+
+    Raises:
+        ValueError: there is none within bounds.
+    """
+    if gaussian_delta(_LARGEST_SHIFT, epsilon=epsilon) < delta:
+        raise ValueError("epsilon is too large")
+    low, high = 1e-9, _LARGEST_SHIFT
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if gaussian_delta(middle, epsilon=epsilon) < delta else (low, middle)
+    return low
+
+
+def gaussian_of_width(*, scale: float, steps: int, records: int, ends: float) -> GaussianDeletion:
+    """Return the truncated Gaussian of a σ and about the least width whose ends in so many steps weigh at most `ends`.
+
+    Raises:
+        ValueError: there is no such noise within bounds.
+    """
+    width = least_width(scale, ends, steps=steps, records=records)
+    return GaussianDeletion(scale=FOUR_DIGITS.create_decimal(scale), width=width)
+
+
+def end_delta(scale: float, width: int, *, steps: int, records: int) -> float:
+    """Estimate the probability that a truncated Gaussian shows one of its ends at any of some steps.
+
+    Args:
+        scale: σ of the noise.
+        width: m of the noise.
+        steps: how many draws there are.
+        records: how many records of a person meet each.
+    """
+    ends = (math.exp(-(((width - z) / scale) ** 2) / 2.0) for z in range(records))
+    # What is cut off a noise that is narrow for its σ comes back in all that is left, its ends as well.
+    kept = math.erf(width / scale / math.sqrt(2.0)) if width < 2.0 * scale else 1.0
+    return steps * sum(ends) / (kept * scale * math.sqrt(2.0 * math.pi))
+
+
+def least_width(scale: float, rest: float, *, steps: int, records: int) -> int:
+    """Estimate the least width whose ends weigh at most `rest`; the others are those of `end_delta`."""
+    high = 1
+    while end_delta(scale, high, steps=steps, records=records) > rest and high < LARGEST_DELETION:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = end_delta(scale, middle, steps=steps, records=records) <= rest
+        low, high = (low, middle) if fits else (middle, high)
+    return high

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accounting.kernel.prices.registry import price
-from ....accounting.theory.planning.deletion_planning import DeletionPlan, asked_again, plan_deletion
+from ....accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
 from ....accounting.theory.planning.inversion import Target, least_k
 from ....accounting.theory.planning.paired_planning import plan_paired_again
+from ....accounting.theory.planning.parts_beside import asked_again
 from ....flows.releases.deletion_release import DeletionRequest
 from ....mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ....mechanisms.kernel.errors import InputRefused

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ....accounting.descriptions.description_registry import description_of
-from ....accounting.theory.planning.deletion_planning import propose_deletion, stage_levels
+from ....accounting.theory.planning.deletion_proposal import propose_deletion, stage_levels
 from ....flows.paths import resolve_paths
 from ....flows.releases.deletion_release import DeletionRequest
 from ....flows.releases.release_kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind

@@ -16,7 +16,8 @@ from crowdblend.accounting.kinds import deletion_prices
 from crowdblend.accounting.kinds.composition.composed import delta_composed
 from crowdblend.accounting.kinds.composition.finite_losses import FiniteLosses, _least_growth
 from crowdblend.accounting.kinds.deletion_prices import deletion_losses, price_deletion
-from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion, price_parts
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
+from crowdblend.accounting.theory.planning.parts_beside import price_parts
 from crowdblend.mechanisms.kernel.errors import InputRefused
 from crowdblend.mechanisms.kinds.deletion import CalibratedDeletion, DeletionRelease, delete_records
 from crowdblend.mechanisms.kinds.deletion_noise import (

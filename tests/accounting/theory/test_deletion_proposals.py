@@ -7,7 +7,8 @@ from math import ceil
 
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion, propose_deletion, stage_levels
+from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
+from crowdblend.accounting.theory.planning.deletion_proposal import propose_deletion, stage_levels
 from crowdblend.mechanisms.kernel.errors import InputRefused
 
 BUDGET = {"epsilon": Decimal(2), "delta": Decimal("1e-4")}
