@@ -2,6 +2,7 @@
 
     python tests/support/r_package_vectors.py                     # the answers, from the releases that are there
     python tests/support/r_package_vectors.py --releases          # new releases first, with fresh noise
+    python tests/support/r_package_vectors.py --releases members  # this one alone; its key joins those that are there
 
 The releases are of invented people, made by the command line. Their answers follow from their files alone.
 """
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,12 +104,31 @@ SPECIFICATIONS = {
         '[privacy]\ndelta = 1e-4\n[sampling]\nrate = 0.3\n[histogram]\nkind = "noisy"\nk = 12\nepsilon = 1\n',
         {name: COARSE[name] for name in ("sex", "town")},
     ),
+    "members": (
+        "counts",
+        EXACT.replace("2", "8") + "[deletion]\n[margins]\n",
+        dict.fromkeys(("size", "sex", "town"), "level = 0"),
+    ),
+}
+UNITS = """
+[unit]
+by = "home"
+{columns}
+[unit.members]
+most = 3
+columns = {{ sex = [0, 0], age = [1, 2], town = [0, 1], wage = [2, 2] }}
+"""
+"""Of the release of households, whose own columns follow from their members."""
+UNIT_COLUMNS = {
+    "size": "count_members = { cap = 4 }",
+    "sex": 'member_label = { column = "sex", highest = "age" }',
+    "town": 'member_label = { column = "town", highest = "age" }',
 }
 
 
 def write_people(path: Path) -> None:
     """Write invented records: wages rise with schooling and age, and schooling is another in each town."""
-    lines = [",".join(COLUMNS)]
+    lines = [",".join((*COLUMNS, "home"))]
     for number in range(PEOPLE):
         mixed = (number * 7_919 + number * number * 31) % 100_003
         sex, age = "fm"[mixed % 2], 16 + mixed // 2 % 47
@@ -116,14 +136,26 @@ def write_people(path: Path) -> None:
         town = TOWNS[min(mixed // 1_009 % 8, 4) if schooling < 16 else mixed // 1_009 % 3]
         wage = 4 + 1.4 * schooling + 0.25 * (age - 15) + 3 * (sex == "m") + 6 * math.sin(mixed) * math.sin(3.7 * mixed)
         day = f"{2025 - (mixed // 11 % (age - 14)) // 5}-{1 + mixed // 13 % 12:02}-{1 + mixed // 17 % 28:02}"
-        lines.append(f"{sex},{age},{schooling},{town},{max(wage, 0.0):.2f},{day}")
+        lines.append(f"{sex},{age},{schooling},{town},{max(wage, 0.0):.2f},{day},{mixed % 1_009}")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     rows = "".join(f"{town};{'Léman' if place < 3 else 'Rhine'};*\n" for place, town in enumerate(TOWNS))
     path.with_name("towns.csv").write_text(rows, encoding="utf-8")
 
 
-def make_releases() -> None:
-    """Replace the releases by new ones of the same people."""
+def specification(name: str) -> str:
+    """Return the specification of a release."""
+    form, tables, levels = SPECIFICATIONS[name]
+    of_units = name == "members"
+    own = UNIT_COLUMNS if of_units else COLUMNS
+    columns = "".join(f"[columns.{column}]\n{own[column]}\n{level}\n" for column, level in levels.items())
+    head = HEAD.format(name=name) + (f'form = "{form}"\n' if form else "")
+    data = f'[data]\ndataset = "{"homes" if of_units else "people"}"\nsource = "people.csv"\n'
+    told = [f"[unit.columns.{one}]\n{COLUMNS[one]}" for one in ("sex", "age", "town", "wage")]
+    return head + data + (UNITS.format(columns="\n".join(told)) if of_units else "") + tables + columns
+
+
+def make_releases(names: Sequence[str]) -> None:
+    """Replace releases by new ones of the same people; where it isn't all of them, the key is added to the others'."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         write_people(home / "people.csv")
@@ -136,17 +168,16 @@ def make_releases() -> None:
             )
 
         command("dataset", "add", "people", "--epsilon", "100", "--delta", "0.01")
-        for name, (form, tables, levels) in SPECIFICATIONS.items():
-            columns = "".join(f"[columns.{column}]\n{COLUMNS[column]}\n{level}\n" for column, level in levels.items())
-            head = HEAD.format(name=name) + (f'form = "{form}"\n' if form else "")
-            data = '[data]\ndataset = "people"\nsource = "people.csv"\n'
-            (home / f"{name}.toml").write_text(head + data + tables + columns, encoding="utf-8")
+        command("dataset", "add", "homes", "--epsilon", "100", "--delta", "0.01", "--unit", "household:home")
+        for name in names:
+            (home / f"{name}.toml").write_text(specification(name), encoding="utf-8")
             command("run", f"{name}.toml")
         command("key", "export", KEY)
-        for name in SPECIFICATIONS:
+        for name in names:
             shutil.rmtree(RELEASES / name, ignore_errors=True)
             shutil.copytree(home / name, RELEASES / name)
-        shutil.copy(home / KEY, RELEASES / KEY)
+        kept = "" if set(names) == set(SPECIFICATIONS) else (RELEASES / KEY).read_text(encoding="utf-8")
+        (RELEASES / KEY).write_text(kept + (home / KEY).read_text(encoding="utf-8"), encoding="utf-8")
 
 
 Question = dict[str, Any]
@@ -218,6 +249,8 @@ def questions(release: LoadedRelease) -> Iterator[Question]:
         yield {"ask": "regression", "formula": formula, "of": "records"}
         yield {"ask": "regression", "formula": formula, "of": "population"}
     yield {"ask": "copy"}
+    if release.members is not None:
+        yield from (question | {"members": True} for question in questions(release.members))
 
 
 def condition(given: dict[str, Any]) -> dict[str, object]:
@@ -232,6 +265,9 @@ def answer(release: LoadedRelease, question: Question) -> dict[str, list[Any]] |
         for name, one in question.items()
     }
     ask = asked.pop("ask")
+    if asked.pop("members", False):
+        assert release.members is not None
+        release = release.members
     try:
         if ask == "copy":
             return copy_counts(release)
@@ -375,9 +411,10 @@ def written(found: dict[str, Any]) -> str:
 def main() -> None:
     """Write the vectors."""
     parser = argparse.ArgumentParser(description="Write what the R package must answer.")
-    parser.add_argument("--releases", action="store_true", help="make new releases first")
-    if parser.parse_args().releases:
-        make_releases()
+    parser.add_argument("--releases", nargs="*", metavar="NAME", help="make new releases first, all or these")
+    chosen = parser.parse_args().releases
+    if chosen is not None:
+        make_releases(chosen or [*SPECIFICATIONS])
     VECTORS.write_text(written(vectors()), encoding="utf-8")
 
 

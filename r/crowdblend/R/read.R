@@ -13,7 +13,25 @@ cb_read <- function(folder, public_key = NULL, hierarchies = list()) {
       "Get it again from its publisher."
     )
   }
-  release_of(parsed_certificate(certificate_text(path)), dirname(path), hierarchies)
+  certificate <- parsed_certificate(certificate_text(path))
+  release <- release_of(certificate, dirname(path), hierarchies)
+  view <- members_view(certificate)
+  if (!is.null(view)) release$members <- release_of(view, dirname(path), hierarchies, stem = "members")
+  release
+}
+
+# Returns the certificate as if its release had the table of members alone; NULL where there is no such table.
+members_view <- function(certificate) {
+  published <- certificate$published$members
+  if (is.null(published)) return(NULL)
+  stated <- certificate$mechanism
+  certificate$mechanism <- list(
+    kind = "deletion-release/1", k = stated$k, stages = stated$member_stages, noise = "gaussian",
+    scale = stated$member_scale, width = stated$member_width
+  )
+  certificate$map <- published$map
+  certificate$published <- published[setdiff(names(published), c("map", "most"))]
+  certificate
 }
 
 print.cb_release <- function(x, ...) {
@@ -24,6 +42,10 @@ print.cb_release <- function(x, ...) {
   pairs <- vapply(x$pairs, function(pair) paste(pair$columns, collapse = " and "), "")
   if (length(pairs)) cat("Counted together: ", paste(unique(pairs), collapse = "; "), "\n", sep = "")
   if (!length(x$margins)) cat("No margins were counted: counts are made of rows.\n")
+  if (!is.null(x$members)) {
+    cat("Members of its units are in a table of their own, with the columns ",
+      paste(names(x$members$columns), collapse = ", "), "\n", sep = "")
+  }
   invisible(x)
 }
 
@@ -43,7 +65,7 @@ column_of <- function(release, name) {
   found
 }
 
-release_of <- function(certificate, folder, given) {
+release_of <- function(certificate, folder, given, stem = "data") {
   reading <- reading_of(certificate)
   columns <- list()
   for (stated in certificate$map$columns) {
@@ -59,7 +81,7 @@ release_of <- function(certificate, folder, given) {
   release <- c(
     list(
       certificate = certificate, columns = columns, reading = reading,
-      rows = row_tables(certificate, folder, columns, if (is.null(reading$rate)) 1 else 1 / reading$rate),
+      rows = row_tables(certificate, folder, columns, if (is.null(reading$rate)) 1 else 1 / reading$rate, stem),
       whole = length(columns) == length(certificate$map$columns) && is.null(certificate$published$blocks)
     ),
     counted
@@ -175,13 +197,13 @@ read_table <- function(path) {
   )
 }
 
-row_tables <- function(certificate, folder, columns, weight_of_row) {
+row_tables <- function(certificate, folder, columns, weight_of_row, stem) {
   published <- certificate$published
   first <- list()
   for (stated in certificate$map$columns) first[[stated$column]] <- stated$level
   blocks <- if (is.null(published$blocks)) list(c(list(name = ""), published["stages"])) else published$blocks
   tables <- lapply(blocks, function(block) {
-    file <- file_of(certificate, if (nzchar(block$name)) paste0("data-", block$name) else "data")
+    file <- file_of(certificate, if (nzchar(block$name)) paste0(stem, "-", block$name) else stem)
     if (is.na(file)) return(NULL)
     own <- if (nzchar(block$name)) intersect(names(columns), unlist(block$columns)) else names(columns)
     levels <- lapply(block$stages, function(stage) stage$levels)

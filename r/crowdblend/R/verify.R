@@ -7,7 +7,7 @@ FIELDS <- c(
   "code_sources", "code_version", "dataset", "day", "files", "format", "guarantee", "ledger", "map", "mechanism",
   "name", "private_looks", "published", "release_id", "sample_id", "sampler_layout", "series", "signature"
 )
-MAY_HAVE <- c("filter_budget", "inclusion")
+MAY_HAVE <- c("filter_budget", "inclusion", "unit_records")
 # Keys whose signatures hold over many messages, without the sign of x: the points of order 1, 2, 4 and 8.
 SMALL_ORDER <- c(
   strrep("00", 32), paste0("01", strrep("00", 31)), paste0("ec", strrep("ff", 30), "7f"),

@@ -44,6 +44,7 @@ copy_counts <- function(release) {
 }
 
 answer <- function(release, question) {
+  if (!is.null(question$members)) release <- release$members
   where <- condition(question$where)
   tryCatch(switch(question$ask,
     count = cb_count(release, where),
