@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ Where = Mapping[str, object]
 Mask = NDArray[np.bool_]
 NOTHING_COUNTED = "Nothing was counted."
 _SHOWN = 6
+_CAPPED = re.compile(r"[0-9]+ or more")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -75,6 +77,29 @@ def edges_of(column: MappedColumn, level: int) -> Edges:
             remedy="Ask for shares of its labels instead.",
         )
     return Edges(lower=lower, upper=upper)
+
+
+def require_no_cap(column: MappedColumn, selection: Mapping[int, Mask], place: int) -> None:
+    """Refuse the mean or quantile of numbers one of whose labels, such as `4 or more`, has no largest one.
+
+    Units above the cap would be left out, which are another choice of units.
+
+    Args:
+        column: of the numbers.
+        selection: of the records; one that has no such label is taken.
+        place: of the column.
+
+    Raises:
+        InputRefused: there is such a label.
+    """
+    labels, mask = labels_of(column, column.level), selection.get(place)
+    for code, label in enumerate(labels):
+        if _CAPPED.fullmatch(label) and (mask is None or mask[code]):
+            raise InputRefused(
+                f"column {column.name!r} has the label {label!r}, which has no largest number.",
+                not_done=NOTHING_COUNTED,
+                remedy="Ask for counts or shares of its labels, or by `where` for those below it.",
+            )
 
 
 def _number(label: str) -> float:

@@ -15,7 +15,7 @@ from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.recoding import BUCKET_CODE
 from .combined_counts import Amounts, Codes, LinearCount
 from .completed_copies import CompletedCopies
-from .conditions import NOTHING_COUNTED, Edges, Where, edges_of, labels_of, place_of, selection_of
+from .conditions import NOTHING_COUNTED, Edges, Where, edges_of, labels_of, place_of, require_no_cap, selection_of
 from .count_estimates import (
     ERROR,
     NO_INTERVAL,
@@ -216,9 +216,10 @@ class LoadedRelease:
             weighted: by survey weights, without `by`: they were counted with one column at a time.
 
         Raises:
-            InputRefused: the labels stand for no numbers.
+            InputRefused: the labels stand for no numbers, or one for all from a number on.
         """
         place, selection = place_of(column, self.columns), selection_of(where or {}, self.columns)
+        require_no_cap(self.columns[place], selection, place)
         if weighted:
             if by is not None:
                 raise too_many()
@@ -241,11 +242,13 @@ class LoadedRelease:
             by: a column; then a frame of the quantile for each of its labels but `*`.
 
         Raises:
-            InputRefused: the labels stand for no numbers, or the share isn't between 0 and 1.
+            InputRefused: the labels stand for no numbers, one for all from a number on, or the share isn't between 0
+                and 1.
         """
         if not 0 < q < 1:
             raise InputRefused("a quantile's share is between 0 and 1.", not_done=NOTHING_COUNTED)
         place, selection = place_of(column, self.columns), selection_of(where or {}, self.columns)
+        require_no_cap(self.columns[place], selection, place)
         if by is None:
             return self._quantile(place, q, selection)
         return self._by(by, place, lambda label: self._quantile(place, q, both(selection, label)))

@@ -15,6 +15,7 @@ from crowdblend.analysis import load
 from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
 from crowdblend.deploy.documents.sheet.render_sheet import kit_snippets
+from crowdblend.mechanisms.kernel.errors import InputRefused
 from support.r_package_vectors import (
     KEY,
     PACKAGE,
@@ -84,6 +85,14 @@ def test_the_vectors_are_what_python_answers(name) -> None:
     require_same(json.loads(json.dumps(found)), written["releases"][name], name)
     require_same(rubin_answers(), written["rubin"], "rubin")
     assert hierarchy_answers() == written["hierarchies"]
+
+
+def test_a_capped_count_has_a_mean_below_its_cap_alone() -> None:
+    release = load(RELEASES / "members")
+    for ask in (release.mean, release.quantile):
+        with pytest.raises(InputRefused, match=r"'size' has the label '4 or more', which has no largest number"):
+            ask("size")
+        assert 1 <= ask("size", where={"size": ["1", "2", "3"]}).estimate <= 3
 
 
 def test_the_page_says_how_many_questions_there_are() -> None:

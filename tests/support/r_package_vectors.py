@@ -249,6 +249,9 @@ def questions(release: LoadedRelease) -> Iterator[Question]:
         yield {"ask": "regression", "formula": formula, "of": "records"}
         yield {"ask": "regression", "formula": formula, "of": "population"}
     yield {"ask": "copy"}
+    if "size" in names:  # of households, cut at a cap
+        yield {"ask": "mean", "column": "size", "where": {"size": ["1", "2", "3"]}}
+        yield {"ask": "quantile", "column": "size", "q": 0.5, "where": {"size": ["1", "2"]}}
     if release.members is not None:
         yield from (question | {"members": True} for question in questions(release.members))
 

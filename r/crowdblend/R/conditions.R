@@ -56,6 +56,20 @@ mask_between <- function(column, text, lower, upper) {
   known & inside
 }
 
+# Refuses the mean or quantile of numbers one of whose labels, such as "4 or more", has no largest one.
+require_no_cap <- function(release, name, where) {
+  column <- release$columns[[name]]
+  labels <- labels_at(column, column$level)
+  mask <- selection_of(release, where)[[name]]
+  capped <- labels[grepl("^[0-9]+ or more$", labels) & (if (is.null(mask)) TRUE else mask)]
+  if (length(capped)) {
+    refuse(
+      sprintf("Column '%s' has the label '%s', which has no largest number.", name, capped[1]),
+      "Ask for counts or shares of its labels, or by `where` for those below it."
+    )
+  }
+}
+
 refuse_label <- function(column, text) {
   labels <- labels_at(column, column$level)
   shown <- paste(c(utils::head(labels, 6), if (length(labels) > 6) "..."), collapse = ", ")

@@ -22,12 +22,14 @@ share_of <- function(release, part, whole) {
 
 cb_mean <- function(release, column, where = NULL, by = NULL) {
   name <- column_of(release, column)$name
+  require_no_cap(release, name, where)
   figures_by(release, name, where, by, function(selection) mean_of(release, name, selection))
 }
 
 cb_quantile <- function(release, column, q = 0.5, where = NULL, by = NULL) {
   if (!is.numeric(q) || length(q) != 1 || is.na(q) || q <= 0 || q >= 1) refuse("A quantile's share is between 0 and 1.")
   name <- column_of(release, column)$name
+  require_no_cap(release, name, where)
   figures_by(release, name, where, by, function(selection) quantile_of(release, name, q, selection))
 }
 
