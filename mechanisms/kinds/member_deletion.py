@@ -83,6 +83,11 @@ class PairedMembersDeletion(MembersDeletion, PairedDeletion):
     """The same with margins of the units and pairs of their columns."""
 
 
+def members_of(release: DeletionRelease) -> MemberRows | None:
+    """Return the table of members of a release; None where it has none."""
+    return release.members if isinstance(release, MembersDeletion) else None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class MembersProtection:
     """What both tables publish of exact counts of units, each of which has its members' codes in its key.

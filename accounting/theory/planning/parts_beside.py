@@ -17,6 +17,7 @@ from ....mechanisms.kinds.member_deletion import (
     MemberRows,
     MembersDeletion,
     PairedMembersDeletion,
+    members_of,
 )
 from ....mechanisms.kinds.paired_deletion import PairedDeletion
 from ...kernel.prices.mechanism_kind import Price, check_request
@@ -143,9 +144,9 @@ def asked_again(mechanism: DeletionRelease, *, precision: float) -> AskedMembers
         mechanism: the release; None is returned where it has no such table.
         precision: the sum of σ⁻² over all else that it publishes, and of ε²/4 over its draws.
     """
-    if not isinstance(mechanism, MembersDeletion):
+    members = members_of(mechanism)
+    if members is None:
         return None
-    members = mechanism.members
     own = members.member_stages * (members.most_members / float(members.member_scale)) ** 2
     share = Decimal(own / (own + precision)).quantize(_SHARE_DIGITS)
     return AskedMembers(most=members.most_members, stages=members.member_stages, share=share)
