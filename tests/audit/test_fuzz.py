@@ -136,4 +136,4 @@ def test_the_program_runs_small(tmp_path) -> None:
 def test_every_target_is_fed_in_both_ways(name, way, tmp_path) -> None:
     run = fed(name, way, seconds=3, seed=1, keep=tmp_path, grow=False)
     assert run["faults"] == []
-    assert run["inputs"] > 3
+    assert run["inputs"] > 0
