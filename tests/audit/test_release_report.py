@@ -280,6 +280,13 @@ def named(page: str, line: str) -> bool:
     return "--write docs/" not in line or page in line
 
 
+def test_long_tests_of_every_folder_are_run() -> None:
+    words = {word for check in checks() if check.name.startswith("long tests") for word in check.command.split()}
+    folders = {f"tests/{path.relative_to(PROJECT / 'tests').parts[0]}" for path in PROJECT.glob("tests/*/**/test_*.py")}
+    assert folders - {"tests/_pkg"} == {word for word in words if word.startswith("tests/")}
+    assert not list(PROJECT.glob("tests/test_*.py"))
+
+
 def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
     (tmp_path / "checks.toml").write_text(2 * CHECKS.read_text(encoding="utf-8"), encoding="utf-8")
     with pytest.raises(ValueError, match="two checks have one name"):
