@@ -6,70 +6,38 @@ import json
 from decimal import Decimal
 from pathlib import Path
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.analysis import load
 from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion, largest_deletion
+from support.households import COLUMNS, HEAD, region_of, write_households, write_people
+from support.signed_again import sign_again
 
-SPEC = """
-[release]
-name = "households"
-format = "{file_format}"
-output = "out"
-verify_page = true
-[data]
-dataset = "people"
-source = "people.csv"
-[unit]
-by = "home"
-[unit.columns.age]
-interval = {{ lower = 0, upper = 100, widths = [20] }}
-[unit.columns.region]
-values = ["N", "S"]
-[unit.members]
+SPEC = (
+    HEAD
+    + """[unit.members]
 most = 3
 columns = {{ age = [1, 2], region = [0, 0] }}
 {kind}
 [privacy]
 epsilon = 2
-delta = 1e-6
-[columns.size]
-count_members = {{ cap = 4 }}
-{levels}
-[columns.region]
-member_label = {{ column = "region", highest = "age" }}
-{levels}
-"""
+delta = 1e-6"""
+    + COLUMNS
+)
 PLAIN = {"kind": "[deletion]", "levels": "levels = [0, 1]"}
 CALIBRATED = {"kind": "[deletion]\n[margins]", "levels": "level = 0"}
 PAIRED = {"kind": '[deletion]\n[margins]\npairs = "auto"', "levels": 'levels = "auto"'}
 KINDS = {"plain": PLAIN, "calibrated": CALIBRATED, "paired": PAIRED}
 
 
-def write_people(desk, number: int = 3_000, crowd: int = 200) -> list[list[int]]:
-    """Households of one to four people and one of a crowd, in no order; returns their ages."""
-    coins = np.random.default_rng(2)
-    ages = [coins.integers(0, 90, coins.integers(1, 5)).tolist() for _ in range(number)]
-    ages.append([5] * crowd)
-    lines = [f"h{home},{age},{'NS'[home % 2]}" for home, own in enumerate(ages) for age in own]
-    coins.shuffle(lines)
-    (desk.folder / "people.csv").write_text("\n".join(["home,age,region", *lines]) + "\n")
-    return ages
-
-
-def write_spec(desk, given: dict[str, str] = PLAIN, *, file_format: str = "parquet", edit=lambda text: text) -> Path:
-    path = desk.folder / "households.toml"
-    path.write_text(edit(SPEC.format(file_format=file_format, **given)))
-    return path
+def write_spec(desk, given: dict[str, str] = PLAIN, **changed) -> Path:
+    return write_households(desk, SPEC, given, **changed)
 
 
 @pytest.fixture
 def ages(desk) -> list[list[int]]:
     desk.succeed("dataset", "add", "people", "--epsilon", "20", "--delta", "1e-3", "--unit", "household:home")
-    return write_people(desk)
+    return write_people(desk, crowd=200)
 
 
 def charges(desk) -> list[dict]:
@@ -110,7 +78,7 @@ def test_the_rows_of_members_are_those_of_the_records(desk, ages) -> None:
     true: dict[tuple[str, str], int] = {}
     for home, own in enumerate(ages):
         for age in sorted(own, key=lambda one: one // 20)[:3] if len(own) < 4 else own:
-            label = f"[{age // 20 * 20}, {age // 20 * 20 + 20})", "NS"[home % 2]
+            label = f"[{age // 20 * 20}, {age // 20 * 20 + 20})", region_of(home)
             true[label] = true.get(label, 0) + 1
     for label in {(row["age"], row["region"]) for row in rows if row["stage"] == 1}:
         published = sum((row["age"], row["region"]) == label for row in rows if row["stage"] == 1)
@@ -140,10 +108,7 @@ def test_a_certificate_whose_table_of_members_is_changed_does_not_verify(desk, a
             del certificate["files"]["members.csv"]
         case "rule":
             certificate["unit_records"]["table"]["more"] = 1
-    key = SigningKey(seed=bytes(range(32)))
-    certificate["signature"] |= {"key_id": key.public.key_id, "public_key": key.public.raw.hex()}
-    certificate["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(certificate)).hex()
-    path.write_bytes(certificate_bytes(certificate))
+    sign_again(path, certificate)
     answer = desk("verify", output)
     assert answer.code == 1
     assert "member" in answer.out, answer.out
@@ -204,7 +169,7 @@ def test_a_series_of_both_tables_is_paid_once(desk, ages) -> None:
 def test_a_filter_budget_pays_for_both_tables(desk) -> None:
     budget = ("--epsilon", "10", "--delta", "1e-3", "--accounting", "filter", "--unit", "household:home")
     desk.succeed("dataset", "add", "people", *budget)
-    write_people(desk, number=500)
+    write_people(desk, number=500, crowd=200)
     both = desk.succeed("run", write_spec(desk), "--json").json
     desk.succeed("verify", both["output"])
     assert both["filter_charge"]["share"] > 0

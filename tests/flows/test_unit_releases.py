@@ -9,44 +9,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, signed_bytes
-from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.analysis import load
 from crowdblend.tasks.stages.synthesize import SYNTHESIZER
+from support.households import COLUMNS, HEAD, region_of, write_households, write_people
+from support.signed_again import sign_again
 from support.stand_in_synthesizer import written
 
-SPEC = """
-[release]
-name = "households"
-format = "{file_format}"
-output = "out"
-verify_page = true
-[data]
-dataset = "people"
-source = "people.csv"
-[unit]
-by = "home"
-[unit.columns.age]
-interval = {{ lower = 0, upper = 100, widths = [20] }}
-[unit.columns.region]
-values = ["N", "S"]
-{kind}
+SPEC = (
+    HEAD
+    + """{kind}
 [privacy]
 delta = 1e-6
-{epsilon}
-[columns.size]
-count_members = {{ cap = 4 }}
+{epsilon}"""
+    + COLUMNS
+    + """[columns.who]
+composition = {{ column = "age", from_level = 1, most = 3 }}
 {levels}
 [columns.children]
 count_members = {{ column = "age", labels = ["[0, 18)"], cap = 2 }}
 {levels}
-[columns.region]
-member_label = {{ column = "region", highest = "age" }}
-{levels}
-[columns.who]
-composition = {{ column = "age", from_level = 1, most = 3 }}
-{levels}
 """
+)
 DELETION = {"kind": "[deletion]\n[margins]\n", "epsilon": "epsilon = 2", "levels": "level = 0"}
 SAMPLE = {"kind": "[sampling]\nrate = 0.2\n[suppression]\nk = 60\n", "epsilon": "", "levels": "level = 0"}
 DRAWN = SAMPLE | {"kind": SAMPLE["kind"] + "[selection]\nepsilon = 0.5\n", "levels": ""}
@@ -60,25 +43,12 @@ SYNTHETIC = {"kind": "[synthetic]\n", "epsilon": "epsilon = 2", "levels": "level
 PAIRED = DELETION | {"kind": '[deletion]\n[margins]\npairs = "auto"\n', "levels": 'levels = "auto"'}
 
 
-def write_people(desk, file: str = "people.csv", number: int = 3_000) -> dict[str, list[list]]:
-    """3,000 households of one to four people, in no order; returns each one's ages and regions."""
-    coins = np.random.default_rng(2)
-    ages = [coins.integers(0, 90, coins.integers(1, 5)).tolist() for _ in range(number)]
-    regions = ["NS"[home % 2] for home in range(number)]
-    lines = [f"h{home},{age},{regions[home]}" for home, own in enumerate(ages) for age in own]
-    coins.shuffle(lines)
-    (desk.folder / file).write_text("\n".join(["home,age,region", *lines]) + "\n")
-    return {"ages": ages, "regions": regions}
-
-
-def write_spec(desk, given: dict[str, str] = DELETION, *, file_format: str = "parquet", edit=lambda text: text) -> Path:
-    path = desk.folder / "households.toml"
-    path.write_text(edit(SPEC.format(file_format=file_format, **given)))
-    return path
+def write_spec(desk, given: dict[str, str] = DELETION, **changed) -> Path:
+    return write_households(desk, SPEC, given, **changed)
 
 
 @pytest.fixture
-def households(desk) -> dict[str, list[list]]:
+def households(desk) -> list[list[int]]:
     desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "household:home")
     return write_people(desk)
 
@@ -88,10 +58,10 @@ def test_households_are_counted_as_records_and_the_certificate_says_how_they_wer
     margins = pq.read_table(Path(result["output"]) / "margins.parquet").to_pylist()
     alone = {(one["column"], one["label"]): one for one in margins if not one["second_column"]}
     for label, sizes in (("1", [1]), ("4 or more", [4])):
-        true = sum(len(own) in sizes for own in households["ages"])
+        true = sum(len(own) in sizes for own in households)
         # Eight standard errors: noise of two-sided geometric tails goes so far once in 10⁹ at most.
         assert abs(alone["size", label]["count"] - true) < 8 * alone["size", label]["standard_error"]
-    children = sum(sum(age < 18 for age in own) >= 2 for own in households["ages"])
+    children = sum(sum(age < 18 for age in own) >= 2 for own in households)
     assert abs(alone["children", "2 or more"]["count"] - children) < 8 * alone["size", "1"]["standard_error"]
     rows = pq.read_table(Path(result["output"]) / "data.parquet").to_pylist()
     assert {row["region"] for row in rows} <= {"N", "S", "*"}
@@ -119,10 +89,7 @@ def test_a_certificate_whose_rules_are_changed_does_not_verify(desk, households,
         certificate["sampler_layout"] = certificate["sampler_layout"].replace("units", "contributions")
     else:
         certificate["unit_records"]["in_words"] = {"other": "words"}
-    key = SigningKey(seed=bytes(range(32)))
-    certificate["signature"] |= {"key_id": key.public.key_id, "public_key": key.public.raw.hex()}
-    certificate["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(certificate)).hex()
-    path.write_bytes(certificate_bytes(certificate))
+    sign_again(path, certificate)
     answer = desk("verify", result["output"])
     assert answer.code == 1
     assert "unit" in answer.out or "guarantee can't be read" in answer.out
@@ -158,8 +125,8 @@ def test_every_kind_of_rows_can_be_of_units(desk, households, given) -> None:
     # Of the rules alone: the largest household has four members here, and it isn't said that none has more.
     assert (
         "What caps leave out of a household, by what was declared of them alone: size doesn't tell how many more than "
-        "4 there are; children doesn't tell how many more than 2 there are; who names 3 members at most, those that "
-        "come first in the order of the labels."
+        "4 there are; who names 3 members at most, those that come first in the order of the labels; children doesn't "
+        "tell how many more than 2 there are."
     ) in " ".join(sheet.split())
 
 
@@ -255,7 +222,7 @@ def test_households_are_published_in_blocks(desk, households, wide, blocks) -> N
     margins = pq.read_table(folder / "margins.parquet").to_pylist()
     alone = {(one["column"], one["label"]): one for one in margins if not one["second_column"]}
     asked = "any_60" if wide else "old"
-    true = sum(any(age >= (60 if wide else 65) for age in ages) for ages in households["ages"])
+    true = sum(any(age >= (60 if wide else 65) for age in ages) for ages in households)
     # Ten standard errors: two-sided geometric tails go so far once in a million at most.
     assert abs(alone[asked, "yes"]["count"] - true) < 10 * alone[asked, "yes"]["standard_error"]
     desk.succeed("verify", folder)
@@ -306,7 +273,7 @@ def test_what_does_not_go_together_is_refused_with_its_place(desk, households) -
 def test_a_count_of_all_members_reads_any_of_their_columns(desk, households) -> None:
     def alone(*, declared: bool):
         def edit(text: str) -> str:
-            head = text[: text.index("[columns.children]")]
+            head = text[: text.index("[columns.region]")]
             members = head[head.index("[unit.columns.age]") : head.index("[deletion]")]
             kept = members[: members.index("[unit.columns.region]")] if declared else ""
             return head.replace(members, kept)
@@ -335,7 +302,7 @@ def test_a_hierarchy_above_a_rules_labels_has_all_of_them(desk, households) -> N
 
 
 def test_preview_makes_units_of_public_records_and_the_private_report_of_the_private_ones(desk, households) -> None:
-    write_people(desk, "public.csv", number=2_999)
+    write_people(desk, file="public.csv", number=2_999)
     spec = write_spec(desk, SAMPLE)
     preview = desk.succeed("preview", spec, "--public", "public.csv", "--json").json
     assert preview["people"] == 2_999
@@ -424,10 +391,10 @@ def test_a_household_weighs_what_the_named_member_does(desk) -> None:
     """The oldest of each household weighs 2 or 6, in the middle of their classes, and all others 28."""
     desk.succeed("dataset", "add", "people", "--epsilon", "10", "--delta", "1e-3", "--unit", "household:home")
     people = write_people(desk)
-    own = [2 if region == "N" else 6 for region in people["regions"]]
+    own = [2 if region_of(home) == "N" else 6 for home in range(len(people))]
     lines = [
-        f"h{home},{age},{people['regions'][home]},{own[home] if place == 0 else 28}"
-        for home, ages in enumerate(people["ages"])
+        f"h{home},{age},{region_of(home)},{own[home] if place == 0 else 28}"
+        for home, ages in enumerate(people)
         for place, age in enumerate(sorted(ages, reverse=True))
         if place == 0 or age < max(ages)
     ]

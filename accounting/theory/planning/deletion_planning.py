@@ -27,7 +27,7 @@ from ...kernel.prices.arithmetic import add_up, divide_down, exp_up, multiply_do
 from ...kernel.prices.mechanism_kind import Price, check_records, check_request
 from ...kernel.prices.registry import price
 from .parts_beside import AskedMembers, Beside, calibrated
-from .price_estimates import FOUR_DIGITS, end_delta, gaussian_delta, least_width, surely_dearer
+from .price_estimates import FOUR_DIGITS, end_delta, gaussian_delta, least_width, log_without_ends, surely_dearer
 
 DeletionShape = Literal["optimal", "geometric", "gaussian"]
 
@@ -39,6 +39,7 @@ _SCALES = 400
 _WIDEST_SCALE = 4.0
 _LARGEST_EPSILON = 50
 _FOR_ROUNDING = Decimal("0.99999999")
+_SURELY_ABOVE = 1.001
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,6 +255,17 @@ class _Target:
         """Estimate the least width whose ends fit into the rest of δ."""
         return least_width(scale, rest, steps=self.steps, records=self.records)
 
+    def hopeless(self, noise: DeletionNoise) -> bool:
+        """Return whether what is beside the rows exceeds δ by its ends alone, whichever noise the rows have."""
+        if self.beside is None:
+            return False
+        rows = DeletionRelease(stages=self.stages, k=self.k, noise=noise)
+        without, alone = (
+            log_without_ends(one, releases=self.releases, rows_per_person=self.records)
+            for one in (self.beside.complete(rows), rows)
+        )
+        return -math.expm1(without - alone) > _SURELY_ABOVE * float(self.delta)
+
     def priced(self, noise: DeletionNoise, *, estimated: bool = False) -> DeletionPlan | None:
         """Return the release with this noise where its price is within the target, or None.
 
@@ -332,12 +344,17 @@ def _geometric(target: _Target) -> DeletionPlan | None:
 
 def _gaussian(target: _Target, below: Fraction) -> DeletionPlan | None:
     """Return the least width whose exact price is within the target, each width with its best σ by estimate."""
+    tried = False
     for width, scale in _gaussians(target):
         if width >= below:  # its expectation is its width
             break
-        plan = target.priced(GaussianDeletion(scale=FOUR_DIGITS.create_decimal(scale), width=width), estimated=True)
+        noise = GaussianDeletion(scale=FOUR_DIGITS.create_decimal(scale), width=width)
+        plan = target.priced(noise, estimated=True)
         if plan is not None:
             return plan
+        if not tried and target.hopeless(noise):  # or else thousands of widths would be tried in vain
+            return None
+        tried = True
     return None
 
 

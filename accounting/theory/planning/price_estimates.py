@@ -30,6 +30,7 @@ _LEAST_DELTA = 1e-9
 _MARGIN = 1.002
 _POINTS = 1 << 17
 _NEGLIGIBLE = 1e-4
+_SURELY = 1.0 - 1e-9
 _Steps = Mapping[FiniteLosses | BoundedRange, int]
 
 
@@ -60,6 +61,13 @@ def surely_dearer(
         )
     except ValueError:  # of losses that can't be put on a grid
         return False
+
+
+def log_without_ends(mechanism: Mechanism, *, releases: int, rows_per_person: int) -> float:
+    """Return the logarithm of the probability that no draw shows a number that tells of a record for certain."""
+    steps = _steps_of(mechanism, releases, rows_per_person) or {}
+    ends = ((float(part.infinite), times) for part, times in steps.items() if isinstance(part, FiniteLosses))
+    return sum(times * math.log1p(-min(infinite, _SURELY)) for infinite, times in ends)
 
 
 def _steps_of(mechanism: Mechanism, releases: int, records: int) -> _Steps | None:

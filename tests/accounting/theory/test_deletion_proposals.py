@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from functools import partial
 from math import ceil
 
 import pytest
 from crowdblend.accounting.kernel.prices.registry import price
-from crowdblend.accounting.theory.planning.deletion_planning import plan_deletion
+from crowdblend.accounting.theory.planning.deletion_planning import plan_beside, plan_deletion
 from crowdblend.accounting.theory.planning.deletion_proposal import propose_deletion, stage_levels
+from crowdblend.accounting.theory.planning.parts_beside import Beside, calibrated
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.deletion_noise import GaussianDeletion
 
 BUDGET = {"epsilon": Decimal(2), "delta": Decimal("1e-4")}
 TOWNS, SEXES, AGES = [51, 9, 4, 1], [2, 1], [100, 20, 10, 2, 1]
@@ -86,6 +89,24 @@ def test_margins_of_a_narrow_noise_leave_delta_for_the_rows(epsilon, share) -> N
     )
     assert Decimal("0.8") * epsilon < found.price.epsilon <= epsilon
     assert price(found.mechanism, delta=Decimal("1e-4")).epsilon == found.price.epsilon
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        Beside(complete=lambda rows: rows, precision=1e9),
+        Beside(
+            complete=partial(calibrated, margins=4, noise=GaussianDeletion(scale=Decimal(15_260), width=1)),
+            precision=0.0,
+        ),
+    ],
+    ids=["by its shift", "by its ends"],
+)
+def test_where_what_is_beside_the_rows_exceeds_delta_the_search_ends_with_a_refusal(beside) -> None:
+    """Without an end it would go through all σ for ever, or through thousands of widths that are priced for minutes."""
+    asked = {"stages": 1, "releases": 1, "rows_per_person": 1, "k": 1}
+    with pytest.raises(InputRefused, match="no noise that deletes at most"):
+        plan_beside(epsilon=Decimal("1e-4"), delta=Decimal("1e-3"), beside=beside, **asked)
 
 
 @pytest.mark.parametrize("records", [0, -1])

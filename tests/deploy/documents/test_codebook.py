@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from crowdblend.accounting.certificate.write_certificate import DOMAIN, certificate_bytes, sha256_of_file, signed_bytes
-from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.accounting.certificate.write_certificate import sha256_of_file
 from crowdblend.deploy.documents.document_registry import verified_release
 from crowdblend.deploy.documents.rendering import cell
 from crowdblend.deploy.documents.sheet.facts import sheet_facts
@@ -24,6 +23,7 @@ from crowdblend.mechanisms.hierarchies.build import DateHierarchy
 from crowdblend.mechanisms.hierarchies.codebook import MOST_LABELS, MOST_VALUES, codebook
 from crowdblend.mechanisms.hierarchies.decimals import DecimalIntervals, NumberSteps
 from crowdblend.mechanisms.hierarchies.declare import Hierarchy, IntervalHierarchy, ValueHierarchy
+from support.signed_again import sign_again
 
 DECLARED = {"East": ("Metz",), "North": ("Lille", "Nantes", "Paris"), "South": ("Lyon", "Nice")}
 PLANTED = "Zanzibar7"
@@ -130,12 +130,10 @@ def test_a_column_is_told_at_each_level_that_a_stage_publishes_it_at() -> None:
 
 def signed_again(folder: Path) -> None:
     """By a key of its own, with the digest of the table as it is now."""
-    path, key = folder / "certificate.json", SigningKey(seed=bytes(range(32)))
+    path = folder / "certificate.json"
     document = json.loads(path.read_bytes())
     document["files"] = {name: sha256_of_file(folder / name) for name in document["files"]}
-    document["signature"] |= {"key_id": key.public.key_id, "public_key": key.public.raw.hex()}
-    document["signature"]["value"] = key.sign(domain=DOMAIN, message=signed_bytes(document)).hex()
-    path.write_bytes(certificate_bytes(document))
+    sign_again(path, document)
 
 
 @pytest.mark.parametrize("name", ["rows", "noisy"])
