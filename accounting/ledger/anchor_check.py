@@ -17,7 +17,7 @@ from ..kernel.keys.signing import PublicKey
 from ..kernel.ledger.database import STREAMED, Store, entry
 from ..kernel.ledger.entries import Head
 from ..kernel.ledger.snapshot import require_continued
-from ..kernel.ledger.transactions import Look, head_in, last_place, stored_state
+from ..kernel.ledger.transactions import Look, head_in, last_place, stored_state, stored_statement
 from ..keys.anchor import LONGEST_LINE, Anchoring, head_of_line
 from .database_schema import typed
 from .opening import ledger_id_of
@@ -164,7 +164,7 @@ def check_anchor(
 def _signer(connection: Connection) -> PublicKey | None:
     """Whose signature holds over the ledger's head; None where none does, which the ledger's own verification finds."""
     try:
-        return stored_state(connection)[1]
+        return stored_statement(connection).key
     except Refusal:
         return None
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from ...mechanisms.kernel.errors import InputRefused
 from ..kernel.field_forms import Fields
+from ..kernel.keys.signing import Statement, canonical_bytes
 from ..kernel.ledger.entries import BudgetRaised, SeriesRegistered
-from ..kernel.ledger.ledger_state import Account, Place, Release, Stage
-from ..kernel.ledger.transactions import Look
+from ..kernel.ledger.ledger_state import Account, LedgerState, Place, Release, Series, Stage
+from ..kernel.ledger.snapshot import ESTIMATED, LISTED, Counts, ForgedState, counts_of, state_of_bytes
+from ..kernel.ledger.transactions import Look, stored_state, stored_statement
 from ..kernel.prices.arithmetic import decimal_up, float_down
 from .lookup import DatasetState, RecordedLook, ReleaseState, SeriesState, release_states
 
@@ -68,7 +73,7 @@ def composed_estimate(charged: Counter[Fields], *, account: Account, rows_per_pe
 
 
 # Different mechanisms times their runs, for the estimates of all data sets together, unless everything is asked for.
-MOST_WORK_AT_A_GLANCE = 1_000
+MOST_WORK_AT_A_GLANCE = ESTIMATED
 STAGES: tuple[Stage, ...] = ("charged", "reading", "published", "abandoned")
 
 
@@ -116,46 +121,88 @@ class Overview:
         return sum(self.release_counts.values())
 
 
-def overview_of(ledger: Look, *, latest: int | None) -> Overview:
+def overview_of(connection: Connection, *, latest: int | None) -> Overview:
     """Look at a whole ledger.
 
     Args:
-        ledger: in a reading transaction.
+        connection: in a reading transaction.
         latest: how many series and releases to list; None for all, and for estimates that take their time.
+
+    Raises:
+        ForgedState: no signature holds over the last entry and what is shown, or an entry was changed.
+        NewerLedger: the ledger has entries of kinds that this version doesn't know.
     """
-    state = ledger.state
+    # The state of a large ledger takes seconds to read, so an excerpt is signed with it.
+    excerpt = latest is not None and latest <= LISTED and _signed_excerpt(stored_statement(connection))
+    if excerpt:
+        state, counts = excerpt
+    else:
+        state, _ = stored_state(connection)
+        counts = counts_of(state)
+    ledger = Look(connection=connection, state=state)
     some = slice(None if latest is None else max(0, len(state.releases) - latest), None)
     some_series = slice(None if latest is None else max(0, len(state.series) - latest), None)
-    counts: Counter[Stage] = Counter(release.stage for release in state.releases.values())
     return Overview(
-        datasets=tuple(_with_estimates(ledger, most=None if latest is None else MOST_WORK_AT_A_GLANCE)),
-        series=tuple(map(SeriesState.of, list(state.series.values())[some_series])),
-        series_count=len(state.series),
+        datasets=tuple(_with_estimates(ledger, counts.own, most=None if latest is None else MOST_WORK_AT_A_GLANCE)),
+        series=tuple(_series_of(state.series[name], counts.taken[name]) for name in [*state.series][some_series]),
+        series_count=counts.series,
         releases=release_states(ledger, list(state.releases.values())[some]),
-        release_counts={stage: counts[stage] for stage in STAGES},
+        release_counts={stage: counts.stages.get(stage, 0) for stage in STAGES},
         looks=RecordedLook.all_of(state),
         raises=tuple(state.raises),
         head=state.head,
     )
 
 
-def _with_estimates(ledger: Look, *, most: int | None) -> Iterator[DatasetOverview]:
-    """Give each data set with its estimate; with a limit, those with the fewest releases have theirs first."""
+def _series_of(known: Series, taken: Sequence[int]) -> SeriesState:
+    """Return what is shown of a series, not all of whose releases an excerpt has."""
+    return replace(SeriesState.of(known), taken=taken[0], taken_of_parts=tuple(taken[1:]))
+
+
+def _signed_excerpt(statement: Statement) -> tuple[LedgerState, Counts] | None:
+    """Return the excerpt of a large state that a statement has, with the counts over the whole; None without one."""
+    if (excerpt := statement.fields.get("excerpt")) is None:
+        return None
+    # Anybody can sign by some key: nothing is believed to have its form.
+    try:
+        state, counts = state_of_bytes(canonical_bytes(excerpt["state"])), Counts(**excerpt["counts"])
+        numbers = {*map(type, (counts.series, *counts.stages.values(), *counts.own.values()))}
+        numbers.update(map(type, chain(*counts.taken.values())))
+        named = (counts.own.keys(), counts.taken.keys()) == (state.datasets.keys(), state.series.keys())
+    except (AttributeError, KeyError, TypeError):
+        named = False
+    if not named or numbers != {int} or not all(counts.taken.values()):
+        raise ForgedState("the signed excerpt of the state is damaged")
+    stated = {"ledger_id": state.ledger_id, "position": state.head.position, "hash": state.head.hash}
+    if not stated.items() <= statement.fields.items():
+        raise ForgedState("the signed excerpt of the state is of another ledger")
+    return state, counts
+
+
+def _with_estimates(ledger: Look, counts: Mapping[str, int], *, most: int | None) -> Iterator[DatasetOverview]:
+    """Give each data set with its estimate; with a limit, those with the fewest releases have theirs first.
+
+    Args:
+        ledger: whose state has all own charges of a data set, or some; with some there is no estimate.
+        counts: data set → how many own charges it has.
+        most: work to do in all.
+    """
     state, left, estimates = ledger.state, most, {}
     paid: dict[str, list[Release]] = {name: [] for name in state.datasets}
     registered: dict[str, list[SeriesRegistered]] = {name: [] for name in state.datasets}
     for release in state.releases.values():
-        if release.series is None and not release.refunded:
+        if release.own:
             paid[release.dataset].append(release)
     for series in state.series.values():
         registered[series.registered.dataset].append(series.registered)
-    counts = {name: len(paid[name]) + len(registered[name]) for name in state.datasets}
     views = {name: DatasetState.of(known) for name, known in sorted(state.datasets.items())}
     for name in sorted(counts, key=counts.__getitem__):
         if views[name].filter_budget is not None:
             continue
         if left is not None and counts[name] > left:
             break  # those that follow have as many
+        if len(paid[name]) + len(registered[name]) != counts[name]:
+            continue
         charged = Counter(one.charge.mechanism for one in release_states(ledger, paid[name]))
         for whole in registered[name]:
             charged[whole.mechanism] += whole.price.releases

@@ -177,10 +177,8 @@ class SeriesState:
     @classmethod
     def of(cls, known: Series) -> SeriesState:
         """Return what is shown of a series."""
-        mixed = known.registered.mixed
-        parts = range(1, 1 if mixed is None else len(mixed.each) + 1)
-        of_parts = tuple(len(known.held.intersection(known.places(part))) for part in parts)
-        return cls(registered=known.registered, position=known.position, taken=len(known.held), taken_of_parts=of_parts)
+        taken, *of_parts = known.taken
+        return cls(registered=known.registered, position=known.position, taken=taken, taken_of_parts=tuple(of_parts))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -260,8 +260,8 @@ class LedgerReader(OpenedLedger):
         collecting = gc.isenabled()
         gc.disable()
         try:
-            with self._looking() as ledger:
-                return overview_of(ledger, latest=latest)
+            with self._store.reading() as connection:
+                return overview_of(connection, latest=latest)
         finally:
             if collecting:
                 gc.enable()

@@ -177,6 +177,11 @@ class Release(NamedTuple):
         return self.closed is None
 
     @property
+    def own(self) -> bool:
+        """Tell whether it paid for itself, and its cost was not given back."""
+        return self.series is None and not self.refunded
+
+    @property
     def samples(self) -> tuple[str, ...]:
         """The ids of its samples."""
         return (self.sample,) if self.selection_sample is None else (self.sample, self.selection_sample)
@@ -230,6 +235,13 @@ class Series:
     position: int
     holders: dict[int, list[str]] = field(default_factory=dict)
     held: set[int] = field(default_factory=set)
+
+    @property
+    def taken(self) -> tuple[int, ...]:
+        """How many places releases hold: in all, then of each part of a series of different mechanisms."""
+        mixed = self.registered.mixed
+        parts = range(1, 1 if mixed is None else len(mixed.each) + 1)
+        return len(self.held), *(len(self.held.intersection(self.places(part))) for part in parts)
 
     def places(self, part: int | None) -> range:
         """Return the numbers of all places, or of those of one part, which counts from 1."""

@@ -12,19 +12,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
 from types import NoneType
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy import Connection, select
 
 from ....mechanisms.kernel.errors import AccountantRefused
 from ..field_forms import amount_of_text, amount_text
-from ..keys.signing import PublicKey, SigningKey, SigningKeys, canonical_bytes, read_statement, signed_statement
+from ..keys.signing import (
+    PublicKey,
+    SigningKey,
+    SigningKeys,
+    Statement,
+    canonical_bytes,
+    read_statement,
+    signed_statement,
+)
 from .database import entry
 from .entries import (
     ENTRY_TYPES,
@@ -32,6 +41,7 @@ from .entries import (
     DataAccess,
     DatasetAdded,
     Entry,
+    FilterDatasetAdded,
     Head,
     SeriesRegistered,
     TokenAdded,
@@ -42,6 +52,10 @@ from .ledger_state import Account, Dataset, LedgerState, Place, Release, Series,
 
 FORMAT = "crowdblend ledger state 1"
 DOMAIN = b"crowdblend ledger state 2\n"
+LARGE = 5_000  # releases: a state with fewer is read whole in hundredths of a second
+LISTED, ESTIMATED = 50, 1_000
+"""How many of the latest an excerpt has, and how many own charges of data sets with few. A verification makes what was
+stored again by these numbers, so other numbers need another name of the field."""
 AMOUNTS = ("epsilon_spent", "delta_spent", "epsilon_budget", "delta_budget")
 # Of a release's fields; those that are left out hold text. Whoever can write the database can sign anything by some
 # key, and who looks asks for no key of his own: so nothing here may be believed to have its form.
@@ -83,27 +97,29 @@ class NewerLedger(AccountantRefused):
 
 def bytes_of_state(state: LedgerState) -> bytes:
     """Return the canonical bytes of a state: equal for equal entries, on every machine."""
-    return canonical_bytes(
-        {
-            "format": FORMAT,
-            "position": state.head.position,
-            "hash": state.head.hash,
-            "ledger_id": state.ledger_id,
-            "kinds": state.kinds,
-            "datasets": [
-                [known.position, _text(known.added), *_amounts(known.account)] for known in state.datasets.values()
-            ],
-            "series": [[known.position, _text(known.registered)] for known in state.series.values()],
-            # By fields and not by releases: JSON reads and writes it in half the time.
-            "releases": dict(zip(Release._fields, zip(*state.releases.values(), strict=True), strict=False)),
-            "tokens": [
-                [known.position, _text(known.added), known.revoked and known.revoked.isoformat()]
-                for known in state.tokens.values()
-            ],
-            "looks": [[position, _text(look)] for position, look in state.looks],
-            "raises": [[position, _text(raised)] for position, raised in state.raises],
-        }
-    )
+    return canonical_bytes(_fields(state))
+
+
+def _fields(state: LedgerState) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "position": state.head.position,
+        "hash": state.head.hash,
+        "ledger_id": state.ledger_id,
+        "kinds": state.kinds,
+        "datasets": [
+            [known.position, _text(known.added), *_amounts(known.account)] for known in state.datasets.values()
+        ],
+        "series": [[known.position, _text(known.registered)] for known in state.series.values()],
+        # By fields and not by releases: JSON reads and writes it in half the time.
+        "releases": dict(zip(Release._fields, zip(*state.releases.values(), strict=True), strict=False)),
+        "tokens": [
+            [known.position, _text(known.added), known.revoked and known.revoked.isoformat()]
+            for known in state.tokens.values()
+        ],
+        "looks": [[position, _text(look)] for position, look in state.looks],
+        "raises": [[position, _text(raised)] for position, raised in state.raises],
+    }
 
 
 def state_of_bytes(content: bytes) -> LedgerState:
@@ -171,10 +187,70 @@ def _entry(text: str, kind: type[Kind]) -> Kind:
     return recorded
 
 
+class Counts(NamedTuple):
+    """What is counted over a whole state.
+
+    Args:
+        stages: stage → how many releases have reached it.
+        series: how many series there are.
+        own: data set → how many charges of its own keep their cost: releases that no series paid for, and series.
+        taken: series → `Series.taken`.
+    """
+
+    stages: Mapping[str, int]
+    series: int
+    own: Mapping[str, int]
+    taken: Mapping[str, Sequence[int]]
+
+
+def counts_of(state: LedgerState) -> Counts:
+    """Count over a whole state."""
+    own = Counter(dict.fromkeys(state.datasets, 0))
+    own.update(series.registered.dataset for series in state.series.values())
+    own.update(one.dataset for one in state.releases.values() if one.own)
+    taken = {name: series.taken for name, series in state.series.items()}
+    stages: Counter[str] = Counter(one.stage for one in state.releases.values())
+    return Counts(stages=stages, series=len(state.series), own=own, taken=taken)
+
+
+def excerpt_of(state: LedgerState) -> dict[str, Any]:
+    """Return the excerpt of a large state that is signed with it, so that a look at the ledger reads nothing else.
+
+    It has no tokens, of series and releases the latest, and all own charges of the additive data sets with the fewest.
+    """
+    counts, few, left = counts_of(state), set(), ESTIMATED
+    for name in sorted(state.datasets, key=counts.own.__getitem__):
+        if not isinstance(state.datasets[name].added, FilterDatasetAdded) and (left := left - counts.own[name]) >= 0:
+            few.add(name)
+    latest: set[str | None] = {*list(state.releases)[-LISTED:]}
+    releases = {name: one for name, one in state.releases.items() if (one.own and one.dataset in few) or name in latest}
+    latest = {*list(state.series)[-LISTED:], *(one.series for one in releases.values())}
+    series = {name: one for name, one in state.series.items() if one.registered.dataset in few or name in latest}
+    part = replace(state, releases=releases, series=series, tokens={})
+    taken = {name: counts.taken[name] for name in series}
+    return {"state": _fields(part), "counts": counts._replace(taken=taken)._asdict()}
+
+
 def sign_state(state: LedgerState, content: bytes, key: SigningKey) -> str:
     """Return the signed statement that a state, by its canonical bytes, follows from the chain up to its head."""
     fields = {"ledger_id": state.ledger_id, "position": state.head.position, "hash": state.head.hash}
-    return signed_statement({**fields, "state": sha256(content).hexdigest()}, key, domain=DOMAIN).decode("ascii")
+    fields["state"] = sha256(content).hexdigest()
+    excerpt = {"excerpt": excerpt_of(state)} if len(state.releases) > LARGE else {}
+    return signed_statement({**fields, **excerpt}, key, domain=DOMAIN).decode("ascii")
+
+
+def held_statement(statement: object, *, last: Place) -> Statement:
+    """Return a stored statement whose signature holds, made at the chain's last entry; else raise `ForgedState`."""
+    with suppress(ValueError):
+        read = read_statement(statement.encode("ascii") if isinstance(statement, str) else b"")
+        stated = read.fields.get("position"), read.fields.get("hash")
+        if stated == (last.position, last.hash) and read.holds(domain=DOMAIN):
+            return read
+    raise _unsigned(last)
+
+
+def _unsigned(last: Place) -> ForgedState:
+    return ForgedState(f"no signature holds over the last entry, {last.position}, and the snapshot of the state")
 
 
 def signed_state(statement: object, content: object, *, last: Place) -> tuple[LedgerState, PublicKey]:
@@ -187,20 +263,15 @@ def signed_state(statement: object, content: object, *, last: Place) -> tuple[Le
         ForgedState: it is damaged, no signature holds over it, or the chain ends elsewhere.
         NewerLedger: it has entries of kinds that this version doesn't know.
     """
+    held = held_statement(statement, last=last)
     # A cell may hold anything; what isn't ASCII text fails the comparison of digests.
     stored = content.encode("utf-8", "replace") if isinstance(content, str) else b""
-    try:
-        read = read_statement(statement.encode("ascii") if isinstance(statement, str) else b"")
-        holds = read.fields.get("state") == sha256(stored).hexdigest() and read.holds(domain=DOMAIN)
-    except ValueError:
-        holds = False
-    stated = holds and (read.fields.get("position"), read.fields.get("hash"))
-    if not holds or stated != (last.position, last.hash):
-        raise ForgedState(f"no signature holds over the last entry, {last.position}, and the snapshot of the state")
+    if held.fields.get("state") != sha256(stored).hexdigest():
+        raise _unsigned(last)
     state = state_of_bytes(stored)
-    if state.head != last or state.ledger_id != read.fields.get("ledger_id"):
+    if state.head != last or state.ledger_id != held.fields.get("ledger_id"):
         raise ForgedState("the snapshot of the state is of another ledger")
-    return state, read.key
+    return state, held.key
 
 
 NOTHING_WRITTEN = "Nothing was written, and no key was destroyed."

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from ..keys.signing import PublicKey, SigningKey
+from ..keys.signing import PublicKey, SigningKey, Statement
 from .database import UNIQUE_OF_CHARGE, Store, entry, snapshot
 from .entries import (
     GENESIS,
@@ -28,7 +28,15 @@ from .entries import (
 )
 from .ledger_state import LedgerState, Place, Release
 from .rules import RuleBroken, violations
-from .snapshot import Anchor, ForgedState, bytes_of_state, require_continued, sign_state, signed_state
+from .snapshot import (
+    Anchor,
+    ForgedState,
+    bytes_of_state,
+    held_statement,
+    require_continued,
+    sign_state,
+    signed_state,
+)
 
 ENTRY_COLUMNS = ("position", "previous", "hash", "body", *UNIQUE_OF_CHARGE)
 NO_CHARGE = (None,) * len(UNIQUE_OF_CHARGE)
@@ -133,10 +141,19 @@ def stored_state(connection: Connection) -> tuple[LedgerState, PublicKey]:
         ForgedState: no signature holds over the last entry and the snapshot.
         NewerLedger: the ledger has entries of kinds that this version doesn't know.
     """
-    columns = [snapshot.c[name] for name in ("slot", "statement", "state")]
+    statement, content = _stored(connection, "statement", "state")
+    return signed_state(statement, content, last=last_place(connection))
+
+
+def stored_statement(connection: Connection) -> Statement:
+    """Return what is signed of the state at the head, without reading the state; else as `stored_state`."""
+    return held_statement(*_stored(connection, "statement"), last=last_place(connection))
+
+
+def _stored(connection: Connection, *names: str) -> Sequence[object]:
+    columns = [snapshot.c[name] for name in ("slot", *names)]
     rows = connection.execute(select(*columns).limit(2)).all()
-    slot, statement, content = rows[0] if len(rows) == 1 else (None, None, None)
-    return signed_state(statement if slot == 0 else None, content, last=last_place(connection))
+    return rows[0][1:] if len(rows) == 1 and rows[0].slot == 0 else (None,) * len(names)
 
 
 def keep_snapshot(connection: Connection, state: LedgerState, key: SigningKey) -> None:

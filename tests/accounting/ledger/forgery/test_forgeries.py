@@ -24,9 +24,10 @@ from typing import Any
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes, signed_statement
+from crowdblend.accounting.kernel.ledger import snapshot as kernel_snapshot
 from crowdblend.accounting.kernel.ledger.entries import GENESIS, DataAccess, link_hash
 from crowdblend.accounting.kernel.ledger.snapshot import DOMAIN
-from crowdblend.accounting.kernel.ledger.transactions import ENTRY_COLUMNS, writing
+from crowdblend.accounting.kernel.ledger.transactions import ENTRY_COLUMNS, keep_snapshot, writing
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.opening import open_store
@@ -111,6 +112,9 @@ class Tables:
         change(fields)
         assert row["statement"] != canonical_bytes(fields).decode()
         row["statement"] = canonical_bytes(fields).decode()
+
+    def statement_without_excerpt(self) -> None:
+        self.statement(lambda stated: stated.pop("excerpt"))
 
     @classmethod
     def of(cls, connection: Connection) -> Tables:
@@ -423,6 +427,41 @@ def taken_from(source: str, *names: str) -> Change:
     return take
 
 
+def excerpt(change: Callable[[Row], Any], *, key: SigningKey | None = None) -> Change:
+    """Change the excerpt in the signed statement; sign it, where there is a key."""
+
+    def work(now: Tables) -> None:
+        now.statement(lambda stated: change(stated["excerpt"]))
+        if key is not None:
+            [row] = now.snapshots
+            stated = {name: value for name, value in json.loads(row["statement"]).items() if name != "signature"}
+            row["statement"] = signed_statement(stated, key, domain=DOMAIN).decode()
+
+    return work
+
+
+EXCERPTS: dict[str, Callable[[Row], Any]] = {
+    "less spent": lambda part: census(2, "0")(part["state"]),
+    "another link": lambda part: released("one", link=OTHER)(part["state"]),
+    "without a release": lambda part: released("one")(part["state"]),
+    "fewer releases counted": lambda part: part["counts"]["stages"].update(published=0),
+    "fewer series counted": lambda part: part["counts"].update(series=0),
+    "fewer places taken": lambda part: part["counts"]["taken"].update(monthly=[0]),
+    "the count of a data set missing": lambda part: part["counts"]["own"].popitem(),
+    "a text for a count": lambda part: part["counts"].update(series="x"),
+    "no counts": lambda part: part.pop("counts"),
+    "another head": lambda part: part["state"].update(position=LAST - 1),
+}
+for what, change in EXCERPTS.items():
+    enter(f"an excerpt with {what}", excerpt(change))
+    enter(f"an excerpt with {what}, signed by somebody else", excerpt(change, key=FORGER))
+
+
+def earlier_excerpt(now: Tables) -> None:
+    earlier = json.loads(now.earlier.snapshots[0]["statement"])["excerpt"]
+    now.statement(lambda stated: stated.update(excerpt=earlier))
+
+
 def earlier_cell(name: str) -> Change:
     return lambda now: now.snapshots[0].update({name: now.earlier.snapshots[0][name]})
 
@@ -437,6 +476,8 @@ enter("a statement with another signature", statement(signature="00" * 64))
 enter("an earlier snapshot", taken_from("earlier", "snapshots"))
 enter("an earlier state under the present statement", earlier_cell("state"))
 enter("an earlier statement over the present state", earlier_cell("statement"))
+enter("an earlier excerpt in the present statement", earlier_excerpt)
+enter("a statement without its excerpt", Tables.statement_without_excerpt)
 enter("an earlier copy of the whole ledger", taken_from("earlier", "entries", "snapshots"), inside=False)
 enter("another ledger's snapshot, signed by the same key", taken_from("other", "snapshots"))
 enter("another ledger's entries, signed by the same key", taken_from("other", "entries"))
@@ -608,7 +649,7 @@ def new_database(server: str, folder: Path, name: str, *, template: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def originals(request, tmp_path_factory, golden_ledger) -> Callable[[str], Original]:
+def originals(request, tmp_path_factory, golden_ledger) -> Iterator[Callable[[str], Original]]:
     """The ledger on a database, which is made once for each."""
 
     @cache
@@ -619,6 +660,8 @@ def originals(request, tmp_path_factory, golden_ledger) -> Callable[[str], Origi
             server = request.getfixturevalue("postgresql_server")
             url = new_database(server, folder, "ledger", template="template1")
         books = golden_ledger(url, folder / "home")
+        state, key = books.state(), books.anchoring.keys.current()
+        books.raw(lambda connection: keep_snapshot(connection, state, key))  # a copy may be without an excerpt
         earlier = books.raw(Tables.of)
         books.charge("later")
         create_ledger(f"sqlite:///{folder / 'other.db'}", anchoring=books.anchoring)
@@ -629,7 +672,9 @@ def originals(request, tmp_path_factory, golden_ledger) -> Callable[[str], Origi
         now, other = books.raw(Tables.of), another.raw(Tables.of)
         return Original(books=books, folder=folder, server=server, now=now, earlier=earlier, other=other)
 
-    return original
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel_snapshot, "LARGE", 0)  # so that the statement has an excerpt
+        yield original
 
 
 def stored(books: Any) -> list[list[str]]:
