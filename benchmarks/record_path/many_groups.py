@@ -115,7 +115,7 @@ def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, pl
         raise ValueError("the contestants don't find the same groups")
     for name, (_, _, *took) in counted.items():
         tell(name, groups, *took)
-    told, figures = run(records, place, form="counts", columns=columns, level=0, epsilon=epsilon)
+    told, figures = run(records, place, form="counts", columns=columns, levels="level = 0", epsilon=epsilon)
     tell(
         "ours: a whole deletion release",
         told["published_groups"],
