@@ -32,10 +32,12 @@ PACKAGES = (
 ELSEWHERE = (
     "tests/kernel",
     "tests/tasks/test_person_counts.py",
+    "tests/flows/test_calibrated_sample.py",
     "tests/flows/test_filter_budget.py",
     "tests/flows/test_own_rates.py",
     "tests/flows/test_series.py",
     "tests/deploy/documents/test_codebook.py",
+    "tests/deploy/documents/test_intervals.py",
     "tests/deploy/test_dry_run.py",
     "tests/deploy/test_forecast.py",
     "tests/deploy/test_key_custody.py",

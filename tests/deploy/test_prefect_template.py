@@ -29,7 +29,7 @@ with configured_api():
 
 def run_flow_in(private: Path) -> Path:
     """Run one flow with a server of its own; the template that is there afterwards."""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", SERVER, str(private)], check=True, timeout=250)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SERVER, str(private)], check=True, timeout=900)
     [template] = (private / "cache").iterdir()
     return template
 
