@@ -194,8 +194,8 @@ def margin_facts(
         "columns": margin_names(finest, margins),
         "cells": sum(margin_sizes(finest, margins)),
         "standard_error": margin_error(mechanism),
-        "epsilon_alone": _amount(beside),
-        "rows_epsilon_alone": _amount(rows),
+        "epsilon_alone": epsilon_alone(beside),
+        "rows_epsilon_alone": epsilon_alone(rows),
     }
 
 
@@ -207,5 +207,6 @@ def deletion_margin_facts(
     return margin_facts(finest, margins, mechanism, alone=alone)
 
 
-def _amount(price: Price | None) -> float | None:
+def epsilon_alone(price: Price | None) -> float | None:
+    """Return the ε that a part of a release would cost alone; None where it has no price."""
     return None if price is None else float(price.epsilon)

@@ -216,8 +216,7 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
         yield "expected deletion", f"{explained['expected_deletion']:.1f}", "records that a group loses at a stage"
         yield "largest deletion", explained["largest_deletion"], "records that a group loses at a stage"
         for number, stage in enumerate(explained["stages"], start=1):
-            levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
-            yield f"stage {number}", levels, "the levels of what it publishes"
+            yield f"stage {number}", *_published_at(stage)
     yield from _margins(explained)
     yield from _chosen(explained)
     yield from _members(explained)
@@ -229,10 +228,7 @@ def _parameters(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str
 def _chosen(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
     """Yield what a release chooses while it runs, and the blocks that are written."""
     if pairs := explained.get("pairs"):
-        counts, draws = (
-            "none" if cost is None else f"ε = {amount_shown(cost)}"
-            for cost in (pairs["epsilon_alone"], pairs["draws_epsilon_alone"])
-        )
+        counts, draws = _alone(pairs["epsilon_alone"]), _alone(pairs["draws_epsilon_alone"])
         yield "pairs alone", counts, "what their counts would cost at the same δ"
         yield "choosing alone", draws, "what the draws of the pairs would cost at the same δ"
         yield (
@@ -254,15 +250,22 @@ def _chosen(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
         yield "blocks", "to be found", f"from the noisy counts alone: {chosen['rule']}, at no cost{pinned}"
 
 
+def _published_at(stage: Mapping[str, Any]) -> tuple[str, str]:
+    levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
+    return levels, "the levels of what it publishes"
+
+
+def _alone(epsilon: float | None) -> str:
+    """Return what a part of a release would cost alone; None where no ε has its δ."""
+    return "none" if epsilon is None else f"ε = {amount_shown(epsilon)}"
+
+
 def _margins(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
     """Yield what the margins beside the rows are and cost; nothing where there are none."""
     margins = explained.get("margins")
     if margins is None:
         return
-    rows, beside = (
-        "none" if cost is None else f"ε = {amount_shown(cost)}"
-        for cost in (margins["rows_epsilon_alone"], margins["epsilon_alone"])
-    )
+    rows, beside = _alone(margins["rows_epsilon_alone"]), _alone(margins["epsilon_alone"])
     yield (
         "rows alone",
         rows,
@@ -289,10 +292,7 @@ def _members(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
     members = explained.get("members")
     if members is None:
         return
-    units, alone = (
-        "none" if cost is None else f"ε = {amount_shown(cost)}"
-        for cost in (members["units_epsilon_alone"], members["epsilon_alone"])
-    )
+    units, alone = _alone(members["units_epsilon_alone"]), _alone(members["epsilon_alone"])
     yield "members", f"at most {members['most']}", f"in a table of their own: {members['in_words']}"
     yield (
         "members' deletion",
@@ -300,8 +300,7 @@ def _members(explained: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
         f"members that a group of that table loses at a stage, {members['largest_deletion']} at most",
     )
     for number, stage in enumerate(members["stages"], start=1):
-        levels = ", ".join(f"{column} {level}" for column, level in stage["levels"].items())
-        yield f"members' stage {number}", levels, "the levels of what it publishes"
+        yield f"members' stage {number}", *_published_at(stage)
     yield "units alone", units, "what they would cost at the same δ; both tables together cost less than the sum"
     yield "members alone", alone, "what their table would cost at the same δ"
 

@@ -18,6 +18,7 @@ from ...mechanisms.kinds.deletion_noise import expected_deletion, largest_deleti
 from ...mechanisms.kinds.deletion_protection import DeletionProtection, published_stages
 from ...mechanisms.kinds.member_deletion import MembersDeletion, MembersProtection, split_numbers
 from ...mechanisms.record_weights import record_weights
+from ..margin_specs import epsilon_alone
 from .release_kind import GivenSpec
 from .stage_rows import StageRows, below_one_another, levels_of
 
@@ -131,6 +132,6 @@ def members_explained(table: MemberTable, mechanism: MembersDeletion, charged: P
         "stages": [{"levels": levels_of(one)} for one in table.maps],
         "expected_deletion": float(expected_deletion(noise)),
         "largest_deletion": largest_deletion(noise),
-        "epsilon_alone": None if members is None else float(members.epsilon),
-        "units_epsilon_alone": None if units is None else float(units.epsilon),
+        "epsilon_alone": epsilon_alone(members),
+        "units_epsilon_alone": epsilon_alone(units),
     }

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ...accounting.kernel.prices.mechanism_kind import Price
 from ...accounting.kernel.prices.registry import mechanism_of_record
-from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, price_pairs, proposed_pairs
-from ...accounting.theory.planning.parts_beside import AskedMembers
+from ...accounting.theory.planning.paired_planning import PairShares, plan_paired, proposed_pairs
+from ...accounting.theory.planning.parts_beside import AskedMembers, price_pairs
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ...mechanisms.hierarchies.declare import Hierarchy
 from ...mechanisms.kernel.amounts import counted
@@ -43,7 +43,7 @@ from ...mechanisms.pair_model.row_estimates import RowStage
 from ...mechanisms.pair_model.shrinkage import Amounts
 from ...mechanisms.record_weights import Raked, record_weights
 from ..block_specs import Blocks
-from ..margin_specs import cell_columns, deletion_margin_facts, margin_error, raked_weights
+from ..margin_specs import cell_columns, deletion_margin_facts, epsilon_alone, margin_error, raked_weights
 from ..spec_tables import MarginsTable
 from ..survey_weights import SurveyWeights
 
@@ -482,8 +482,8 @@ def explained_parts(plan: PairedPlan, charged: Price) -> dict[str, Any]:
         "candidates": len(plan.candidates),
         "standard_error": plan.deviation,
         "epsilon_of_draw": float(plan.mechanism.pair_epsilon),
-        "epsilon_alone": None if counts is None else float(counts.epsilon),
-        "draws_epsilon_alone": None if draws is None else float(draws.epsilon),
+        "epsilon_alone": epsilon_alone(counts),
+        "draws_epsilon_alone": epsilon_alone(draws),
     }
     written = plan.blocks if isinstance(plan.blocks, tuple) else ()
     blocks = [{"name": block.name, "columns": list(part_of(plan.counted, block.columns).names)} for block in written]

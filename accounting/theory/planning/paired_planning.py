@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -16,11 +15,9 @@ from ....mechanisms.kinds.deletion import DeletionRelease
 from ....mechanisms.kinds.deletion_noise import GaussianDeletion
 from ....mechanisms.kinds.paired_deletion import BlockedDeletion, PairedDeletion
 from ....mechanisms.record_weights import deletion_variance
-from ...kernel.prices.mechanism_kind import Price, check_records, check_request
-from ...kinds.composition.bounded_range import BoundedRange
-from ...kinds.deletion_prices import Met
+from ...kernel.prices.mechanism_kind import check_records, check_request
 from .deletion_planning import DeletionPlan, plan_beside
-from .parts_beside import AskedMembers, Beside, asked_again, price_alone
+from .parts_beside import AskedMembers, Beside, asked_again
 from .price_estimates import gaussian_of_width, gaussian_shift
 
 _FOUR_DIGITS_DOWN = Context(prec=4, rounding=ROUND_FLOOR)
@@ -248,26 +245,3 @@ def paired(
         "pair_epsilon": drawn,
     }
     return PairedDeletion(**fields) if blocks is None else BlockedDeletion(**fields, blocks=blocks)
-
-
-def price_pairs(
-    mechanism: PairedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1
-) -> tuple[Price | None, Price | None]:
-    """Return the price of a paired release's counts of pairs alone, and of the draws of the pairs alone.
-
-    Args:
-        mechanism: the release.
-        delta: δ over all releases together, of either part alone; a part that no ε has at this δ has None.
-        releases: T ≥ 1.
-        records: M ≥ 1.
-
-    Raises:
-        InputRefused: δ or T is out of range.
-    """
-    check_request(delta, releases)
-    counts = Counter[Met]({mechanism.pair_noise: mechanism.pairs})
-    choices = {BoundedRange(epsilon=mechanism.pair_epsilon * records): mechanism.pairs}
-    return (
-        price_alone(counts, delta, releases, records),
-        price_alone(Counter(), delta, releases, records, choices=choices),
-    )

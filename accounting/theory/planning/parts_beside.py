@@ -195,6 +195,19 @@ def price_parts(
     return price_alone(rows, delta, releases, records), price_alone(margins, delta, releases, records)
 
 
+def price_pairs(
+    mechanism: PairedDeletion, *, delta: Decimal, releases: int = 1, records: int = 1
+) -> tuple[Price | None, Price | None]:
+    """Return the price of a paired release's counts of pairs alone, and of the draws of the pairs; as `price_parts`."""
+    check_request(delta, releases)
+    counts = Counter[Met]({mechanism.pair_noise: mechanism.pairs})
+    choices = {BoundedRange(epsilon=mechanism.pair_epsilon * records): mechanism.pairs}
+    return (
+        price_alone(counts, delta, releases, records),
+        price_alone(Counter(), delta, releases, records, choices=choices),
+    )
+
+
 def price_alone(
     draws: Counter[Met],
     delta: Decimal,
