@@ -58,6 +58,7 @@ WITNESSING = (
 OTHER_KINDS = (
     "crowdblend.flows.releases.answer_release",
     "crowdblend.flows.releases.deletion_release",
+    "crowdblend.flows.releases.deletion_request",
     "crowdblend.flows.releases.histogram_release",
     "crowdblend.flows.releases.local_reports_release",
     "crowdblend.flows.releases.points_release",

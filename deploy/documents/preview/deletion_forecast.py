@@ -15,7 +15,7 @@ from ....accounting.theory.planning.deletion_planning import DeletionPlan, plan_
 from ....accounting.theory.planning.inversion import Target, least_k
 from ....accounting.theory.planning.paired_planning import plan_paired_again
 from ....accounting.theory.planning.parts_beside import asked_again
-from ....flows.releases.deletion_release import DeletionRequest
+from ....flows.releases.deletion_request import DeletionRequest
 from ....mechanisms.generalization_map import GeneralizationMap, MappedColumn
 from ....mechanisms.kernel.errors import InputRefused
 from ....mechanisms.kernel.recoding import coarsened

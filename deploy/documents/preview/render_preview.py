@@ -16,7 +16,7 @@ from rich.text import Text
 from ....accounting.descriptions.description_registry import description_of
 from ....accounting.theory.planning.deletion_proposal import propose_deletion, stage_levels
 from ....flows.paths import resolve_paths
-from ....flows.releases.deletion_release import DeletionRequest
+from ....flows.releases.deletion_request import DeletionRequest
 from ....flows.releases.release_kind import WITHOUT_DOCUMENTS, NoDocument, Suppressing, release_kind
 from ....flows.spec import parse_spec, read_spec
 from ....mechanisms.generalization_map import GeneralizationMap

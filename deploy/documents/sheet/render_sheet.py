@@ -1,9 +1,10 @@
-"""The researcher's sheet of a release, written as HTML and as Markdown, with programs that load it."""
+"""The researcher's sheet of a release, as HTML and Markdown, with programs that load it and how it is cited."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,9 @@ from markupsafe import Markup
 from ....accounting.charts import column_map, triangle_chart
 from ..document_registry import Document, VerifiedRelease, verified_release, write_document
 from ..rendering import macro_text, page, plain_text
-from .citing import bibtex, citation
 from .facts import LABELS, SheetFacts, sheet_facts
+
+_SPECIAL = re.compile(r"([&%$#_{}])")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -116,8 +118,8 @@ def sheet_texts(release: VerifiedRelease) -> dict[str, str]:
         "of_rows": row_snippets(facts.each_table[0]),
         "population": population_snippets(facts),
         "pair_picture": pair_picture(facts),
-        "citation": citation(facts, publisher=publisher),
-        "bibtex": bibtex(facts, publisher=publisher),
+        "citation": _citation(facts, publisher=publisher),
+        "bibtex": _bibtex(facts, publisher=publisher),
         "publisher": publisher,
     }
     return {
@@ -173,3 +175,36 @@ def _labels_text(facts: SheetFacts) -> str:
             [*own, one.column, one.stage, one.label, one.coarser or "", one.lower, one.upper] for one in table.labels
         )
     return text.getvalue()
+
+
+def _citation(facts: SheetFacts, *, publisher: str | None) -> str:
+    """Return one sentence that names the release so that it can be told from any other."""
+    certificate = facts.certificate
+    who = f"{publisher.rstrip('.')}. " if publisher else ""
+    return (
+        f"{who}{certificate['name']} [data set]. Release {certificate['release_id']}, {certificate['day']}, made with "
+        f"crowdblend {certificate['code_version']}; (ε, δ) = ({certificate['guarantee']['epsilon']}, "
+        f"{certificate['guarantee']['delta']}); SHA-256 of {facts.digests}."
+    )
+
+
+def _bibtex(facts: SheetFacts, *, publisher: str | None) -> str:
+    """Return the citation for BibTeX."""
+    certificate = facts.certificate
+    year, month, day = certificate["day"].split("-")
+    key = re.sub(r"[^A-Za-z0-9]+", "-", certificate["release_id"]).strip("-")
+    note = (
+        f"Release {certificate['release_id']}; crowdblend {certificate['code_version']}; "
+        f"epsilon = {certificate['guarantee']['epsilon']}, delta = {certificate['guarantee']['delta']}; "
+        f"SHA-256 of {facts.digests}"
+    )
+    fields = [("title", f"{{{_escaped(certificate['name'])}}}")]
+    if publisher:
+        fields.append(("author", f"{{{_escaped(publisher)}}}"))
+    fields += [("year", year), ("month", month.lstrip("0")), ("day", day.lstrip("0")), ("note", _escaped(note))]
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields)
+    return f"@misc{{{key},\n{lines}\n}}\n"
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text)
