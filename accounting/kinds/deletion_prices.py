@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -116,6 +117,7 @@ def losses_of_draws(draws: Mapping[Met, int], *, records: int) -> tuple[FiniteLo
     return tuple(_losses(noise, records=records, times=times) for noise, times in draws.items())
 
 
+@lru_cache(maxsize=16)  # in a search one noise is met again and again, and its losses keep what was computed of them
 def _losses(met: Met, *, records: int, times: int) -> FiniteLosses:
     noise, records = _met(met, records)
     weights, shift = deletion_weights(noise), (0,) * records

@@ -22,7 +22,7 @@ def test_all_goals_are_measured_written_and_judged(met, monkeypatch, tmp_path, c
     monkeypatch.setattr(goals, "goals", lambda **given: (replace(one, most=bound) for one in measure(**given)))
     code = goals.main(["--entries", "300", "--rounds", "1", "--write", str(page)])
     rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.endswith(("| yes |", "| no |"))]
-    assert len(rows) == 4
+    assert len(rows) == 5
     printed = capsys.readouterr().out
     assert all(row in printed for row in rows)
     assert all(row.endswith("| yes |") is met for row in rows)

@@ -22,6 +22,7 @@ from crowdblend.mechanisms.kinds.deletion_noise import (
     GaussianDeletion,
     GeometricDeletion,
     OptimalDeletion,
+    _gaussian_terms,
     deletion_weights,
     draw_deletions,
     expected_deletion,
@@ -68,16 +69,29 @@ def test_weights_are_the_same_on_every_machine(noise, digest):
     assert hashlib.sha256(" ".join(map(str, weights)).encode()).hexdigest()[:16] == digest
 
 
+@pytest.mark.parametrize(("twice", "width"), [(Fraction(1, 3), 9), (2 * Fraction(1110) ** 2, 4000), (10**150, 3)])
+def test_terms_that_follow_from_each_other_are_those_of_exponents_of_120_digits(twice, width):
+    """The last are so near to one that they are one by their 120 digits."""
+    with localcontext(prec=120):
+        exponents = [
+            Decimal(-(d**2) * Fraction(twice).denominator) / Fraction(twice).numerator for d in range(width + 1)
+        ]
+        expected = [math.floor(Fraction(exponent.exp()) * 2**256) for exponent in exponents]
+    assert list(_gaussian_terms(Fraction(twice), width)) == expected
+
+
 @pytest.mark.parametrize("digits", [3, 28, 150])
-def test_weights_are_those_of_exponents_of_120_digits_whatever_the_callers_decimal_context(digits):
-    variance, width, unit = 2 * Fraction(Decimal("7.8")) ** 2, 39, 2**256
+@pytest.mark.parametrize(("scale", "width"), [("0.4", 3), ("7.8", 39), ("1.110E+3", 4000)])
+def test_weights_are_those_of_exponents_of_120_digits_whatever_the_callers_decimal_context(digits, scale, width):
+    variance, unit = 2 * Fraction(Decimal(scale)) ** 2, 2**256
     with localcontext(prec=120):
         exponents = [Decimal(-(d**2) * variance.denominator) / variance.numerator for d in range(width + 1)]
         half = [math.floor(Fraction(exponent.exp()) * unit) for exponent in exponents]
     shares = [WEIGHT_TOTAL * term // (2 * sum(half) - half[0]) for term in half]
     deletion_weights.cache_clear()
     with localcontext(prec=digits):
-        assert list(deletion_weights(GAUSSIAN)[width + 1 :]) == shares[1:]
+        weights = deletion_weights(GaussianDeletion(scale=Decimal(scale), width=width))
+        assert list(weights[width + 1 :]) == shares[1:]
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -79,7 +79,7 @@ def _steps_of(mechanism: Mechanism, releases: int, records: int) -> _Steps | Non
     for part in parts:
         match part:
             case FiniteLosses(times=times):
-                steps[replace(part, times=1)] += times * releases
+                steps[part if times == 1 else replace(part, times=1)] += times * releases
             case BoundedRange():
                 steps[part] += releases
             case _:
