@@ -113,8 +113,9 @@ def test_fifty_readers_hold_up_no_charge_and_see_nothing_wrong(serve, copied) ->
         first = running.get("/api/v1/datasets/1").json()
         one = 0.18298860992
 
-        def read() -> None:
-            with httpx.Client(base_url=running.url, timeout=600) as client:
+        def read(address: str) -> None:
+            transport = httpx.HTTPTransport(local_address=address)
+            with httpx.Client(base_url=running.url, timeout=600, transport=transport) as client:
                 while not stop.is_set():
                     answer = client.get("/api/v1/datasets/1")
                     if answer.status_code != 200:
@@ -128,7 +129,8 @@ def test_fifty_readers_hold_up_no_charge_and_see_nothing_wrong(serve, copied) ->
                         wrong.append(json.dumps([charged, spent, before]))
                     answers.append(charged)
 
-        readers = [threading.Thread(target=read) for _ in range(READERS)]
+        # Each from an address of its own: of one client, connections above a number are closed.
+        readers = [threading.Thread(target=read, args=(f"127.0.0.{number + 2}",)) for number in range(READERS)]
         for reader in readers:
             reader.start()
         times = []
