@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +84,14 @@ def run(
     *,
     form: str,
     columns: Sequence[Column] = COLUMNS,
-    levels: str = "level = 1",
+    levels: str | Mapping[str, str] = "level = 1",
     margins: str = "",
     epsilon: str = "1",
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """One release by the command.
+
+    Args:
+        levels: the line of every column's table that says its levels, or of each column its own.
 
     Returns:
         What the command tells; and what it takes: seconds of its stages and of all, processor seconds, and at most
@@ -98,7 +101,8 @@ def run(
     for column in columns:
         lines = [f"{value};{label};*\n" for value, label in zip(column.values, column.labels, strict=True)]
         (folder / f"{column.name}.csv").write_text("".join(lines), encoding="utf-8")
-    tables = [f'[columns.{one.name}]\nhierarchy = "{one.name}.csv"\n{levels}\n' for one in columns]
+    line = dict.fromkeys((one.name for one in columns), levels) if isinstance(levels, str) else levels
+    tables = [f'[columns.{one.name}]\nhierarchy = "{one.name}.csv"\n{line[one.name]}\n' for one in columns]
     source = str(records.files[0].parent.absolute() / "*.parquet")
     spec = SPEC.format(source=source, form=form, epsilon=epsilon, margins=margins) + "".join(tables)
     (folder / "spec.toml").write_text(spec, encoding="utf-8")

@@ -28,6 +28,7 @@ __all__ = ["machine", "main", "write_between"]
 STAGES = ("start", "charge", "select", "count", "publish", "close")
 WORK = ("charge", "count", "publish", "close")
 SUM, WHOLE = "charge, count, publish and close", "the whole command"
+DUCKDB = "the same query by DuckDB"
 BY = "benchmarks/whole_run.py"
 PROGRAM = [sys.executable, "-m", "crowdblend.deploy"]
 SPEC = """\
@@ -157,7 +158,7 @@ def stages(folder: Path, *, files: Sequence[str], rounds: int) -> dict[str, floa
         begun = time.perf_counter()
         query()
         peer = time.perf_counter() - begun
-        whole = {SUM: sum(timings[name] for name in WORK), "the same query by DuckDB": peer}
+        whole = {SUM: sum(timings[name] for name in WORK), DUCKDB: peer}
         found.append({**{name: timings[name] for name in STAGES}, **whole, WHOLE: cost.wall, "processor": cost.cpu})
     return {name: statistics.median(run[name] for run in found[1:]) for name in found[0]}
 

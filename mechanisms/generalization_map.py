@@ -103,6 +103,7 @@ def _table(column: MappedColumn, level: int) -> CodeTable:
     return column.hierarchy.coarser(np.arange(column.size, dtype=np.int64), level=column.level, to=level)
 
 
+_GROUPS_AT_ONCE = 1 << 18
 TOLD_KEYS = ("informative_records", "median_columns_told", "columns_at_star")
 """The keys of `ColumnsTold.facts`."""
 
@@ -147,11 +148,14 @@ def columns_told(stars: Mapping[str, NDArray[np.bool_]], times: NDArray[Any]) ->
         stars: of each column, whether a group's label there is `*`; each of shape (groups,).
         times: how many records each group has, at least 0; shape (groups,).
     """
-    told = np.zeros(times.size, dtype=np.int64)
-    for starred in stars.values():
-        told += ~starred
     # Records by the number of columns that they tell; sums of whole numbers below 2**53 are exact in doubles.
-    records_by_told = np.bincount(told, weights=times, minlength=len(stars) + 1)
+    records_by_told = np.zeros(len(stars) + 1)
+    for first in range(0, times.size, _GROUPS_AT_ONCE):
+        block = slice(first, first + _GROUPS_AT_ONCE)
+        told = np.zeros(times[block].size, dtype=np.int64)
+        for starred in stars.values():
+            told += ~starred[block]
+        records_by_told += np.bincount(told, weights=times[block], minlength=len(stars) + 1)
     at_least = records_by_told[::-1].cumsum()[::-1]
     total = float(at_least[0])
     there = times > 0

@@ -12,7 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+from crowdblend.mechanisms.kernel.amounts import counted
 
 from ..deletion_path import run
 from ..generated_pages import machine, write_between
@@ -22,12 +25,15 @@ from .contestants import THREADS, peak_mb
 
 __all__ = ["main"]
 
+STAGES: tuple[tuple[str, ...], ...] = ((), ("occupation",), ("age", "occupation"))
+"""Of each stage the columns whose labels it releases instead of their values."""
 DEFAULT = ("age", "occupation", "area", "marital")
 OURS, DUCKDB = "ours", "DuckDB"
 BY = "benchmarks.record_path.many_groups"
 
 
-def _ours(folder: Path, columns: tuple[Column, ...]) -> tuple[int, int]:
+def _ours(folder: Path, columns: tuple[Column, ...], coarse: Sequence[str]) -> tuple[int, int]:
+    """Groups and records that this project counts, by the labels of the coarse columns and the others' own values."""
     from crowdblend.mechanisms.generalization_map import GeneralizationMap, MappedColumn
     from crowdblend.mechanisms.hierarchies.declare import ValueHierarchy
     from crowdblend.tasks.counting.executors import LocalThreads
@@ -40,8 +46,10 @@ def _ours(folder: Path, columns: tuple[Column, ...]) -> tuple[int, int]:
         columns=tuple(
             MappedColumn(
                 name=column.name,
-                hierarchy=ValueHierarchy.from_rows([(str(value), "*") for value in column.values]),
-                level=0,
+                hierarchy=ValueHierarchy.from_rows(
+                    [(str(value), label, "*") for value, label in zip(column.values, column.labels, strict=True)]
+                ),
+                level=int(column.name in coarse),
             )
             for column in columns
         )
@@ -80,17 +88,20 @@ def _duckdb(folder: Path, columns: tuple[Column, ...], *, least: int | None) -> 
         return groups, int(records or 0)
 
 
-def _answer(folder: Path, columns: tuple[Column, ...], name: str, least: int | None) -> None:
+def _answer(asked: argparse.Namespace, columns: tuple[Column, ...]) -> None:
     """Count once in this process, and print what it took."""
     begun, used = time.perf_counter(), time.process_time()
-    groups, records = _ours(folder, columns) if name == OURS else _duckdb(folder, columns, least=least)
+    if asked.answer == OURS:
+        groups, records = _ours(asked.data, columns, asked.coarse)
+    else:
+        groups, records = _duckdb(asked.data, columns, least=asked.least)
     times = time.perf_counter() - begun, time.process_time() - used
     print(json.dumps([groups, records, *times, peak_mb()]))
 
 
-def _answered(folder: Path, columns: tuple[Column, ...], name: str, *least: str) -> list[float]:
+def _answered(folder: Path, columns: tuple[Column, ...], name: str, *more: str) -> list[float]:
     """What one answer in a process of its own says: groups, records, seconds, processor seconds and MiB."""
-    words = ["--answer", name, *least, "--data", str(folder), "--columns", *(column.name for column in columns)]
+    words = ["--answer", name, *more, "--data", str(folder), "--columns", *(column.name for column in columns)]
     done = subprocess.run(
         [sys.executable, "-m", BY, *words], cwd=PROJECT, stdout=subprocess.PIPE, text=True, check=True
     )
@@ -109,20 +120,26 @@ def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, pl
     def tell(name: str, groups: float, wall: float, used: float, peak: float) -> None:
         lines.append(f"| {name} | {groups:,} | {wall:.1f} | {used:.1f} | {peak:.0f} |")
 
-    counted = {name: _answered(folder, columns, name) for name in (OURS, DUCKDB)}
-    groups = counted[OURS][0]
-    if any(one[:2] != [groups, records.rows] for one in counted.values()):
+    both = {name: _answered(folder, columns, name) for name in (OURS, DUCKDB)}
+    groups = both[OURS][0]
+    if any(one[:2] != [groups, records.rows] for one in both.values()):
         raise ValueError("the contestants don't find the same groups")
-    for name, (_, _, *took) in counted.items():
+    for name, (_, _, *took) in both.items():
         tell(name, groups, *took)
-    told, figures = run(records, place, form="counts", columns=columns, levels="level = 0", epsilon=epsilon)
-    tell(
-        "ours: a whole deletion release",
-        told["published_groups"],
-        *(figures[one] for one in ("all", "processor", "MiB")),
-    )
+    chain = [stage for stage in STAGES if set(stage) <= {column.name for column in columns}]
+    every = [groups, *(_answered(folder, columns, OURS, "--coarse", *stage)[0] for stage in chain[1:])]
+    noise = 0
+    for number in sorted({1, len(chain)}):
+        own = place / f"stages-{number}"
+        own.mkdir()
+        levels = {one.name: f"levels = {[int(one.name in stage) for stage in chain[:number]]}" for one in columns}
+        told, figures = run(records, own, form="counts", columns=columns, levels=levels, epsilon=epsilon)
+        of = "" if number == 1 else f" of {counted(number, 'stage')}, with {sum(every[:number]):,} groups"
+        took = [figures[one] for one in ("all", "processor", "MiB")]
+        tell(f"ours: a whole deletion release{of}", told["published_groups"], *took)
+        noise = noise or told["stages"][0]["largest_deletion"]
     # The noise lies as much below its mean as above.
-    least = 1 + told["stages"][0]["largest_deletion"] // 2
+    least = 1 + noise // 2
     written, _, *took = _answered(folder, columns, DUCKDB, "--least", str(least))
     tell(f"DuckDB: groups of {least} records or more, written", written, *took)
     head = (
@@ -143,10 +160,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--write", type=Path, help="page with a place for the table")
     parser.add_argument("--answer", choices=(OURS, DUCKDB), help=argparse.SUPPRESS)
     parser.add_argument("--least", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--coarse", nargs="*", default=[], help=argparse.SUPPRESS)
     asked = parser.parse_args(argv)
     columns = tuple(column for column in COLUMNS if column.name in asked.columns)
     if asked.answer:
-        _answer(asked.data, columns, asked.answer, asked.least)
+        _answer(asked, columns)
         return
     with tempfile.TemporaryDirectory(prefix="many-groups-") as temporary:
         place = Path(temporary) / "run"

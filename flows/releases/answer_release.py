@@ -405,7 +405,7 @@ def _publication(request: AnswerRequest, _: GeneralizationMap, steps: tuple[int,
         labels = tuple(text_column(name, own) for name, own in zip(REHEARSAL_LABELS, texts, strict=True))
         details["rehearsal"] = starred_shares(request, steps)
     if request.groups is not None:
-        labels = label_columns(np.arange(request.groups.cells).reshape(1, -1), generalization=request.groups)
+        labels = tuple(label_columns(np.arange(request.groups.cells).reshape(1, -1), generalization=request.groups))
     # Every group is a row, so that a dictionary of the labels would be as long as the column.
     plain = (replace(column, values=column.values.dictionary_decode()) for column in labels)
     figures = figure_columns(FIGURES, values, widths, errors, shown=_shown)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..survey_weights import SurveyWeights
 if TYPE_CHECKING:
     from ...tasks.stages.table import PublishedTable
 
+_NUMBERS_AT_ONCE = 1 << 18
 Number = TypeVar("Number", np.int64, np.float64)
 
 
@@ -42,20 +44,19 @@ class StageRows(NamedTuple):
         """
         from ...tasks.stages.table import PublishedTable, figure_column, label_columns, stacked_columns
 
-        counts = below_one_another([stage.counts for stage in self.stages])
         columns = stacked_columns(
             [label_columns(stage.keys, generalization=one) for stage, one in zip(self.stages, self.maps, strict=True)]
         )
         if len(self.stages) > 1:
-            sizes = [stage.counts.size for stage in self.stages]
-            columns = (*columns, figure_column("stage", np.repeat(np.arange(1, len(self.stages) + 1), sizes)))
+            columns = (*columns, figure_column("stage", *chain.from_iterable(_numbered(self.stages))))
         columns = (*columns, figure_column("weight", self.weights))
         if self.survey is not None:
             columns = (*columns, self.survey.row_column(self.stages, self.maps, self.weights))
         microdata = form == "microdata"
-        if not microdata:
-            columns = (*columns, figure_column("count", counts))
-        return PublishedTable(columns=columns, times=counts if microdata else None)
+        counts = [stage.counts for stage in self.stages]
+        if microdata:
+            return PublishedTable(columns=columns, times=below_one_another(counts))
+        return PublishedTable(columns=(*columns, figure_column("count", *counts)), times=None)
 
     def facts(self, noise: DeletionNoise) -> list[dict[str, Any]]:
         """Return what is said of each stage, of which every group's number of deleted records has a law."""
@@ -68,6 +69,17 @@ class StageRows(NamedTuple):
             }
             for stage, one in zip(self.stages, self.maps, strict=True)
         ]
+
+
+def _numbered(stages: Sequence[GroupCounts]) -> Iterator[Iterator[NDArray[np.int64]]]:
+    """Yield each stage's number for every group: views of the same few numbers, since there may be millions of groups.
+
+    There is one at least, an empty one.
+    """
+    for number, stage in enumerate(stages, start=1):
+        whole, rest = divmod(stage.counts.size, _NUMBERS_AT_ONCE)
+        numbers = np.full(min(stage.counts.size, _NUMBERS_AT_ONCE), number, dtype=np.int64)
+        yield chain(repeat(numbers, whole), (numbers[:rest],))
 
 
 def below_one_another(parts: list[NDArray[Number]]) -> NDArray[Number]:

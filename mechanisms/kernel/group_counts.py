@@ -68,7 +68,7 @@ def add_counts(total: list[GroupCounts], parts: Sequence[GroupCounts]) -> list[G
 
     Args:
         total: blocks as this function gives them, none at first. They are used up: the list is empty afterwards.
-        parts: at least one, as `merge_counts`.
+        parts: at least one, as `merge_counts`; of any integer types.
 
     Returns:
         Blocks of which each has ascending keys, all above those of the one before; keys with the same first word lie
@@ -121,7 +121,9 @@ def _merge_range(parts: Sequence[GroupCounts]) -> GroupCounts:
         cells = max((int(part.keys[0, -1]) for part in there), default=-1) + 1 - least
         if cells <= _dense_cells(sum(part.counts.size for part in there)):
             return _merge_dense(there, least, cells)
-    return sum_counts(np.concatenate([part.keys for part in parts], axis=1), np.concatenate([p.counts for p in parts]))
+    keys = np.concatenate([part.keys for part in parts], axis=1, dtype=np.int64)
+    # In the type of the parts, which may be narrower, sums could wrap around.
+    return sum_counts(keys, np.concatenate([part.counts for part in parts], dtype=np.int64))
 
 
 def _in_own_pages(block: GroupCounts) -> GroupCounts:

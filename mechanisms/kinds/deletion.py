@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -14,6 +14,8 @@ from ..kernel.mechanism import Mechanism
 from .deletion_noise import DeletionNoise, GaussianDeletion, expected_deletion
 
 Counts = NDArray[np.int64]
+Integers = NDArray[np.integer]
+_GROUPS_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +135,7 @@ class CalibratedDeletion(DeletionRelease):
         return GaussianDeletion(scale=self.margin_scale, width=self.margin_width)
 
 
-def stage_counts(counts: Counts, deletions: Counts, *, k: int) -> Counts:
+def stage_counts(counts: Counts, deletions: Integers, *, k: int) -> Counts:
     """Return how many records a stage publishes of each group, shape (groups,); 0 where it publishes none."""
     kept = counts - deletions
     # PRIVACY: k is compared with what would be published, which is noisy already, and never with a count of records.
@@ -141,19 +143,21 @@ def stage_counts(counts: Counts, deletions: Counts, *, k: int) -> Counts:
     return kept
 
 
-def residual_counts(counts: Counts, published: Counts, parents: Counts, *, groups: int) -> Counts:
+def residual_counts(counts: Counts, published: Counts, parents: Integers, *, groups: int) -> Counts:
     """Return how many records are left for the next stage in each of its groups, by the groups' parents there.
 
     INVARIANT: a published record is left nowhere: the residual of a group is its records less all that were published.
     All but `groups`, the number of the next stage's groups, have the shape (n,).
     """
     left = np.zeros(groups, dtype=np.int64)
-    np.add.at(left, parents, counts - published)
+    for first in range(0, counts.size, _GROUPS_AT_ONCE):  # some at a time, so that the differences take little memory
+        block = slice(first, first + _GROUPS_AT_ONCE)
+        np.add.at(left, parents[block], counts[block] - published[block])
     return left
 
 
 def delete_records(
-    counts: Counts, *, release: DeletionRelease, parents: Sequence[Counts], deletions: Sequence[Counts]
+    counts: Counts, *, release: DeletionRelease, parents: Sequence[Integers], deletions: Iterable[Integers]
 ) -> list[Counts]:
     """Return how many records each stage publishes of each of its groups.
 
@@ -161,15 +165,16 @@ def delete_records(
         counts: records of each group of the finest map, shape (groups of the first stage,).
         release: the mechanism.
         parents: for each stage but the last, the number of each group's group at the next stage.
-        deletions: for each stage, Z of each of its groups, from `draw_deletions`.
+        deletions: for each stage, Z of each of its groups, from `draw_deletions`; each is taken as its turn comes.
 
     Raises:
         ValueError: the number of stages differs.
     """
-    if not len(deletions) == len(parents) + 1 == release.stages:
+    if len(parents) + 1 != release.stages:
         raise ValueError(f"{release.stages} stages need as many draws, and one step fewer between them")
-    published = [stage_counts(counts, deletions[0], k=release.k)]
-    for step, drawn in zip(parents, deletions[1:], strict=True):
-        counts = residual_counts(counts, published[-1], step, groups=drawn.size)
+    published: list[Counts] = []
+    for step, drawn in zip((None, *parents), deletions, strict=True):
+        if step is not None:
+            counts = residual_counts(counts, published[-1], step, groups=drawn.size)
         published.append(stage_counts(counts, drawn, k=release.k))
     return published

@@ -191,7 +191,7 @@ def expected_deletion(noise: DeletionNoise) -> Fraction:
     return Fraction(sum(z * weight for z, weight in enumerate(deletion_weights(noise))), WEIGHT_TOTAL)
 
 
-def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness) -> Counts:
+def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness) -> NDArray[np.int32]:
     """Return Z for each of a number of groups, exactly by the integer weights; shape (groups,).
 
     PRIVACY: draw once for each group of each stage, store before anything depends on it, and never draw again.
@@ -199,7 +199,7 @@ def draw_deletions(noise: DeletionNoise, groups: int, *, randomness: Randomness)
     reached = np.cumsum(np.array(deletion_weights(noise), dtype=object))[:-1]
     edges = [int(edge) for edge in reached]
     heads = np.array([edge >> _HALF_BITS for edge in edges], dtype=np.uint64)
-    draws = np.empty(groups, dtype=np.int64)
+    draws = np.empty(groups, dtype=np.int32)
     for start in range(0, groups, _DRAWS_AT_ONCE):
         size = min(_DRAWS_AT_ONCE, groups - start)
         # A uniform number below 2**128, most significant byte first; Z is how many cumulative weights it reaches. Its

@@ -67,19 +67,20 @@ class DeletionProtection:
         published after it, never Z by itself, which would tell how many records a published group has.
         """
         keys: list[NDArray[np.int64]] = [exact.keys]
-        parents: list[NDArray[np.int64]] = []
+        parents: list[NDArray[np.integer]] = []
         for (finer, coarser), tables in zip(pairwise(self.layouts), self.tables, strict=True):
             above, places = coarsened(keys[-1], finer=finer, coarser=coarser, tables=tables)
             keys.append(above)
-            parents.append(places)
-        deletions = [draw_deletions(self.mechanism.noise, one.shape[1], randomness=randomness) for one in keys]
+            # There may be millions of groups: places have the narrowest type, and one stage's draws are there.
+            parents.append(places.astype(np.min_scalar_type(above.shape[1])))
+        deletions = (draw_deletions(self.mechanism.noise, one.shape[1], randomness=randomness) for one in keys)
         kept = delete_records(exact.counts, release=self.mechanism, parents=parents, deletions=deletions)
-        del deletions, parents
         noisy = np.empty(0, dtype=np.int64)
         if isinstance(self.mechanism, CalibratedDeletion):
             noisy = noisy_margins(
                 exact, layout=self.layout, margins=self.margins, release=self.mechanism, randomness=randomness
             )
+        del exact, parents  # the caller has given the counts up, so that the numbers can take their place in memory
         sizes = [int(np.count_nonzero(records)) for records in kept]
         heights = [groups.shape[0] + 1 for groups in keys]
         end = len(self.levels)

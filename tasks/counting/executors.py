@@ -78,10 +78,10 @@ class DaskCluster:
 Executor = LocalThreads | LocalProcesses | DaskCluster
 
 
-def tasks_at_once(executor: LocalProcesses | DaskCluster) -> int:
+def tasks_at_once(executor: Executor) -> int:
     """Return how many tasks run at once, at least 1; of a cluster, as many as its present workers have threads."""
     match executor:
-        case LocalProcesses(workers=workers):
+        case LocalThreads(workers=workers) | LocalProcesses(workers=workers):
             return workers or os.cpu_count() or 1
         case DaskCluster(client=client):
             threads: dict[str, int] = client.nthreads()

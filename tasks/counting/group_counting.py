@@ -62,6 +62,8 @@ def count_chunks(chunks: tuple[Chunk, ...], *, job: CountJob) -> pd.DataFrame:
 
 
 _STEPS_AHEAD = 2
+_FEW_CELLS = 1 << 22
+_NARROW_CELLS = 1 << 32
 Total = tuple[list[GroupCounts], list[NDArray[np.int64]]]
 """A sum in ranges of keys, and the blocks that it was counted from."""
 GROUPS_AT_ONCE = 1 << 10
@@ -164,7 +166,10 @@ def block_counts(
         return person_counts(chunks, job=job, executor=executor, on_progress=on_progress)
     chunks = with_quote_states(chunks, executor=executor, on_progress=on_progress)
     if isinstance(executor, LocalThreads):
-        groups, total = group_chunks(chunks), (list[GroupCounts](), list[NDArray[np.int64]]())
+        # Where there may be millions of groups the counts of larger tasks would take more memory than they save time.
+        few = job.layout.cells <= _FEW_CELLS
+        groups = shared_chunks(chunks, workers=tasks_at_once(executor)) if few else group_chunks(chunks)
+        total = list[GroupCounts](), list[NDArray[np.int64]]()
         # Dask's memory for ordering grows with the square of a deep graph's tasks, hence graphs of a thousand groups.
         for first in range(0, len(groups), GROUPS_AT_ONCE):
             those = groups[first : first + GROUPS_AT_ONCE]
@@ -205,18 +210,34 @@ def counting_graph(
     name = "-".join(job.__dask_tokenize__())
     parts = [(name, 0, place) for place in range(len(groups))]
     graph: dict[Any, Any] = {}
-    adding: tuple[Any, ...] = (partial(add_block_counts, total),)
+    adding: tuple[Any, ...] = (partial(_added, total),)
     for step, first in enumerate(range(0, len(parts), together)):
         those = slice(first, first + together)
         for key, group in zip(parts[those], groups[those], strict=True):
-            counted = partial(counted_blocks, group, job=job)
+            counted = partial(_counted_narrowly, group, job=job)
             # Counting waits for the sum of two steps before, so that few partial counts lie in memory at once.
             graph[key] = (counted,) if step < _STEPS_AHEAD else (_after, counted, (name, 2, step - _STEPS_AHEAD))
         graph[name, 1, step] = (*adding, parts[those])
-        adding = (add_block_counts, (name, 1, step))
+        adding = (_added, (name, 1, step))
         if first + _STEPS_AHEAD * together < len(parts):
             graph[name, 2, step] = (_done, (name, 1, step))
     return graph, adding[1]
+
+
+def _counted_narrowly(group: tuple[Chunk, ...], *, job: CountJob) -> BlockCounts:
+    """Return what was counted of some chunks in the narrowest types, since several of these wait to be added up."""
+    (keys, counts), blocks = counted_blocks(group, job=job)
+    narrow: NDArray[Any] = keys.astype(np.uint32) if job.layout.cells <= _NARROW_CELLS else keys
+    count_type: np.dtype[Any] = np.min_scalar_type(counts.max(initial=0))
+    return BlockCounts(GroupCounts(narrow, counts.astype(count_type)), blocks)
+
+
+def _added(total: Total, parts: Sequence[BlockCounts]) -> Total:
+    """Return `add_block_counts`; where there are millions of groups, memory that is free goes back after each step."""
+    added = add_block_counts(total, parts)
+    if len(added[0]) > 1:
+        _give_back_memory()
+    return added
 
 
 def _after(counted: Callable[[], BlockCounts], _earlier: None) -> BlockCounts:

@@ -266,7 +266,7 @@ def chunks_of_tasks(chunks: Sequence[Chunk], *, records: int) -> list[tuple[Chun
 def shared_chunks(
     chunks: Sequence[Chunk], *, workers: int, records: int = _LARGEST_TASK * _TASK_RECORDS
 ) -> list[tuple[Chunk, ...]]:
-    """As `group_chunks`, for worker processes, which send what they counted: up to four times as much in a task.
+    """As `group_chunks`, with up to four times as much in a task: each reads footers and makes tables of codes anew.
 
     Every worker still gets at least four tasks, where there are so many.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ except ImportError:  # installed where no compiler was at hand
 
 _CODECS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "LZ4", "LZ4_RAW", "ZSTD"}
 _DICTIONARY_ENCODINGS = {"PLAIN", "RLE", "BIT_PACKED", "PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+_FOOTERS = 4  # are remembered, since few files are read at a time
 _MAGIC = b"PAR1"
 _MOST_RECORDS = 1 << 32  # of which each has a coin
 MISSING_COLUMN = (
@@ -226,6 +228,20 @@ def _check_records(footer: pq.FileMetaData) -> None:
         raise pa.ArrowInvalid("a row group has fewer records than none, or more than can be counted")
 
 
+@lru_cache(maxsize=_FOOTERS)
+def _footer_of(raw_bytes: bytes, tail: bytes) -> pq.FileMetaData:
+    """Return what the bytes of a footer say; of a large file they are read again by each of its tasks.
+
+    Raises:
+        pyarrow.ArrowException: they are damaged, or the columns are encrypted.
+    """
+    # pyarrow ends the process on some damaged footers, before Python could refuse anything.
+    if not page_decoder.sound_footer(raw_bytes):
+        raise pa.ArrowInvalid("the footer is damaged or encrypted")
+    # From the bytes that were checked, since the file may be another one by now.
+    return pq.read_metadata(pa.BufferReader(raw_bytes + tail))
+
+
 def _footer(file: BinaryIO) -> pq.FileMetaData:
     """Read a footer, and refuse one that would end the process: pyarrow throws what it finds there past Python.
 
@@ -243,11 +259,6 @@ def _footer(file: BinaryIO) -> pq.FileMetaData:
         footer = pq.read_metadata(file)
     else:
         file.seek(size - _TAIL - length)
-        raw_bytes = file.read(length)
-        # pyarrow ends the process on some damaged footers, before Python could refuse anything.
-        if not page_decoder.sound_footer(raw_bytes):
-            raise pa.ArrowInvalid("the footer is damaged or encrypted")
-        # From the bytes that were checked, since the file may be another one by now.
-        footer = pq.read_metadata(pa.BufferReader(raw_bytes + tail))
+        footer = _footer_of(file.read(length), tail)
     _check_records(footer)
     return footer

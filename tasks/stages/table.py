@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -46,12 +46,12 @@ class TableColumn:
     """One published column.
 
     Args:
-        values: one for each distinct row; shape (rows,). Parquet has their type.
+        values: one for each distinct row; shape (rows,). Parquet has their type. Numbers may lie in several chunks.
         shown: how CSV shows one of them.
     """
 
     name: str
-    values: pa.Array
+    values: pa.Array | pa.ChunkedArray
     shown: Callable[[Any], str] = str
 
     @property
@@ -102,7 +102,7 @@ class PublishedTable:
     def _counts(self) -> NDArray[Any]:
         if self.times is not None:
             return self.times
-        return next(numbers_of(column.values) for column in self.columns if column.name == "count")
+        return next(numbers_of(_whole(column.values)) for column in self.columns if column.name == "count")
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,7 +114,7 @@ class PublishedTable:
         schema, values = self.schema, [column.values for column in self.columns]
         if self.times is None:
             for first in range(0, self.distinct, rows_at_once):
-                yield pa.Table.from_arrays([own.slice(first, rows_at_once) for own in values], schema=schema)
+                yield pa.Table.from_arrays([_whole(own.slice(first, rows_at_once)) for own in values], schema=schema)
             return
         # Rows are repeated block by block, since all repetitions at once may not fit in memory.
         ends = np.cumsum(self.times)
@@ -123,8 +123,8 @@ class PublishedTable:
             last = min(first + rows_at_once, published)
             begin, end = np.searchsorted(ends, (first, last - 1), side="right").tolist()
             times = np.diff(np.minimum(ends[begin : end + 1], last), prepend=first)
-            taken = arrow_of(np.repeat(np.arange(begin, end + 1, dtype=np.int64), times))
-            yield pa.Table.from_arrays([own.take(taken) for own in values], schema=schema)
+            taken, some = arrow_of(np.repeat(np.arange(end + 1 - begin, dtype=np.int64), times)), end + 1 - begin
+            yield pa.Table.from_arrays([_whole(own.slice(begin, some)).take(taken) for own in values], schema=schema)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,18 +172,25 @@ def labels_told(labels: Mapping[str, pa.Array], times: NDArray[Any]) -> ColumnsT
     """
     stars = {}
     for name, values in labels.items():
-        places = [place for place, label in enumerate(values.dictionary.to_pylist()) if label == BUCKET_LABEL]
-        stars[name] = np.isin(numbers_of(values.indices), places)
+        places = numbers_of(values.indices)
+        stars[name] = np.zeros(places.size, dtype=np.bool_)
+        for place, label in enumerate(values.dictionary.to_pylist()):
+            if label == BUCKET_LABEL:
+                stars[name] |= places == place
     return columns_told(stars, times)
 
 
-def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap) -> tuple[TableColumn, ...]:
-    """Return the labels of some groups; a column's dictionary holds those that some group has and nothing else.
+def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return values as one array, which of one chunk is no copy."""
+    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap) -> Iterator[TableColumn]:
+    """Yield the labels of some groups; a column's dictionary holds those that some group has and nothing else.
 
     Args:
         keys: the groups, shape (words, n).
     """
-    columns = []
     for number, column in enumerate(generalization.columns):
         possible = sum(column.hierarchy.size(level) for level in range(column.hierarchy.levels))
         # Of all maps one type, so that stages can stand below one another.
@@ -191,8 +198,7 @@ def label_columns(keys: NDArray[np.int64], *, generalization: GeneralizationMap)
         present = _number_labels(keys, number, generalization=generalization, into=places)
         labels = texts_of(column.hierarchy.labels(present, column.level))
         values = pa.DictionaryArray.from_arrays(arrow_of(places), labels)
-        columns.append(TableColumn(name=column.name, values=values))
-    return tuple(columns)
+        yield TableColumn(name=column.name, values=values)
 
 
 def _number_labels(
@@ -214,8 +220,11 @@ def _number_labels(
     return np.flatnonzero(there)
 
 
-def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColumn, ...]:
-    """Return columns of labels below one another; a dictionary holds the labels that some row has and nothing else."""
+def stacked_columns(parts: Sequence[Iterable[TableColumn]]) -> tuple[TableColumn, ...]:
+    """Return columns of labels below one another; a dictionary holds the labels that some row has and nothing else.
+
+    The parts' columns are taken one after the other, so that of one column alone there is a copy in memory.
+    """
     return tuple(
         TableColumn(
             name=columns[0].name,
@@ -225,9 +234,12 @@ def stacked_columns(parts: Sequence[tuple[TableColumn, ...]]) -> tuple[TableColu
     )
 
 
-def figure_column(name: str, values: NDArray[np.int64] | NDArray[np.float64]) -> TableColumn:
-    """Return one column of numbers, shape (rows,)."""
-    return TableColumn(name=name, values=arrow_of(values))
+def figure_column(name: str, *parts: NDArray[np.int64] | NDArray[np.float64]) -> TableColumn:
+    """Return one column of numbers, those of its parts below one another without a copy; each of shape (rows of it,).
+
+    A part may be given several times, and takes no more memory for it.
+    """
+    return TableColumn(name=name, values=pa.chunked_array([arrow_of(part) for part in parts]))
 
 
 def text_column(name: str, values: Sequence[str | None]) -> TableColumn:
@@ -248,7 +260,7 @@ def count_table(
         counts: what is published of each group's size; int64, shape (n,). Only as "counts" it may be 0 or negative.
         form: "microdata" repeats each row, "counts" gives each its count.
     """
-    columns = label_columns(keys, generalization=generalization)
+    columns = tuple(label_columns(keys, generalization=generalization))
     if form == "microdata":
         return PublishedTable(columns=columns, times=counts)
     return PublishedTable(columns=(*columns, TableColumn(name="count", values=arrow_of(counts))), times=None)
@@ -395,7 +407,7 @@ def _values(
     column: TableColumn, labels: dict[str, dict[int | float, str]], declared: Mapping[str, int]
 ) -> NDArray[Any]:
     """Return a column's distinct values; the value labels of its codes, where it has some, are added to others'."""
-    values = column.values
+    values = _whole(column.values)
     if pa.types.is_dictionary(values.type):
         entries = [column.shown(entry) for entry in values.dictionary.to_pylist()]
         places = numbers_of(values.indices)

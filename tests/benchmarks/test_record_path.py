@@ -93,8 +93,16 @@ def test_a_sample_that_is_drawn_group_by_group_does_not_pass(records):
 
 
 @pytest.mark.long
-def test_few_of_many_groups_are_counted_by_both(benchmark):
-    assert "| DuckDB |" in benchmark("record_path.many_groups", "--rows", "50000", "--columns", "age", "area")
+def test_few_of_many_groups_are_counted_by_both_and_released_in_stages(benchmark):
+    told = benchmark("record_path.many_groups", "--rows", "50000", "--columns", "age", "occupation")
+    assert "| DuckDB |" in told
+    assert "| ours: a whole deletion release of 3 stages, with " in told
+
+
+@pytest.mark.long
+def test_files_of_other_writers_are_released_beside_duckdb(benchmark, tmp_path):
+    told = benchmark("record_path.outside_files", "--rows", "50000", "--rounds", "1", "--data", tmp_path)
+    assert [f"\n| {writer}: 1 × " in told for writer in ("DuckDB", "Polars", "pandas")] == [True] * 3
 
 
 def test_a_fifth_slower_than_recorded_does_not_pass():

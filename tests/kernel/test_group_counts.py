@@ -92,6 +92,17 @@ def test_ranges_of_keys_are_added_up_as_the_whole(monkeypatch, key_words):
     assert same(joined_counts(total), expected)
 
 
+@pytest.mark.parametrize("step", [1, 1 << 20])
+def test_parts_in_narrow_types_are_added_up_without_wrapping(step):
+    """Sums above what the types of the parts hold; keys near and far, which are added up in two ways."""
+    keys = np.arange(300).reshape(1, -1) * step
+    narrow = GroupCounts(keys.astype(np.uint32), np.full(300, 255, dtype=np.uint8))
+    [total] = add_counts(add_counts([], [narrow] * 3), [narrow])
+    assert total.keys.dtype == total.counts.dtype == np.int64
+    assert total.keys.tolist() == keys.tolist()
+    assert total.counts.tolist() == [4 * 255] * 300
+
+
 @settings(derandomize=True)
 @given(records=records_of, k=st.integers(1, 5), seed=st.integers(0, 99))
 def test_suppression_is_a_function_of_what_it_publishes(records, k, seed):

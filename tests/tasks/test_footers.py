@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.tasks.readers import parquet_footer
 from crowdblend.tasks.readers.file_formats import AskedColumns
 from crowdblend.tasks.readers.parquet_footer import open_parquet
 from crowdblend.tasks.readers.parquet_records import PARQUET
@@ -89,6 +90,7 @@ def test_pyarrow_reads_the_bytes_that_were_checked(tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(page_decoder, "sound_footer", changed_afterwards)
+    parquet_footer._footer_of.cache_clear()
     with open_parquet(str(tmp_path / "in.parquet")) as file:
         assert file.metadata.num_rows == 120
 
