@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 import subprocess
@@ -29,7 +30,10 @@ with configured_api():
 
 def run_flow_in(private: Path) -> Path:
     """Run one flow with a server of its own; the template that is there afterwards."""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", SERVER, str(private)], check=True, timeout=900)
+    # Tests that ran before in this process may have named a server, whose database is no template's.
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+    command = [sys.executable, "-W", "ignore", "-c", SERVER, str(private)]
+    subprocess.run(command, env=environment, check=True, timeout=900)
     [template] = (private / "cache").iterdir()
     return template
 
