@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -109,8 +110,8 @@ def _answered(folder: Path, columns: tuple[Column, ...], name: str, *more: str) 
     return found
 
 
-def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, place: Path) -> list[str]:
-    """The lines of the page."""
+def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, place: Path) -> tuple[list[str], float]:
+    """The lines of the page, and the most MiB of a release."""
     folder = records.files[0].parent.absolute()
     lines = [
         "| | groups | seconds | processor seconds | MiB |",
@@ -128,7 +129,7 @@ def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, pl
         tell(name, groups, *took)
     chain = [stage for stage in STAGES if set(stage) <= {column.name for column in columns}]
     every = [groups, *(_answered(folder, columns, OURS, "--coarse", *stage)[0] for stage in chain[1:])]
-    noise = 0
+    noise, most = 0, 0.0
     for number in sorted({1, len(chain)}):
         own = place / f"stages-{number}"
         own.mkdir()
@@ -137,6 +138,7 @@ def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, pl
         of = "" if number == 1 else f" of {counted(number, 'stage')}, with {sum(every[:number]):,} groups"
         took = [figures[one] for one in ("all", "processor", "MiB")]
         tell(f"ours: a whole deletion release{of}", told["published_groups"], *took)
+        most = max(most, figures["MiB"])
         noise = noise or told["stages"][0]["largest_deletion"]
     # The noise lies as much below its mean as above.
     least = 1 + noise // 2
@@ -145,10 +147,10 @@ def _measured(records: Records, columns: tuple[Column, ...], *, epsilon: str, pl
     head = (
         f"{records.rows:,} records in {groups:,} groups, imports included; the release's ε is {epsilon}; {machine()}."
     )
-    return [head, "", *lines]
+    return [head, "", *lines], most
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     """Generate, measure, compare and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000_000)
@@ -158,6 +160,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--epsilon", default="4", help="of the release; where it is higher, more groups are published")
     parser.add_argument("--data", type=Path, help="folder for generated data, kept; otherwise a temporary one")
     parser.add_argument("--write", type=Path, help="page with a place for the table")
+    parser.add_argument("--most-mib", type=float, default=math.inf, help="leave with 1 where a release takes more")
     parser.add_argument("--answer", choices=(OURS, DUCKDB), help=argparse.SUPPRESS)
     parser.add_argument("--least", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--coarse", nargs="*", default=[], help=argparse.SUPPRESS)
@@ -165,16 +168,17 @@ def main(argv: list[str] | None = None) -> None:
     columns = tuple(column for column in COLUMNS if column.name in asked.columns)
     if asked.answer:
         _answer(asked, columns)
-        return
+        return 0
     with tempfile.TemporaryDirectory(prefix="many-groups-") as temporary:
         place = Path(temporary) / "run"
         place.mkdir()
         records = generate(asked.data or Path(temporary), rows=asked.rows)
-        lines = _measured(records, columns, epsilon=asked.epsilon, place=place)
+        lines, most = _measured(records, columns, epsilon=asked.epsilon, place=place)
     print("\n".join(lines))
     if asked.write is not None:
         write_between(asked.write, lines, by=BY)
+    return 1 if most > asked.most_mib else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -83,8 +83,8 @@ def counting(files: Sequence[str], *, rounds: int) -> dict[str, float]:
     return {name: statistics.median(times[1:]) for name, times in used.items()}
 
 
-def _row(writer: str, files: Sequence[str], *, work: Path, rounds: int) -> str:
-    """Return one writer's line of the table."""
+def _row(writer: str, files: Sequence[str], *, work: Path, rounds: int) -> tuple[str, float]:
+    """Return one writer's line of the table, and how many times DuckDB's speed the stages have."""
     import pyarrow.parquet as pq
 
     footer = pq.read_metadata(files[0])
@@ -98,10 +98,10 @@ def _row(writer: str, files: Sequence[str], *, work: Path, rounds: int) -> str:
         *(f"{one:.2f}" for one in (took, peer, peer / took, used["ours"], used["DuckDB"])),
         f"{used['DuckDB'] / used['ours']:.2f}",
     )
-    return f"| {' | '.join(cells)} |"
+    return f"| {' | '.join(cells)} |", peer / took
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     """Generate, have it written, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000_000)
@@ -109,7 +109,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--writers", nargs="+", choices=WRITERS, default=list(WRITERS))
     parser.add_argument("--data", type=Path, help="folder for the files, kept; otherwise a temporary one")
     parser.add_argument("--write", type=Path, help="page with a place for the table: docs/benchmarks/whole-run.md")
-    asked = parser.parse_args(argv)
+    parser.add_argument("--judge", action="store_true", help=f"leave with 1 where a ratio of stages is below {LEAST:g}")
+    asked, ratios = parser.parse_args(argv), []
     with tempfile.TemporaryDirectory(prefix="outside-files-") as temporary:
         data = (asked.data or Path(temporary) / "data").absolute()
         records = generate(data, rows=asked.rows)
@@ -125,12 +126,15 @@ def main(argv: list[str] | None = None) -> None:
             files = written(records.files, data, writer=writer, rows=asked.rows)
             work = Path(temporary) / writer
             work.mkdir()
-            lines.append(_row(writer, files, work=work, rounds=asked.rounds))
+            line, ratio = _row(writer, files, work=work, rounds=asked.rounds)
+            lines.append(line)
+            ratios.append(ratio)
             print(lines[-1], flush=True)
     print("\n".join(lines))
     if asked.write is not None:
         write_between(asked.write, lines, by=BY)
+    return 1 if asked.judge and min(ratios) < LEAST else 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
