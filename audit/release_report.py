@@ -32,6 +32,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -165,7 +166,8 @@ class Runs:
             except BaseException:  # an interrupt too: nothing goes on without who waits for it
                 self._stopped = True
                 for group in tuple(self._running):
-                    os.killpg(group, signal.SIGTERM)
+                    with suppress(ProcessLookupError):  # it has just ended by itself
+                        os.killpg(group, signal.SIGTERM)
                 raise
             finally:
                 pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""How long the studio takes to start and to answer, of a draft with a hundred columns.
+"""Measure how long the studio takes to start and to answer, of a draft with a hundred columns.
 
 python -m benchmarks.wide.studio_pages --write
 """

@@ -238,7 +238,7 @@ class Series:
 
     @property
     def taken(self) -> tuple[int, ...]:
-        """How many places releases hold: in all, then of each part of a series of different mechanisms."""
+        """Count the places that releases hold: in all, then of each part of a series of different mechanisms."""
         mixed = self.registered.mixed
         parts = range(1, 1 if mixed is None else len(mixed.each) + 1)
         return len(self.held), *(len(self.held.intersection(self.places(part))) for part in parts)

@@ -188,7 +188,7 @@ def _entry(text: str, kind: type[Kind]) -> Kind:
 
 
 class Counts(NamedTuple):
-    """What is counted over a whole state.
+    """Tell what is counted over a whole state.
 
     Args:
         stages: stage → how many releases have reached it.

@@ -38,7 +38,7 @@ class ProposedDeletion:
 
     @property
     def enough(self) -> bool:
-        """Whether all columns together are fitting, as far as their labels are known."""
+        """Tell whether all columns together are fitting, as far as their labels are known."""
         return self.fitting in (None, len(self.columns))
 
 

@@ -1,4 +1,4 @@
-"""What is published beside the rows of a deletion release: its noise, its share of the loss, and its price alone."""
+"""Describe what is published beside the rows of a deletion release: its noise, share of the loss, and price alone."""
 
 from __future__ import annotations
 
