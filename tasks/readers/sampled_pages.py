@@ -118,6 +118,7 @@ _NAMES = {1: "snappy", 2: "gzip", 6: "zstd"}
 _ZSTD = 6
 _LARGEST = 64 << 20
 _TOGETHER = 1 << 20
+_GAP = 1 << 12  # so many bytes between two columns are read along with them
 _MAGIC_BYTES = 4
 _LEARNED = 1 << 15
 _NOT_OURS = (ValueError, pa.ArrowException, OSError)  # the codecs' own error is an OSError
@@ -190,7 +191,6 @@ class SampledPages:
             if part is None:
                 left.append(coder)
             else:
-                # price.
                 parts.append(part)
         for bundle in _bundles(parts):
             left += self._add_bundle(bundle, positions, metadata.num_rows, keys)
@@ -246,8 +246,9 @@ def _bundles(parts: Sequence[_Part]) -> list[list[_Part]]:
     bundles: list[list[_Part]] = []
     for part in sorted(parts, key=lambda part: part.start):
         last = bundles[-1] if bundles else None
-        # Columns that lie side by side are read in one call; a gap between them would be read for nothing.
-        if last and part.start <= last[-1].stop and part.stop - last[0].start <= _TOGETHER:
+        # Columns that lie side by side are read in one call; what lies between them would be read for nothing. Polars
+        # puts a copy of a column's metadata behind it.
+        if last and part.start <= last[-1].stop + _GAP and part.stop - last[0].start <= _TOGETHER:
             last.append(part)
         else:
             bundles.append([part])

@@ -156,6 +156,40 @@ def test_files_of_polars(tmp_path, codec):
     assert {"text", "runs", "one", "scattered_nulls"} <= set(taken)
 
 
+class CountedReads:
+    """A file that counts how often it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = pa.OSFile(str(path))
+        self.reads = 0
+
+    def seek(self, place: int) -> None:
+        """Go to a place."""
+        self._file.seek(place)
+
+    def read_buffer(self, size: int) -> pa.Buffer:
+        """Read, and count that."""
+        self.reads += 1
+        return self._file.read_buffer(size)
+
+
+def test_small_columns_with_metadata_between_them_are_read_at_once(tmp_path):
+    names = ["text", "runs", "one", "two"]
+    pl.from_arrow(table_of().select(names)).write_parquet(tmp_path / "in.parquet", compression="zstd")
+    parquet = pq.ParquetFile(tmp_path / "in.parquet")
+    parts = [parquet.metadata.row_group(0).column(place) for place in range(len(names))]
+    assert parts[0].dictionary_page_offset + parts[0].total_compressed_size < parts[1].dictionary_page_offset
+    file = CountedReads(tmp_path / "in.parquet")
+    found = codes_of(
+        SampledPages(file, parquet),
+        [coder(name, word) for word, name in enumerate(names)],
+        0,
+        np.arange(0, RECORDS, 9, dtype=np.int64),
+    )
+    assert all(codes is not None for codes in found.values())
+    assert file.reads == 1
+
+
 @pytest.mark.parametrize("settings", ["", ", PARQUET_VERSION V2", ", COMPRESSION ZSTD, ROW_GROUP_SIZE 2048"])
 def test_files_of_duckdb(tmp_path, settings):
     table = table_of()
