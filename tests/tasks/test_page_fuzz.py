@@ -224,6 +224,20 @@ def test_any_page_is_decoded_within_bounds_or_refused(call):
     assert not out[last:].any()
 
 
+@pytest.mark.parametrize("positions", [[0, 7], [0, 8], [-1, 7], [0, 1 << 40, 7], [0, -1, 7], [0, 3, 3, 7], [7, 0]])
+def test_positions_ascend_and_lie_in_the_page_or_are_refused(positions):
+    places, out = np.array(positions, dtype=np.int64), np.zeros(len(positions), dtype=np.int64)
+    eight_ones = bytes([1, 3, 0xFF])  # of one bit each, packed
+    asked = (bare(eight_ones), 0, places.size, 0, 8, -1, False, np.array([10, 11, 12]), out)
+    if positions == [0, 7]:
+        page_decoder.add_codes([asked], places)
+        assert out.tolist() == [11, 11]
+    else:
+        with pytest.raises(ValueError, match="positions"):
+            page_decoder.add_codes([asked], places)
+        assert not out.any()
+
+
 @settings(derandomize=True, max_examples=300)
 @given(page=raw_bytes, count=st.integers(-2, 60))
 def test_any_texts_fill_the_page_or_are_refused(page, count):
