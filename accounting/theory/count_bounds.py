@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from ...mechanisms.record_weights import QUANTILE
 from ..descriptions.kind_description import DeletedRecords
 
-QUANTILE_OF_HALF = 2.241403
-"""Of the normal law, for half of the error of one bound."""
 HALF = 0.5
 ERROR = 0.05
 LONG_TAILS = 0.2
@@ -148,47 +146,6 @@ class BinomialBounds:
 
     def _noise(self, groups: Amounts) -> Amounts:
         return self.deviation**2 * (groups + LONG_TAILS)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TotalBounds:
-    """Bounds where a noisy number of all people is published beside the rows: all who aren't others are of the set.
-
-    At most there are as many as the total is at most, less the others at least. The error of that bound is shared
-    evenly by the total's noise and by the sample; where no sample was drawn, there are as many others as records.
-
-    Args:
-        rate: β, of the sample; None where no sample was drawn.
-        total: the noisy number.
-        deviation: of its noise.
-        records: that are published.
-    """
-
-    rate: float | None
-    total: float
-    deviation: float
-    records: int
-
-    def at_least(self, counted: Amounts, groups: Amounts) -> Amounts:
-        """Return lower bounds; `counted` are records."""
-        del groups
-        return self._least(counted, ERROR / 2)
-
-    def at_most(self, counted: Amounts, groups: Amounts) -> Amounts:
-        """Return upper bounds."""
-        del groups
-        return self._most_of_all - self._least(self.records - counted, ERROR / 4)
-
-    def _least(self, counted: Amounts, error: float) -> Amounts:
-        if self.rate is None:
-            return counted
-        from scipy.stats import nbinom  # SciPy's statistics load slowly
-
-        return np.where(counted > 0, nbinom.ppf(error, np.maximum(counted, 1), self.rate) + counted, 0.0)
-
-    @property
-    def _most_of_all(self) -> float:
-        return self.total + (QUANTILE if self.rate is None else QUANTILE_OF_HALF) * self.deviation + HALF
 
 
 def deletion_bounds(deleted: DeletedRecords, *, combinations: int | None) -> NormalBounds:

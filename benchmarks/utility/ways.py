@@ -31,12 +31,12 @@ from functools import lru_cache
 import numpy as np
 from crowdblend.accounting.descriptions.description_registry import description_of
 from crowdblend.accounting.theory.count_bounds import (
+    ERROR,
     HALF,
     QUANTILE,
     BinomialBounds,
     CountBounds,
     NormalBounds,
-    TotalBounds,
     deletion_bounds,
 )
 from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
@@ -53,7 +53,7 @@ from crowdblend.mechanisms.kinds.margins import TOTAL, noisy_margins, split_marg
 from crowdblend.mechanisms.kinds.microdata import suppress
 from crowdblend.mechanisms.record_weights import deletion_variance, record_weights
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, nbinom
 
 from .deletion import DELTA, RATES, Sampling
 from .tables import COARSE_LEVEL, USUAL_LEVEL, Table
@@ -75,8 +75,11 @@ __all__ = [
 
 SUBSAMPLE, SHARE, SHARE_OF_SAMPLE = Decimal("0.1"), Decimal("0.35"), Decimal("0.5")
 _FIVE_DIGITS = Context(prec=5, rounding=ROUND_FLOOR)
+_QUANTILE_OF_HALF = 2.241403
+"""Of the normal law, for half of the error of one bound."""
 
 Amounts = NDArray[np.float64]
+_Counted = NDArray[np.float64] | np.float64
 Codes = NDArray[np.int64]
 Bounds = Callable[[NDArray[np.bool_], int], tuple[float, float]]
 
@@ -221,6 +224,39 @@ def _calibrated_samplings(epsilon: Decimal, margins: int) -> list[CalibratedSamp
             )
             found.append(mechanism)
     return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TotalBounds:
+    """Bounds where a noisy number of all people is published beside the rows: all who aren't others are of the set.
+
+    At most there are as many as the total is at most, less the others at least. The error of that bound is shared
+    evenly by the total's noise and by the sample.
+
+    Args:
+        rate: β, of the sample.
+        total: the noisy number.
+        deviation: of its noise.
+        records: that are published.
+    """
+
+    rate: float
+    total: float
+    deviation: float
+    records: int
+
+    def at_least(self, counted: _Counted, groups: _Counted) -> _Counted:
+        """Return lower bounds; `counted` are records."""
+        del groups
+        return self._least(counted, ERROR / 2)
+
+    def at_most(self, counted: _Counted, groups: _Counted) -> _Counted:
+        """Return upper bounds."""
+        del groups
+        return self.total + _QUANTILE_OF_HALF * self.deviation + HALF - self._least(self.records - counted, ERROR / 4)
+
+    def _least(self, counted: _Counted, error: float) -> _Counted:
+        return np.where(counted > 0, nbinom.ppf(error, np.maximum(counted, 1), self.rate) + counted, 0.0)
 
 
 def _calibrated_sample(
