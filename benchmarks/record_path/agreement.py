@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.stats import binom, chi2, norm
 
 __all__ = ["faults"]
 
@@ -17,9 +17,10 @@ _SURELY = 1e-12
 def faults(released: NDArray[np.int64], *, exact: NDArray[np.int64], rate: float, k: int) -> list[str]:
     """What is wrong with a release, in words; nothing where it is right.
 
-    With c a group's released count and N its exact one, three sums over all groups are compared with their mean
-    and standard deviation under c = X where X >= k, else 0, for X of Bin(N, rate): of c, of whether c > 0,
-    and, over groups that are surely released, of (X - N rate)² / (N rate (1 - rate)).
+    With c a group's released count and N its exact one, c = X where X >= k, else 0, for X of Bin(N, rate). Two sums
+    over all groups are compared with their mean and standard deviation: of c, and of whether c > 0. Over groups that
+    are surely released, which may be few, X is turned into the number of a normal law that has its place in the
+    binomial one; the sum of the squares is compared with its chi-squared law.
 
     Args:
         released: count of each cell, 0 where it was dropped; shape (cells,).
@@ -42,10 +43,13 @@ def faults(released: NDArray[np.int64], *, exact: NDArray[np.int64], rate: float
     found += _far("released groups", float((counts > 0).sum()), kept.sum(), float((kept * (1 - kept)).sum()))
     sure = binom.cdf(k - 1, records, rate) < _SURELY
     if sure.any():
-        spread = records[sure] * rate * (1 - rate)
-        squares = (counts[sure] - records[sure] * rate) ** 2 / spread
-        fourth = 2 + (1 - 6 * rate * (1 - rate)) / spread  # variance of the square of a standardized binomial
-        found += _far("deviations of groups", squares.sum(), float(sure.sum()), float(fourth.sum()))
+        drawn, of = counts[sure], records[sure]
+        half = binom.pmf(drawn, of, rate) / 2
+        tail = np.minimum(binom.cdf(drawn - 1, of, rate), binom.sf(drawn, of, rate)) + half
+        squares = float((norm.ppf(tail) ** 2).sum())
+        low, high = chi2.cdf(squares, drawn.size), chi2.sf(squares, drawn.size)
+        score = float(norm.isf(high) if high < low else norm.ppf(low))
+        found += _far("deviations of groups", score, 0.0, 1.0)
     return found
 
 
