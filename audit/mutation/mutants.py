@@ -101,7 +101,10 @@ class Mutant:
     def source(self) -> str | None:
         """The changed source; None where nothing that runs is changed, as in an annotation."""
         before = (PROJECT / self.path).read_text(encoding="utf-8")
-        after = mutate_code(before, get_operator(self.operator)(), self.occurrence)
+        try:
+            after = mutate_code(before, get_operator(self.operator)(), self.occurrence)
+        except AttributeError:  # of an exception with a dotted name, for which cosmic-ray has no other
+            return None
         return None if after is None or _running(after) == _running(before) else after
 
     def change(self) -> tuple[str, str]:

@@ -49,7 +49,7 @@ def main() -> int:
     )
     parser.add_argument("--tests", nargs="*", default=list(TEST_FOLDERS), help="Where tests are looked for.")
     parser.add_argument(
-        "--seconds-of-tests", type=float, default=90, help="A mutant meets tests of its line up to these."
+        "--seconds-of-tests", type=float, default=30, help="A mutant meets tests of its line up to these."
     )
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
     parser.add_argument(
@@ -129,14 +129,17 @@ class Tests:
         lines = self.of_line.get(str(mutant.path), {})
         names = lines.get(mutant.line) or sorted({name for tests in lines.values() for name in tests})
         narrowest = sorted(names, key=lambda name: (self.breadth[name], name))
-        chosen, total = [], 0.0
-        for name in narrowest:
-            own = self.seconds.get(name, 0.02)
-            if total + own <= self.most:  # a long test keeps no shorter ones from their turn
-                total += own
-                chosen.append(name)
-        chosen = chosen or narrowest[:1]
-        return [*self.more, *looking, *chosen]
+        chosen, total = set(), 0.0
+        for name in sorted(narrowest, key=self._seconds_of):  # as many tests as possible
+            total += self._seconds_of(name)
+            if total > self.most:
+                break
+            chosen.add(name)
+        ordered = [name for name in narrowest if name in chosen] or narrowest[:1]
+        return [*self.more, *looking, *ordered]
+
+    def _seconds_of(self, name: str) -> float:
+        return self.seconds.get(name, 0.02)
 
 
 def _covered(state: Path, folders: list[str]) -> dict[str, Any]:

@@ -143,9 +143,10 @@ def test_the_copy_of_a_databases_records_goes_with_the_keys_and_its_bytes_were_o
     folder.destroy_copy()
 
 
-def test_a_damaged_key_is_never_used(folder) -> None:
+@pytest.mark.parametrize("size", [5, 31, 33])
+def test_a_damaged_key_is_never_used(folder, size: int) -> None:
     key = folder.key.create(secrets.token_bytes)
-    key.path.write_bytes(b"short")
+    key.path.write_bytes(bytes(size))
     with pytest.raises(ReleaseFailed, match="damaged"):
         key.load()
 

@@ -190,6 +190,9 @@ CASES: dict[str, Case] = {
         request(**costs_of(SURVEY)).entry,
         "it says that no record was sampled at a rate above 0.1, and the data set is registered as sampled at 0.2",
     ),
+    "a survey's price in a sparser one": case(
+        (dataset(survey_rate=Decimal("0.05")),), request(**costs_of(SURVEY)).entry
+    ),
     "a survey of several records a person": case(
         (dataset(survey_rate=RATE, rows_per_person=5),),
         request(**costs_of(SURVEY)).entry,
