@@ -24,6 +24,7 @@ from crowdblend.accounting.kernel.ledger.entries import (
     sorted_fields,
 )
 from crowdblend.accounting.kernel.prices.registry import mechanism_record
+from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,6 +179,8 @@ def test_a_series_has_parts_only_where_its_record_is_of_different_mechanisms() -
     free = entry_of_bytes(BODIES["series-registered/2"])
     assert isinstance(free, FreeSeriesRegistered)
     assert free.mixed is None
+    answers = CountAnswer(epsilon=Decimal("0.05"), relation="add/remove", groups=1, sampling_rate=None)
+    assert dataclasses.replace(free, mechanism=sorted_fields(mechanism_record(answers))).mixed is None
     assert dataclasses.replace(free, mechanism=(("kind", MIXED),)).mixed is None
     year = MixedSeries(parts="2 x k=20,rate=0.1; 1 x k=50,rate=0.05")
     assert dataclasses.replace(free, mechanism=sorted_fields(mechanism_record(year))).mixed == year

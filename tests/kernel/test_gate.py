@@ -81,12 +81,15 @@ def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench:
     with bench.gate(own) as gate:
         gate.charge()
     for change, told in (
-        ({"software": "e" * 64}, "the software or a library of it"),
-        ({"inputs": b"other files"}, "the input files"),
-        ({"output": bench.output("elsewhere")}, "the output's place"),
-        ({"entry": replace(own.plan.entry, spec_digest="f" * 64)}, "the specification"),
-        ({"entry": replace(own.plan.entry, code_version="0.2.0")}, "the software's version"),
-        ({"entry": replace(own.plan.entry, sampler_layout="another/1")}, "the sampler's layout"),
+        *(({"software": other * 64}, "the software or a library of it") for other in "0f"),
+        *(({"inputs": bytes([other])}, "the input files") for other in range(6)),  # of any fingerprints
+        *(({"output": bench.output(f"elsewhere-{other}")}, "the output's place") for other in range(6)),
+        *(({"entry": replace(own.plan.entry, spec_digest=other * 64)}, "the specification") for other in "0f"),
+        *(({"entry": replace(own.plan.entry, code_version=other)}, "the software's version") for other in ("0", "9")),
+        *(
+            ({"entry": replace(own.plan.entry, sampler_layout=other)}, "the sampler's layout")
+            for other in ("a/1", "z/1")
+        ),
     ):
         other = replace(own, plan=replace(own.plan, **change))
         with bench.gate(other) as gate:
