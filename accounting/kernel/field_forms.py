@@ -72,7 +72,7 @@ require_release_id = _form(
     "a {what} is 1 to 128 ASCII letters, digits or ._:+@- and starts with a letter or digit",
 )
 _require_text = _form(
-    lambda text: 1 <= len(text) <= 2000 and text.isprintable() and text.strip(),
+    lambda text: len(text) <= 2000 and text.isprintable() and text.strip(),
     "the {what} must be 1 to 2000 printable characters on one line",
 )
 _require_series_name = _form(

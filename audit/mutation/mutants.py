@@ -50,15 +50,18 @@ EQUIVALENT: tuple[tuple[str, re.Pattern[str]], ...] = (
         "NumberReplacer|ReplaceBinary",
         re.compile(r"^_(\w*BLOCK|\w*AT_ONCE|DENSE|SAMPLED|OWN_PAGES|BATCH|DECAY|MOST|ROUNDS)\w* = "),
     ),
+    ("NumberReplacer|ReplaceBinary", re.compile(r"> _BLOCK:$|^CREATORS_LOCK = ")),
     (
         "ReplaceComparison|NumberReplacer|AddNot",
         re.compile(
             r"_AT_ONCE|_OWN_PAGES|_COMPOSITES|pieces < 2|level=1|key_words == 1|keys\.shape\[0\] == 1"
-            r"|len\((parts|found|filled|total)\)"
+            r"|len\((parts|found|filled|total|lowest)\)"
         ),
     ),
     # What a message or a name in a message says.
     ("", re.compile(r"^(raise |f\"|\"|where=|remedy=|not_done=)|Refused\(|Failed\(")),
+    # How a function may be called: its callers give all arguments in one way.
+    ("ReplaceBinaryOperator_Mul", re.compile(r"^def .*\*, ")),
     # Remembered results, copies and checks of lengths that are equal by construction.
     ("RemoveDecorator", re.compile(r"^@(lru_cache|cache|cached_property|wraps)")),
     ("ReplaceTrueWithFalse|ReplaceFalseWithTrue", re.compile(r"\b(strict|copy)=")),

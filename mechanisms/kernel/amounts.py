@@ -14,7 +14,7 @@ def amount_exact(amount: Decimal) -> str:
     """Return every digit of an amount, without trailing zeros: 0.1, 1e-6."""
     if amount != 0 and abs(amount) < SMALLEST_PLAIN:
         digits = "".join(map(str, amount.as_tuple().digits)).rstrip("0")
-        mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
+        mantissa = digits[0] + ("." + digits[1:] if digits[1:] else "")
         return f"{'-' if amount < 0 else ''}{mantissa}e{amount.adjusted()}"
     text = format(amount, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -212,7 +212,7 @@ def refuse_busy(error: DatabaseError, shown: str) -> None:
         raise AccountantRefused(what, where=shown, remedy="Try again.", cause="ledger-busy") from None
 
 
-def open_database(parsed: URL, *, shown: str, read_only: bool, creating: bool = False) -> Store:
+def open_database(parsed: URL, *, shown: str, read_only: bool, creating: bool) -> Store:
     """Open the database of an address, whether or not a ledger is in it, and of whatever schema revision.
 
     The other arguments are those of `Store`. A driver that is missing raises `InputRefused`.

@@ -163,7 +163,7 @@ def _of_release(entry: ReleaseCharged, state: LedgerState) -> Iterator[Violation
     # One that reads every record takes a sample too, and draws nothing from it: its id ties charge, draws and output
     # together (docs/decisions/0009-releases-without-a-sample.md).
     needed = kind_of(mechanism).samples(mechanism)
-    if needed == 0:
+    if not needed:
         fault = "its mechanism is a series of several, and a release runs one of them"
         yield _violation("samples-differ", fault, where)
     elif len(taken) != needed:
