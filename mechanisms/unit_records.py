@@ -161,7 +161,7 @@ class AnyMember:
         return f"whether {whose} {self.column.name} is {_either(self.labels)}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MemberLabel:
     """The label of one member: of the one whose number in another column is the lowest or highest.
 
@@ -385,7 +385,7 @@ class Composition:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MemberTable:
     """Which members of each unit are published in a table of their own, and by which labels.
 
@@ -459,7 +459,7 @@ class MemberTable:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UnitRule:
     """The members' columns that are read, and how each released column is derived from them.
 

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import inspect
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -26,6 +27,8 @@ FOLDERS = (
 )
 CHANGED_BY_A_WALK = {"Dataset", "LedgerState", "Series", "_Comparison"}
 BY_PLACE = {"_Form", "_Group"}
+WITHOUT_SLOTS = {"CalibratedMembersDeletion", "MembersDeletion", "PairedMembersDeletion"}
+"""Python lets a class inherit from two others only where at most one of these has slots of its own."""
 
 
 def modules() -> Iterator[ModuleType]:
@@ -63,6 +66,19 @@ def test_a_record_cannot_be_changed_nor_its_fields_be_mixed_up() -> None:
     assert {one.__name__ for one in found if not vars(one)["__dataclass_params__"].frozen} == CHANGED_BY_A_WALK
     by_place = {one.__name__ for one in found if any(f.init and not f.kw_only for f in dataclasses.fields(one))}
     assert by_place == BY_PLACE
+
+
+def test_a_record_has_no_other_fields_than_its_own() -> None:
+    """So that a field that is misspelt is none; what is computed once and kept needs a dictionary of the object."""
+    bare = {
+        base
+        for found in data_classes()
+        for base in found.__mro__
+        if base is not object
+        and "__slots__" not in vars(base)
+        and not any(isinstance(one, cached_property) for one in vars(base).values())
+    }
+    assert {one.__name__ for one in bare} == WITHOUT_SLOTS
 
 
 def test_randomness_is_named_and_has_no_default() -> None:

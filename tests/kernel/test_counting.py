@@ -9,13 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 from crowdblend.mechanisms.kernel.contributions import (
+    PERSON_WORDS,
     ContributionKeys,
     ContributionLimit,
     chosen_counts,
     sorted_records,
 )
 from crowdblend.mechanisms.kernel.errors import InputRefused, ReleaseFailed
-from crowdblend.mechanisms.kernel.group_counts import count_keys, joined_counts, merge_counts, sum_counts
+from crowdblend.mechanisms.kernel.group_counts import (
+    GroupCounts,
+    count_keys,
+    joined_counts,
+    merge_counts,
+    sum_counts,
+)
 from crowdblend.mechanisms.kernel.sampling import ChunkIdentity, kept_positions, sample_commitment
 from crowdblend.tasks.kernel import counting
 from crowdblend.tasks.kernel.counting import (
@@ -25,10 +32,12 @@ from crowdblend.tasks.kernel.counting import (
     added_records,
     chosen_records,
     counted_blocks,
+    empty_counts,
     marked,
     naming_kinds_only,
     person_records,
     require_every_block,
+    unit_records,
     unmarked,
 )
 from support.kernel_bench import BLOCKS, LAYOUT, RATE, Block, Records, codes_of
@@ -133,6 +142,26 @@ def test_of_each_person_at_most_so_many_records_count_wherever_they_lie(split, r
     require_every_block(np.concatenate([part.blocks for part in parts]), BLOCKS)
     found = chosen_records(added_records([part.counts for part in parts], job=asked), job=asked)
     assert [one.tolist() for one in found] == [one.tolist() for one in expected]
+
+
+class Sizes:
+    """Makes a record of each unit: how many records it has, as a group."""
+
+    member_layout = LAYOUT
+
+    def unit_keys(self, records: GroupCounts, starts: np.ndarray) -> np.ndarray:
+        """Add each unit's records up."""
+        return np.add.reduceat(records.counts, starts).reshape(1, -1)
+
+
+def test_each_unit_makes_one_record_of_all_that_it_has() -> None:
+    """The second and the third unit agree in a word of their hashes with the one before."""
+    members = np.array([[1, 1, 1, 1, 1, 4, 4], [1, 1, 2, 2, 2, 2, 2], [0, 7, 0, 3, 5, 3, 11]])
+    found = unit_records(GroupCounts(members, np.array([1, 2, 1, 1, 3, 4, 2])), Sizes(), layout=LAYOUT)
+    assert found.keys.tolist() == [[1, 1, 4], [1, 2, 2], [3, 5, 6]]
+    assert found.counts.tolist() == [1, 1, 1]
+    none = unit_records(empty_counts(PERSON_WORDS + LAYOUT.key_words), Sizes(), layout=LAYOUT)
+    assert (none.keys.shape, none.counts.shape) == ((PERSON_WORDS + LAYOUT.key_words, 0), (0,))
 
 
 def test_nothing_is_counted_without_the_samples_key() -> None:

@@ -11,6 +11,7 @@ from crowdblend.tasks.kernel.publication import (
     Staged,
     StagedRelease,
     bring_into_view,
+    digest_of_file,
     staging_folder,
     try_staging,
     write_staged,
@@ -49,6 +50,21 @@ def test_what_lies_in_the_way_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ReleaseFailed):
         bring_into_view(staged, output)
     assert (output / "mine").read_text() == "keep"
+    assert staged.intact
+
+
+def test_other_bytes_are_found_whatever_their_digest_is(tmp_path: Path) -> None:
+    staged, output = prepared(tmp_path)
+    recorded = dict(staged.hashes)["data.csv"]
+    data, smaller = staged.folder / "data.csv", set()
+    for content in range(8):
+        data.write_text(f"x\n{content + 2}\n")
+        smaller.add(digest_of_file(data) < recorded)
+        assert not staged.intact
+        with pytest.raises(ReleaseFailed, match="not what was written"):
+            bring_into_view(staged, output)
+    assert smaller == {True, False}
+    data.write_text("x\n1\n")
     assert staged.intact
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections import Counter
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import (
+    FIELD,
+    SMALL_ORDER,
     PublicKey,
     SigningKey,
     SigningKeys,
@@ -90,6 +93,34 @@ def test_a_public_key_has_32_bytes() -> None:
 def test_a_key_for_which_anybody_could_sign_is_none(y, sign) -> None:
     with pytest.raises(ValueError, match="no public key that somebody can have made"):
         PublicKey(raw=(y | sign << 255).to_bytes(32, "little"))
+
+
+def test_the_keys_that_are_none_are_all_points_whose_order_divides_8() -> None:
+    """Of Edwards25519, −x² + y² = 1 + d x² y² (RFC 8032, sections 5.1 and 5.1.4); eight of its points have such one."""
+    d = -121665 * pow(121666, -1, FIELD) % FIELD
+
+    def doubled(x: int, y: int) -> tuple[int, int]:
+        mixed = d * x * x * y * y
+        return 2 * x * y * pow(1 + mixed, -1, FIELD) % FIELD, (y * y + x * x) * pow(1 - mixed, -1, FIELD) % FIELD
+
+    points = set()
+    for y in SMALL_ORDER:
+        square = (y * y - 1) * pow(d * y * y + 1, -1, FIELD) % FIELD
+        root = pow(square, (FIELD + 3) // 8, FIELD)
+        x = root if root * root % FIELD == square else root * pow(2, (FIELD - 1) // 4, FIELD) % FIELD
+        assert x * x % FIELD == square, "it is on the curve"
+        points |= {(x, y), (-x % FIELD, y)}
+    orders = []
+    for point in points:
+        order, multiple = 1, point
+        while multiple != (0, 1) and order < 8:
+            order, multiple = 2 * order, doubled(*multiple)
+        assert multiple == (0, 1)
+        orders.append(order)
+    assert Counter(orders) == {1: 1, 2: 1, 4: 2, 8: 4}
+    for x, y in points:
+        with pytest.raises(ValueError, match="no public key that somebody can have made"):
+            PublicKey(raw=(y | (x & 1) << 255).to_bytes(32, "little"))
 
 
 def test_a_listed_key_has_its_id_as_its_name(tmp_path) -> None:
