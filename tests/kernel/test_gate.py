@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from crowdblend.accounting.kernel.ledger.entries import DatasetUnit
+from crowdblend.mechanisms.kernel.contributions import LAYOUTS, ContributionLimit
 from crowdblend.mechanisms.kernel.errors import ReleaseFailed
 from crowdblend.mechanisms.kernel.recoding import KeyLayout
 from crowdblend.mechanisms.kernel.sampling import kept_positions, sample_commitment
@@ -17,10 +19,18 @@ from crowdblend.mechanisms.kinds.biased_sampling import Thinning, inclusion_coin
 from crowdblend.mechanisms.kinds.krandomization import KRandomization, OutcomeCounts
 from crowdblend.mechanisms.kinds.local_reports import ReportsProtection
 from crowdblend.mechanisms.kinds.microdata import EpsilonSafeRelease, suppress
-from crowdblend.tasks.kernel.counting import CountJob, counted_blocks
+from crowdblend.tasks.kernel.counting import (
+    BlockCounts,
+    CountJob,
+    added_records,
+    chosen_records,
+    counted_blocks,
+    person_records,
+)
 from crowdblend.tasks.kernel.draws import StoredDraw
 from crowdblend.tasks.kernel.gate import Gate
-from support.kernel_bench import BLOCKS, HISTOGRAM, LAYOUT, MICRODATA, RATE, Bench, Outside
+from crowdblend.tasks.kernel.protected import opened_for_choice
+from support.kernel_bench import BLOCKS, HISTOGRAM, LAYOUT, MICRODATA, RATE, Bench, Outside, Records
 
 LOW, HIGH = Decimal("0.05"), Decimal("0.1")
 RATES = (LOW, LOW, HIGH, HIGH)
@@ -156,6 +166,44 @@ def test_records_with_rates_of_their_own_are_drawn_once_more_by_the_releases_key
     assert bench.published() == {"keys": groups.keys[0].tolist(), "counts": groups.counts.tolist()}
 
 
+class Persons(Records):
+    """A source of records of 50 persons, of whom each has 32."""
+
+    def keys(self, blocks: Any, *, layout: Any, coins: Any, persons: Any) -> Iterator[Any]:
+        """Give each block's records, with whose they are."""
+        for block in blocks:
+            groups = self.kept(block.identity, coins(block.identity), layout)
+            yield block.identity, np.concatenate([persons.of_numbers(np.arange(400) % 50).view(np.int64), groups])
+
+
+def counted_by_person(job_of: Any, _: Any) -> BlockCounts:
+    """Run a job with a limit."""
+    job = job_of(None)
+    parts = [person_records([block], job=job) for block in BLOCKS]
+    records = added_records([part.counts for part in parts], job=job)
+    return BlockCounts(chosen_records(records, job=job), np.concatenate([part.blocks for part in parts]))
+
+
+def test_as_many_records_of_a_person_are_counted_as_were_charged_or_fewer(bench: Bench) -> None:
+    bench.add_dataset("people", rows_per_person=3)
+    who = DatasetUnit(name="person", column="who")
+    paid = {"dataset": "people", "rows_per_person": 3, "unit": who, "sampler_layout": f"{LAYOUTS['person']} csv/1"}
+    own = replace(bench.outside(source=Persons()), plan=bench.plan(**paid))
+    limits = {most: ContributionLimit(unit="person", column="who", records=most) for most in (1, 2, 3, 4)}
+    wrong = [replace(limits[3], column="home"), replace(limits[3], unit="household"), limits[4], None]
+    with bench.gate(own) as gate:
+        receipt = gate.charge()
+        gate.read()
+        for records in (1, 2, 3):
+            own.counting = replace(own.counting, rate=None, limit=limits[records])
+            exact = own.exact(gate, counted=counted_by_person)
+            assert opened_for_choice(exact, receipt=receipt, rate=None).counts.sum() == 50 * records
+        for limit in wrong:
+            own.counting = replace(own.counting, limit=limit)
+            with pytest.raises(ReleaseFailed, match="by another unit, or more of one, than was charged"):
+                own.exact(gate, counted=counted_by_person)
+
+
 def test_totals_of_reports_are_published_where_there_are_enough(bench: Bench) -> None:
     bench.add_dataset("drinks", relation="replacement")
     own = replace(bench.outside(), plan=bench.plan(mechanism=REPORTS, dataset="drinks"))
@@ -166,8 +214,12 @@ def test_totals_of_reports_are_published_where_there_are_enough(bench: Bench) ->
             _ = gate.receipt
         with pytest.raises(ReleaseFailed, match="after it is recorded that they are read"):
             gate.totals(lambda: totals)
-        gate.charge()
+        receipt = gate.charge()
         gate.read()
+        exact = gate.totals(lambda: totals)
+        assert opened_for_choice(exact, receipt=receipt, rate=None) is totals
+        with pytest.raises(ReleaseFailed, match="of another release"):
+            opened_for_choice(exact, receipt=replace(receipt, release_id="two"), rate=None)
         gate.protect(own.protection, exact=lambda: gate.totals(lambda: totals))
         gate.stage(own.render)
         gate.publish()

@@ -216,6 +216,11 @@ CASES: dict[str, Case] = {
     "a survey's series": case(
         (SAMPLE,), registration(dataset="survey").entry, "dataset 'survey' is itself a sample and has a series"
     ),
+    "a survey's series of two": case(
+        (SAMPLE,),
+        registration(releases=2, dataset="survey").entry,
+        "dataset 'survey' is itself a sample and has a series",
+    ),
     "reports beside reports": case((PHONES, reports("two", FLIPS)), reports("one", FLIPS)),
     "reports after counts": case((PHONES, reports("two", COUNTS)), reports("one", FLIPS), ALONE),
     "counts after reports": case((PHONES, reports("two", FLIPS)), reports("one", COUNTS), ALONE),

@@ -19,7 +19,6 @@ from crowdblend.accounting.kernel.keys.signing import SigningKeys
 from crowdblend.accounting.kernel.prices.registry import paper_price, price
 from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.keys.signing_upkeep import create_where_none
-from crowdblend.accounting.ledger.charge_request import RECORDS
 from crowdblend.accounting.ledger.creation import create_ledger
 from crowdblend.accounting.ledger.ledger_writer import LedgerWriter, open_writer
 from crowdblend.mechanisms.kernel.group_counts import GroupCounts, count_keys, merge_counts
@@ -94,9 +93,9 @@ def render(folder: Path, result: Any) -> Rendered:
 
 
 @cache
-def _prices(mechanism: Mechanism) -> tuple[Any, Decimal | None]:
-    paper = paper_price(mechanism, delta=DELTA)
-    return price(mechanism, delta=DELTA), None if paper is None else paper.epsilon
+def _prices(mechanism: Mechanism, rows_per_person: int) -> tuple[Any, Decimal | None]:
+    paper = paper_price(mechanism, delta=DELTA, rows_per_person=rows_per_person)
+    return price(mechanism, delta=DELTA, rows_per_person=rows_per_person), None if paper is None else paper.epsilon
 
 
 @dataclass(kw_only=True)
@@ -164,7 +163,7 @@ class Bench:
         self.store = PrivateStore(self.anchoring.home)
         self.secrets: list[bytes] = []
 
-    def add_dataset(self, name: str, *, relation: str = "add/remove") -> None:
+    def add_dataset(self, name: str, *, relation: str = "add/remove", rows_per_person: int = 1) -> None:
         """Add a data set with a large budget."""
         self.writer.add_dataset(
             name=name,
@@ -172,7 +171,7 @@ class Bench:
             delta=Decimal("0.001"),
             relation=relation,
             survey_rate=None,
-            rows_per_person=1,
+            rows_per_person=rows_per_person,
             by="steward",
             day=DAY,
         )
@@ -182,10 +181,16 @@ class Bench:
         return self.root / f"out-{name}"
 
     def plan(
-        self, name: str = "one", *, mechanism: Any = MICRODATA, facts: Mapping[str, Any] = {}, **more: Any
+        self,
+        name: str = "one",
+        *,
+        mechanism: Any = MICRODATA,
+        facts: Mapping[str, Any] = {},
+        rows_per_person: int = 1,
+        **more: Any,
     ) -> Plan:
         """Return the honest plan of a release."""
-        costs, paper = _prices(mechanism)
+        costs, paper = _prices(mechanism, rows_per_person)
         charge = ReleaseCharge(
             release_id=name,
             label="census",
@@ -196,14 +201,13 @@ class Bench:
             spec_digest="a" * 64,
             map_digest="b" * 64,
             code_version="0.1.0",
-            sampler_layout="chacha20-byte-first/1",
             day=DAY,
-            **({"dataset": "census"} | more),
+            **({"dataset": "census", "sampler_layout": "chacha20-byte-first/1"} | more),
         )
         return Plan(
             entry=charge.entry,
-            rows_per_person=1,
-            unit=RECORDS,
+            rows_per_person=rows_per_person,
+            unit=charge.unit,
             part=None,
             digest="c" * 64,
             inputs=b"files",
