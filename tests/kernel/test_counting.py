@@ -154,12 +154,31 @@ class Sizes:
         return np.add.reduceat(records.counts, starts).reshape(1, -1)
 
 
+class OneFewer(Sizes):
+    """Leaves the last unit out."""
+
+    def unit_keys(self, records: GroupCounts, starts: np.ndarray) -> np.ndarray:
+        """Add the others' records up."""
+        return super().unit_keys(records, starts)[:, :-1]
+
+
+class OneMore(Sizes):
+    """Makes two records of the last unit."""
+
+    def unit_keys(self, records: GroupCounts, starts: np.ndarray) -> np.ndarray:
+        """Add each unit's records up, the last one's twice."""
+        return super().unit_keys(records, np.append(starts, starts[-1]))
+
+
 def test_each_unit_makes_one_record_of_all_that_it_has() -> None:
     """The second and the third unit agree in a word of their hashes with the one before."""
     members = np.array([[1, 1, 1, 1, 1, 4, 4], [1, 1, 2, 2, 2, 2, 2], [0, 7, 0, 3, 5, 3, 11]])
     found = unit_records(GroupCounts(members, np.array([1, 2, 1, 1, 3, 4, 2])), Sizes(), layout=LAYOUT)
     assert found.keys.tolist() == [[1, 1, 4], [1, 2, 2], [3, 5, 6]]
     assert found.counts.tolist() == [1, 1, 1]
+    for wrong in (OneFewer(), OneMore()):
+        with pytest.raises(ReleaseFailed, match="another number of records than there are units"):
+            unit_records(GroupCounts(members, np.ones(7, dtype=np.int64)), wrong, layout=LAYOUT)
     none = unit_records(empty_counts(PERSON_WORDS + LAYOUT.key_words), Sizes(), layout=LAYOUT)
     assert (none.keys.shape, none.counts.shape) == ((PERSON_WORDS + LAYOUT.key_words, 0), (0,))
 

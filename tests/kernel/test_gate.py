@@ -221,6 +221,8 @@ def test_totals_of_reports_are_published_where_there_are_enough(bench: Bench) ->
         with pytest.raises(ReleaseFailed, match="of another release"):
             opened_for_choice(exact, receipt=replace(receipt, release_id="two"), rate=None)
         gate.protect(own.protection, exact=lambda: gate.totals(lambda: totals))
+        with pytest.raises(ReleaseFailed, match="after it is recorded that they are read"):
+            gate.totals(lambda: totals)
         gate.stage(own.render)
         gate.publish()
         gate.close()
