@@ -17,6 +17,7 @@ from crowdblend.accounting.kernel.prices.arithmetic import (
     ULP,
     add_down,
     add_up,
+    bisected,
     decimal_down,
     decimal_up,
     divide_down,
@@ -150,6 +151,19 @@ def test_what_is_no_amount_is_refused(amount):
         decimal_up(amount)
     with pytest.raises(ValueError, match="logarithm"):
         log_down(Decimal(0))
+
+
+def test_a_search_of_no_width_ends_between_neighbouring_doubles():
+    """A step for each of the 52 binary places between 1 and 2; an answer at a bound is given back as it is."""
+    for answer in (1.0 + ULP, 1.1, 2.0 - ULP, 2.0):
+        asked = []
+
+        def holds(number, *, answer=answer, asked=asked):
+            asked.append(number)
+            return number >= answer
+
+        assert bisected(holds, 1.0, 2.0, width=0.0) == answer
+        assert len(asked) == 52
 
 
 @pytest.mark.parametrize("answer", [1e-40, 1e-17, 1e-3, 0.9, 1.0, 1.1, 7.9, 8.0, 15.9, 16.0])

@@ -67,6 +67,7 @@ def packed(numbers: bytes) -> str:
         {"size": 1 << 40, "zlib": ""},
         {"size": 1, "zlib": "%"},
         {"size": 1, "zlib": "AAAA"},
+        {"size": 1, "zlib": "%" + packed(bytes(8))},
         {"size": 1, "zlib": packed(bytes(16))},
         {"size": 2, "zlib": packed(bytes(8))},
         {"size": 0, "zlib": packed(bytes(8))},

@@ -87,7 +87,7 @@ def test_any_other_step_than_the_next_is_refused(bench: Bench, mechanism: Any) -
 
 
 def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench: Bench) -> None:
-    own = bench.outside()
+    own = replace(bench.outside(), randomness=bytes)
     with bench.gate(own) as gate:
         gate.charge()
     for change, told in (
@@ -110,7 +110,9 @@ def test_what_has_changed_since_the_charge_is_told_and_the_gate_is_closed(bench:
         assert gate.resume() == ()
     with bench.folder() as folder:
         key = folder.path / "sampling.key"
-    for secret in (bytes([first]) * 32 for first in range(6)):  # of smaller and larger commitments
+    others = [bytes([first]) * 32 for first in range(1, 7)]
+    assert {sample_commitment(secret) < sample_commitment(bytes(32)) for secret in others} == {True, False}
+    for secret in others:
         key.write_bytes(secret)
         with bench.gate(own) as gate:
             assert gate.resume() == ("the sampling key",)

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey
+from crowdblend.accounting.kernel.ledger import snapshot
 from crowdblend.accounting.kernel.ledger.entries import Entry, ReleaseCharged, entry_of_bytes
 from crowdblend.accounting.kernel.ledger.ledger_state import LedgerState, Release
 from crowdblend.accounting.kernel.ledger.rules import RULES, Violation
@@ -50,6 +51,26 @@ def test_the_stored_snapshot_is_the_fold_of_the_entries(empty_url, golden_ledger
     stored = books.raw(lambda connection: connection.exec_driver_sql("SELECT state FROM snapshot").scalar())
     assert stored.encode() == bytes_of_state(state)
     assert books.state() == state
+
+
+def test_an_excerpt_has_the_latest_and_what_data_sets_with_few_charges_have(monkeypatch) -> None:
+    """By the numbers that stored statements were made by: by others each of them would be taken for a forged one."""
+    assert (snapshot.LISTED, snapshot.ESTIMATED) == (50, 1_000)
+    monkeypatch.setattr(snapshot, "LISTED", 2)
+    monkeypatch.setattr(snapshot, "ESTIMATED", 2)
+    state = sound_state(
+        dataset("many"),
+        dataset("few"),
+        request("few-0", dataset="few").entry,
+        registration("series-of-few", dataset="few").entry,
+        *(registration(f"series-{number}", dataset="many").entry for number in range(3)),
+        *(request(f"many-{number}", dataset="many").entry for number in range(4)),
+        token(),
+    )
+    excerpt = snapshot.excerpt_of(state)["state"]
+    assert excerpt["releases"]["release_id"] == ("few-0", "many-2", "many-3")
+    assert [json.loads(text)["series"] for _, text in excerpt["series"]] == ["series-of-few", "series-1", "series-2"]
+    assert excerpt["tokens"] == []
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b"[" * 100_000, b"\xff"])
