@@ -49,7 +49,7 @@ def main() -> int:
     )
     parser.add_argument("--tests", nargs="*", default=list(TEST_FOLDERS), help="Where tests are looked for.")
     parser.add_argument(
-        "--seconds-of-tests", type=float, default=30, help="A mutant meets tests of its line up to these."
+        "--seconds-of-tests", type=float, default=60, help="A mutant meets tests of its line up to these."
     )
     parser.add_argument("--again", action="store_true", help="Meet survivors anew, after tests were added.")
     parser.add_argument(

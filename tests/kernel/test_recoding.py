@@ -158,3 +158,11 @@ def test_keys_of_another_form_are_refused(keys):
     layout.require_keys(np.array([[0, 27]]))
     with pytest.raises(ReleaseFailed):
         layout.require_keys(keys)
+
+
+@pytest.mark.parametrize("code", [-1, 7])
+def test_a_code_that_its_column_does_not_declare_is_refused(code):
+    *_, column = KeyLayout(sizes=(4, 7)).placements
+    assert column.scaled(np.array([0, 6])).tolist() == [0, 6 * column.stride]
+    with pytest.raises(ReleaseFailed, match="doesn't declare"):
+        column.scaled(np.array([3, code]))
