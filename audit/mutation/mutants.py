@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import parso
 from cosmic_ray.ast import ast_nodes
 from cosmic_ray.mutating import mutate_code
@@ -164,18 +163,19 @@ def all_mutants(paths: tuple[Path, ...] = SCOPE) -> Iterator[Mutant]:
 
 
 def sampled(seed: int, paths: tuple[Path, ...] = SCOPE) -> list[Mutant]:
-    """All mutants of some files in an order drawn by a seed.
+    """All mutants of some files in an order drawn by a seed, which a change of one file leaves for the others.
 
     One mutant of each place comes before a second one of any, so that an operator with many replacements counts once;
     among these the decisive modules come first. What follows them is, wherever it is broken off, an even sample of the
     places of the other modules.
     """
-    mutants = list(all_mutants(paths))
-    order = np.random.default_rng(seed).permutation(len(mutants))
+
+    def drawn(mutant: Mutant) -> bytes:
+        return hashlib.sha256(f"{seed} {mutant.path} {mutant.operator} {mutant.occurrence}".encode()).digest()
+
     before: Counter[tuple[Path, int, int]] = Counter()
     ranked = []
-    for rank, number in enumerate(order):
-        mutant = mutants[number]
+    for rank, mutant in enumerate(sorted(all_mutants(paths), key=drawn)):
         place = (mutant.path, mutant.line, mutant.column)
         ranked.append((before[place], mutant.path not in DECISIVE, rank, mutant))
         before[place] += 1

@@ -26,7 +26,7 @@ from .outcomes import DEAD, reported
 if TYPE_CHECKING:
     from coverage import CoverageData
 
-TEST_FOLDERS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger", "tests/kernel")
+TEST_FOLDERS = ("tests/mechanisms", "tests/accounting/theory", "tests/accounting/ledger", "tests/kernel", "tests/tasks")
 NOT_NEEDED = ("schemathesis", "xdist", "anyio")  # plugins that cost each fork half a second
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::[^\s\[]+)", re.MULTILINE)
 LOOKING_ON = "tests/architecture/test_records.py"  # and runs what runs at import, which no test's lines tell
