@@ -49,7 +49,7 @@ EQUIVALENT: tuple[tuple[str, re.Pattern[str]], ...] = (
         "NumberReplacer|ReplaceBinary",
         re.compile(r"^_(\w*BLOCK|\w*AT_ONCE|DENSE|SAMPLED|OWN_PAGES|BATCH|DECAY|MOST|ROUNDS)\w* = "),
     ),
-    ("NumberReplacer|ReplaceBinary", re.compile(r"> _BLOCK:$|^CREATORS_LOCK = ")),
+    ("NumberReplacer|ReplaceBinary", re.compile(r"> _BLOCK:$|^CREATORS_LOCK = |^growing = 1\.0 / bottom")),
     (
         "ReplaceComparison|NumberReplacer|AddNot",
         re.compile(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import posix
 import re
 import signal
 import subprocess
@@ -277,9 +278,11 @@ def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int
     except BaseException:  # noqa: BLE001 - SystemExit too: a fork that came back would be a second parent
         traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(int(code))
+        try:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            posix._exit(int(code))  # whatever a test has made of `os._exit`
 
 
 Known = dict[str, tuple[str, str | None]]

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from enum import IntEnum
+from enum import Enum, auto
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, Self, SupportsIndex
@@ -45,16 +45,16 @@ _REPORTS = ("local_reports", "outcome_counts")
 """Kinds whose records are reports that their devices have protected."""
 
 
-class Step(IntEnum):
+class Step(Enum):
     """How far a release has come."""
 
-    PLANNED = 0
-    CHARGED = 1
-    READING = 2
-    PROTECTED = 3
-    STAGED = 4
-    IN_VIEW = 5
-    CLOSED = 6
+    PLANNED = auto()
+    CHARGED = auto()
+    READING = auto()
+    PROTECTED = auto()
+    STAGED = auto()
+    IN_VIEW = auto()
+    CLOSED = auto()
 
 
 JobOf = Callable[[KeySource | None], CountJob]

@@ -212,6 +212,7 @@ def test_totals_of_reports_are_published_where_there_are_enough(bench: Bench) ->
     own.protection = ReportsProtection(mechanism=REPORTS)
     totals = np.array([300_000] * 4)
     with bench.gate(own) as gate:
+        assert gate.plan == own.plan
         with pytest.raises(ReleaseFailed, match="isn't charged"):
             _ = gate.receipt
         with pytest.raises(ReleaseFailed, match="after it is recorded that they are read"):

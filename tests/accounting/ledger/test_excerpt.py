@@ -13,7 +13,7 @@ from crowdblend.accounting.kernel.ledger import snapshot
 from crowdblend.accounting.ledger import budget_overview
 from crowdblend.accounting.ledger.budget_overview import Overview
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, Refusal
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 from support.ledger_books import DAY, Books
 
 STRANGER = SigningKey(seed=b"\x09" * 32)
@@ -87,6 +87,10 @@ def test_an_excerpt_shows_what_the_state_shows(books, monkeypatch) -> None:
         assert (len(seen.releases), seen.release_count, len(seen.series), seen.series_count) == (latest, 9, latest, 3)
     estimates = {known.state.name: known.epsilon_estimate for known in seen.datasets}
     assert [estimates[name] is None for name in ("few", "many", "none")] == [False, True, False]
+    state = stated(books)["excerpt"]["state"]
+    assert (len(state["releases"]["release_id"]), len(state["series"])) == (3, 2), (
+        "the latest two, and the charges of few"
+    )
     assert books.findings() == []
 
 
@@ -97,6 +101,21 @@ def test_an_excerpt_of_a_ledger_of_every_kind_shows_what_the_state_shows(golden_
     for latest in (1, 2):
         assert look(books, latest) == whole(books, monkeypatch, latest)
     assert books.findings() == []
+
+
+def test_a_snapshot_at_another_place_is_none(books) -> None:
+    fill(books)
+
+    def moved(connection: Connection) -> None:
+        if books.dialect == "sqlite":
+            connection.execute(text("PRAGMA ignore_check_constraints = ON"))
+        else:
+            connection.execute(text("ALTER TABLE snapshot DROP CONSTRAINT snapshot_slot_check"))
+        connection.execute(text("UPDATE snapshot SET slot = 1"))
+
+    books.raw(moved)
+    with pytest.raises(AccountantRefused, match="no signature holds over the last entry"):
+        look(books)
 
 
 def test_a_changed_state_is_not_shown_and_is_found(books) -> None:
