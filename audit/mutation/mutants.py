@@ -20,7 +20,7 @@ from cosmic_ray.ast import ast_nodes
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator, operator_names
 
-__all__ = ["DECISIVE", "PROJECT", "SCOPE", "Mutant", "all_mutants", "sampled", "version_of"]
+__all__ = ["DECISIVE", "PROJECT", "SCOPE", "Mutant", "all_mutants", "lines_of_functions", "sampled", "version_of"]
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -180,6 +180,17 @@ def sampled(seed: int, paths: tuple[Path, ...] = SCOPE) -> list[Mutant]:
         ranked.append((before[place], mutant.path not in DECISIVE, rank, mutant))
         before[place] += 1
     return [mutant for *_, mutant in sorted(ranked, key=lambda row: row[:3])]
+
+
+@cache
+def lines_of_functions(path: Path) -> frozenset[int]:
+    """The lines of a source that don't run at import: those of its functions' bodies."""
+    bodies = [
+        node.body
+        for node in ast.walk(ast.parse((PROJECT / path).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return frozenset(line for body in bodies for line in range(body[0].lineno, (body[-1].end_lineno or 0) + 1))
 
 
 @cache

@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .mutants import PROJECT, SCOPE, Mutant, sampled, version_of
+from .mutants import PROJECT, SCOPE, Mutant, lines_of_functions, sampled, version_of
 from .outcomes import DEAD, reported
 
 if TYPE_CHECKING:
@@ -128,7 +128,9 @@ class Tests:
         declares = mutant.operator in OF_DECLARATIONS and mutant.change()[0].startswith(("@dataclass", "def ", "*,"))
         looking = [LOOKING_ON] if declares or mutant.operator == "core/RemoveDecorator" else []
         lines = self.of_line.get(str(mutant.path), {})
-        names = lines.get(mutant.line) or sorted({name for tests in lines.values() for name in tests})
+        # What runs at import was run by the test that came first, and is met by all of the file.
+        own = lines.get(mutant.line) if mutant.line in lines_of_functions(mutant.path) else None
+        names = own or sorted({name for tests in lines.values() for name in tests})
         narrowest = sorted(names, key=lambda name: (self.breadth[name], name))
         chosen, total = set(), 0.0
         for name in sorted(narrowest, key=self._seconds_of):  # as many tests as possible

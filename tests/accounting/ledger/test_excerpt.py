@@ -87,10 +87,6 @@ def test_an_excerpt_shows_what_the_state_shows(books, monkeypatch) -> None:
         assert (len(seen.releases), seen.release_count, len(seen.series), seen.series_count) == (latest, 9, latest, 3)
     estimates = {known.state.name: known.epsilon_estimate for known in seen.datasets}
     assert [estimates[name] is None for name in ("few", "many", "none")] == [False, True, False]
-    state = stated(books)["excerpt"]["state"]
-    assert (len(state["releases"]["release_id"]), len(state["series"])) == (3, 2), (
-        "the latest two, and the charges of few"
-    )
     assert books.findings() == []
 
 
