@@ -62,7 +62,7 @@ EQUIVALENT: tuple[tuple[str, re.Pattern[str]], ...] = (
     # How a function may be called: its callers give all arguments in one way.
     ("ReplaceBinaryOperator_Mul", re.compile(r"^def .*\*, ")),
     # Remembered results, copies and checks of lengths that are equal by construction.
-    ("RemoveDecorator", re.compile(r"^@(lru_cache|cache|cached_property|wraps)")),
+    ("RemoveDecorator|NumberReplacer", re.compile(r"^@(lru_cache|cache|cached_property|wraps)")),
     ("ReplaceTrueWithFalse|ReplaceFalseWithTrue", re.compile(r"\b(strict|copy)=")),
     # NumPy takes any negative length for the one that it is to find; an array of one element has one.
     ("NumberReplacer|ReplaceUnary", re.compile(r"reshape\(|initial=-|\)\[0\]")),
