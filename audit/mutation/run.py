@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import posix
 import re
 import signal
 import subprocess
@@ -280,11 +279,9 @@ def _in_fork(changed: tuple[str, str] | None, chosen: list[str], *, seconds: int
     except BaseException:  # noqa: BLE001 - SystemExit too: a fork that came back would be a second parent
         traceback.print_exc()
     finally:
-        try:
-            sys.stdout.flush()
-            sys.stderr.flush()
-        finally:
-            posix._exit(int(code))  # whatever a test has made of `os._exit`
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(int(code))
 
 
 Known = dict[str, tuple[str, str | None]]
