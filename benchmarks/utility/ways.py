@@ -39,6 +39,7 @@ from crowdblend.accounting.theory.count_bounds import (
     NormalBounds,
     deletion_bounds,
 )
+from crowdblend.accounting.theory.count_bounds import Amounts as CountedAmounts
 from crowdblend.accounting.theory.planning.calibrated_sample_planning import plan_calibrated_sample
 from crowdblend.accounting.theory.planning.deletion_planning import DeletionPlan, plan_deletion
 from crowdblend.accounting.theory.planning.inversion import Target, least_k, least_k_of_paper
@@ -79,7 +80,6 @@ _QUANTILE_OF_HALF = 2.241403
 """Of the normal law, for half of the error of one bound."""
 
 Amounts = NDArray[np.float64]
-_Counted = NDArray[np.float64] | np.float64
 Codes = NDArray[np.int64]
 Bounds = Callable[[NDArray[np.bool_], int], tuple[float, float]]
 
@@ -245,17 +245,17 @@ class TotalBounds:
     deviation: float
     records: int
 
-    def at_least(self, counted: _Counted, groups: _Counted) -> _Counted:
+    def at_least(self, counted: CountedAmounts, groups: CountedAmounts) -> CountedAmounts:
         """Return lower bounds; `counted` are records."""
         del groups
         return self._least(counted, ERROR / 2)
 
-    def at_most(self, counted: _Counted, groups: _Counted) -> _Counted:
+    def at_most(self, counted: CountedAmounts, groups: CountedAmounts) -> CountedAmounts:
         """Return upper bounds."""
         del groups
         return self.total + _QUANTILE_OF_HALF * self.deviation + HALF - self._least(self.records - counted, ERROR / 4)
 
-    def _least(self, counted: _Counted, error: float) -> _Counted:
+    def _least(self, counted: CountedAmounts, error: float) -> CountedAmounts:
         return np.where(counted > 0, nbinom.ppf(error, np.maximum(counted, 1), self.rate) + counted, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""What other distributions add is found by their entry points; what can't be told apart or loaded is refused."""
+"""Find what other distributions add by their entry points; refuse what can't be told apart or loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages have computed in another process is what the library computes; a refusal shows no value."""
+"""Hold what pages have computed in another process to what the library computes; a refusal shows no value."""
 
 from __future__ import annotations
 
