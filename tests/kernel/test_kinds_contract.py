@@ -325,6 +325,8 @@ def check_more_releases_and_records(name: str, kind: MechanismKind[Any], mechani
     paper = paper_price(mechanism, delta=delta, releases=runs_of(mechanism))
     assert paper is None or paper.epsilon >= one.epsilon, f"{name}: `paper_price` is below the exact one"
     assert paper_price(mechanism, delta=delta, rows_per_person=2) is None, f"{name}: `paper_price`"
+    if not kind.pure:
+        assert refused(lambda: paper_price(mechanism, delta=Decimal(2), releases=runs_of(mechanism))), name
 
 
 def check_losses(name: str, kind: MechanismKind[Any], mechanism: Mechanism) -> None:

@@ -80,7 +80,7 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
     check_records(rows_per_person)
     if rows_per_person == 1 and kind.paper_price is not None:
         return kind.paper_price(mechanism, delta, releases)
-    if rows_per_person > 1 and not kind.pure:
+    if not kind.pure:
         check_request(delta, releases)
     return None
 
