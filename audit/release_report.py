@@ -7,13 +7,14 @@
     python -m audit.release_report --verify            # whether the report is of this commit but for the documents
 
 The checks and their order are in `audit/release_checks.toml`. Those that need one processor run side by side. Checkout,
-logs and results lie below `build/release-report/COMMIT`, so another commit begins anew. Where what is checked out
-differs from the commit of the report in `docs` alone, it goes on with that commit and the report's results, also on
-another machine. It leaves with 1 where a check isn't green: it failed, it has skipped or expectedly failed tests, or it
-wasn't run.
+logs and results lie below `build/release-report/COMMIT`. It leaves with 1 where a check isn't green: it failed, it has
+skipped or expectedly failed tests, or it wasn't run.
 
-The report names the commit that was checked. It is itself part of a later commit, which must differ from that one in
-`docs`, and in what the version keeps for later ones, alone: `--verify` looks.
+The report that is committed counts, also on another machine. Where what is checked out differs from its commit in
+`docs` alone, its commit is gone on with. On another commit, what changed since a check ran is looked up: its result
+still counts where that is nothing that it reads, else it runs anew. A check reads all files but documents and those
+that its `apart` names. Each row of the report names the commit on which its check ran, and `--verify` looks whether all
+of them still count.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ class Check:
         results: the part of `audit-results` that it leaves; empty for none.
         data: variables that must be set, which name what the project doesn't ship.
         beside: whether it may run beside others: it needs one processor, and no time that it takes is judged.
+        apart: patterns of files that it doesn't read, besides documents; their change leaves its result as it is.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Check:
     results: str = ""
     data: Sequence[str] = ()
     beside: bool = False
+    apart: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +95,8 @@ class Ended:
         seconds: how long it took.
         day: on which it ended.
         told: which tests failed or were skipped, or why it wasn't run; lines.
+        commit: on which it was run; empty where it wasn't.
+        left: its part of `audit-results`, which later checks read.
     """
 
     outcome: str
@@ -99,6 +104,8 @@ class Ended:
     seconds: float = 0.0
     day: str = ""
     told: Sequence[str] = field(default_factory=tuple)
+    commit: str = ""
+    left: Mapping[str, Any] | None = None
 
 
 def checks(file: Path = CHECKS) -> list[Check]:
@@ -120,11 +127,11 @@ class Runs:
         project: a repository.
         commit: the commit that is checked out into a folder of its own.
         out: for progress.
-        reported: how checks ended by a report of this commit, which the project's documents have.
+        reported: how checks ended by the report in the project's documents, as far as that counts for this commit.
     """
 
     def __init__(self, project: Path, commit: str, *, out: TextIO, reported: Mapping[str, Ended] | None = None) -> None:
-        self.project, self.commit, self.out, self.reported = project, commit, out, reported
+        self.project, self.commit, self.out, self.reported = project, commit, out, reported or {}
         self.folder = project / "build" / "release-report" / commit[:12]
         self.checkout = self.folder / "checkout"
         self._state = self.folder / "ended.json"
@@ -140,10 +147,15 @@ class Runs:
         words = ["git", "clone", "--quiet", "--no-hardlinks", "--no-checkout", str(self.project), str(self.checkout)]
         subprocess.run(words, check=True)
         subprocess.run(["git", "checkout", "--quiet", "--detach", self.commit], cwd=self.checkout, check=True)
-        if self.reported is not None:  # what those checks wrote stands in later documents, and others add to it
+        if self.reported:  # what those checks wrote stands in later documents, and others add to it
             head = _head_of(self.project)
             subprocess.run(["git", "checkout", "--quiet", head, "--", "docs"], cwd=self.checkout, check=True)
-        self._write(self.reported or {})
+        for one in self.reported.values():
+            if one.left is not None:
+                part = self._part(one.left["part"])
+                part.parent.mkdir(exist_ok=True)
+                part.write_text(json.dumps(one.left, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        self._write(self.reported)
 
     def ended(self) -> dict[str, Ended]:
         """Return how the checks that have ended on this commit did so."""
@@ -160,8 +172,10 @@ class Runs:
         """
         for beside, some in groupby(chosen, key=lambda one: one[1].beside):
             pool = ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) if beside else 1)
+            # The longest go first of those beside others, so that no processor waits long for the last.
+            in_order = sorted(some, key=lambda one: -one[1].minutes if one[1].beside else 0)
             try:
-                for ended in [pool.submit(self._run_one, place, check) for place, check in some]:
+                for ended in [pool.submit(self._run_one, place, check) for place, check in in_order]:
                     ended.result()
             except BaseException:  # an interrupt too: nothing goes on without who waits for it
                 self._stopped = True
@@ -190,7 +204,7 @@ class Runs:
 
     def _run(self, check: Check, log: Path, *, begun: float) -> int:
         if check.results:  # of an earlier try
-            (self.checkout / "audit-results" / f"{check.results}.json").unlink(missing_ok=True)
+            self._part(check.results).unlink(missing_ok=True)
         with log.open("wb") as said:
             process = subprocess.Popen(
                 ["bash", "-euo", "pipefail", "-c", check.command],
@@ -220,23 +234,33 @@ class Runs:
             for number, what in COUNT.findall(summary.replace("errors", "error")):
                 counts[what] += int(number)
         figures = ", ".join(f"{number:,} {what}" for what, number in counts.items() if number)
-        part = self.checkout / "audit-results" / f"{check.results}.json"
-        if check.results and part.exists():
-            found = json.loads(part.read_text(encoding="utf-8"))
-            figures = ", ".join(filter(None, (figures, in_short(found))))
+        left = None
+        if check.results and self._part(check.results).exists():
+            left = json.loads(self._part(check.results).read_text(encoding="utf-8"))
+            figures = ", ".join(filter(None, (figures, in_short(left))))
         incomplete = counts["skipped"] + counts["xfailed"] + counts["xpassed"]
         outcome = RED if code or counts["failed"] + counts["error"] else INCOMPLETE if incomplete else GREEN
         told = [_without_places(line, self.checkout) for line in TOLD.findall(said)]
         if code and not told:
             told = [f"It ended with {code}: {_without_places(_last_line(log), self.checkout)}"]
-        day = datetime.now(UTC).date().isoformat()
-        return Ended(outcome=outcome, figures=figures, seconds=round(seconds, 1), day=day, told=tuple(told[:MOST_TOLD]))
+        return Ended(
+            outcome=outcome,
+            figures=figures,
+            seconds=round(seconds, 1),
+            day=datetime.now(UTC).date().isoformat(),
+            told=tuple(told[:MOST_TOLD]),
+            commit=self.commit,
+            left=left,
+        )
 
     def changed_documents(self) -> list[str]:
         """Return the files below `docs` that the checks have written."""
         words = ["git", "status", "--porcelain", "--no-renames", "--untracked-files=all", "--", "docs"]
         told = subprocess.run(words, cwd=self.checkout, capture_output=True, text=True, check=True)
         return [line[3:] for line in told.stdout.splitlines() if (self.checkout / line[3:]).is_file()]
+
+    def _part(self, name: str) -> Path:
+        return self.checkout / "audit-results" / f"{name}.json"
 
     def _tell(self, line: str) -> None:
         print(f"{datetime.now(UTC):%H:%M:%S} {line}", file=self.out, flush=True)
@@ -306,8 +330,10 @@ def _head(report: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield f"- The checks took {hours:.1f} hours on {report['machine']}."
     yield "- A check is incomplete where tests were skipped or expected to fail."
-    yield "- This page belongs to a later commit. Its sources must be those of the commit that was checked:"
-    yield "  `python -m audit.release_report --verify` looks."
+    yield "- A result of an earlier commit counts: no file that its check reads has changed since. A check reads all"
+    yield "  files but documents and those that `apart` names in `audit/release_checks.toml`."
+    yield "- This page belongs to a later commit: `python -m audit.release_report --verify` looks whether all results"
+    yield "  count for what is checked out."
     yield ""
 
 
@@ -320,7 +346,7 @@ def _table(report: Mapping[str, Any]) -> Iterator[str]:
         command = f"`{first}`".replace("|", "\\|") + (f" and {len(more)} more" if more else "")
         result = row["outcome"] if row["outcome"] == GREEN else f"**{row['outcome']}**"
         minutes = f"{row['seconds'] / 60:.1f}" if row["seconds"] else ""
-        commit = f"`{report['commit'][:12]}`" if row["outcome"] != NOT_RUN else ""
+        commit = f"`{row['commit'][:12]}`" if row["commit"] else ""
         yield f"| {' | '.join((row['claim'], command, result, row['figures'], minutes, commit))} |"
 
 
@@ -333,14 +359,28 @@ def _rest(report: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"- `{line.replace('`', chr(39))}`" for line in row["told"])
 
 
-def differs_beside_documents(project: Path, *commits: str) -> list[str]:
+def differs_beside_documents(project: Path, *commits: str, apart: Sequence[str] = ()) -> list[str]:
     """Return the files in which two commits differ, or the work tree and one, but for documents and what versions keep.
+
+    Args:
+        project: a repository.
+        commits: one or two.
+        apart: patterns of further files that don't matter.
 
     Raises:
         subprocess.CalledProcessError: a commit isn't known here.
     """
     told = subprocess.run(
-        ["git", "diff", "--name-only", *commits, "--", ".", *OF_THE_REPORT],
+        [
+            "git",
+            "diff",
+            "--name-only",
+            *commits,
+            "--",
+            ".",
+            *OF_THE_REPORT,
+            *(f":(exclude,glob){one}" for one in apart),
+        ],
         cwd=project,
         capture_output=True,
         text=True,
@@ -372,9 +412,9 @@ def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO 
         print(f"{sum(check.minutes for check in found) / 60:.1f} hours in all", file=out)
         return 0
     if asked.verify:
-        return _verify(project, names, out=out)
+        return _verify(project, found, out=out)
     head = _head_of(project)
-    commit, reported = _gone_on_with(project, head)
+    commit, reported = _gone_on_with(project, head, found)
     runs = Runs(project, commit, out=out, reported=reported)
     if dirty := differs_beside_documents(project, "HEAD"):
         print(f"Not in the commit, and so not checked: {', '.join(dirty)}", file=out)
@@ -397,18 +437,32 @@ def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO 
     return 0 if report["whole"] else 1
 
 
-def _gone_on_with(project: Path, head: str) -> tuple[str, dict[str, Ended] | None]:
-    """Return the commit to check, and how checks of it have ended by its report; None where there is no such report."""
+def _gone_on_with(project: Path, head: str, found: Sequence[Check]) -> tuple[str, dict[str, Ended]]:
+    """Return the commit to check, and what counts for it of the report that is there: how checks have ended."""
     file = project / "docs" / "release-report.json"
-    try:
-        report = json.loads(file.read_text(encoding="utf-8"))
-        if report["commit"] == head or differs_beside_documents(project, report["commit"], head):
-            return head, None
-    except (FileNotFoundError, subprocess.CalledProcessError):  # no report, or of a commit that isn't known here
-        return head, None
+    if not file.is_file():
+        return head, {}
+    report = json.loads(file.read_text(encoding="utf-8"))
+    rows = {row["name"]: row for row in report["checks"]}
+    counting = {check.name: rows[check.name] for check in found if _counts(project, head, check, rows.get(check.name))}
     names = Ended.__dataclass_fields__.keys()
-    ended = {row["name"]: Ended(**{name: row[name] for name in names}) for row in report["checks"]}
-    return report["commit"], {name: one for name, one in ended.items() if one.outcome != NOT_RUN}
+    ended = {name: Ended(**{one: row[one] for one in names}) for name, row in counting.items()}
+    return (head if _differing(project, report["commit"], head) else report["commit"]), ended
+
+
+def _counts(project: Path, head: str, check: Check, row: Mapping[str, Any] | None) -> bool:
+    """Whether a report's row is of this check, and still of the commit that is checked out."""
+    if row is None or row["outcome"] == NOT_RUN or row["command"] != check.command.strip():
+        return False
+    return not _differing(project, row["commit"], head, apart=check.apart)
+
+
+def _differing(project: Path, commit: str, *later: str, apart: Sequence[str] = ()) -> list[str]:
+    """The files in which a commit differs from a later one, or the work tree; it may be unknown here."""
+    try:
+        return differs_beside_documents(project, commit, *later, apart=apart)
+    except subprocess.CalledProcessError:
+        return [f"{commit[:12]}, which isn't known here,"]
 
 
 def _head_of(project: Path) -> str:
@@ -417,14 +471,19 @@ def _head_of(project: Path) -> str:
     return told.stdout.strip()
 
 
-def _verify(project: Path, names: Sequence[str], *, out: TextIO) -> int:
-    """Tell why the report that is there isn't a whole one of this commit's sources; 0 where it is."""
+def _verify(project: Path, found: Sequence[Check], *, out: TextIO) -> int:
+    """Tell why the report that is there isn't a whole one of what is checked out; 0 where it is."""
     report = json.loads((project / "docs" / "release-report.json").read_text(encoding="utf-8"))
-    faults = [f"it is of other sources: {name} differs" for name in differs_beside_documents(project, report["commit"])]
-    if [row["name"] for row in report["checks"]] != list(names):
-        faults.append("it has other checks")
-    if not report["whole"] or any(row["outcome"] != GREEN for row in report["checks"]):
-        faults.append("it isn't whole")
+    rows, faults = {row["name"]: row for row in report["checks"]}, []
+    for check in found:
+        row = rows.get(check.name)
+        if row is None or row["command"] != check.command.strip():
+            faults.append(f"{check.name}: the report has no such check")
+        elif row["outcome"] != GREEN:
+            faults.append(f"{check.name}: {row['outcome']}")
+        else:
+            differing = _differing(project, row["commit"], apart=check.apart)
+            faults += [f"{check.name}: {name} differs from {row['commit'][:12]}" for name in differing]
     for fault in faults:
         print(fault, file=out)
     return 1 if faults else 0

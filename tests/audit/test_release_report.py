@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from audit.release_report import CHECKS, Runs, checks, main, page, report_of
-from benchmarks.generated_pages import generated
+from audit.mutation.run import LOOKING_ON, TEST_FOLDERS
+from audit.release_report import CHECKS, Check, Runs, checks, main, page, report_of
+from benchmarks.generated_pages import Generated, Sources, generated
 
 PROJECT = Path(__file__).resolve().parents[2]
 REPORT = PROJECT / "docs" / "release-report.json"
@@ -116,10 +117,71 @@ def test_it_is_whole_where_all_is_green_and_goes_on_where_it_stopped(
     assert main(words, project=repository, out=out) == 0
     commit(repository, TESTS + "# changed\n")
     assert main(words, project=repository, out=out) == 1
-    assert out.getvalue() == "it is of other sources: tests_of_it.py differs\n"
+    assert out.getvalue() == "".join(
+        f"{name}: tests_of_it.py differs from {head[:12]}\n" for name in ("first", "tests", "other data")
+    )
     _, report, _ = run(repository)
     assert report["commit"] != head
     assert tries.read_text(encoding="utf-8") == "1\n1\n1\n"
+
+
+def test_a_result_counts_on_a_later_commit_where_nothing_that_its_check_reads_has_changed(repository: Path) -> None:
+    tries, out = repository.parent / "tries", io.StringIO()
+    words = ["--checks", str(repository / "checks.toml"), "--verify"]
+    text = (repository / "checks.toml").read_text(encoding="utf-8")
+    text = text.replace('docs/made.md"\n', 'docs/made.md"\napart = ["tests_*.py", "parts/**"]\n')
+    text = text.replace('data = ["CROWDBLEND_NOT_SET"]\n', "")
+    (repository / "checks.toml").write_text(text, encoding="utf-8")
+    first = commit(repository, TESTS)
+    run(repository)
+    second = commit(repository, TESTS + "# changed\n")  # and the report
+    _, report, _ = run(repository)
+    assert [row["commit"] for row in report["checks"]] == [first, second, second]
+    assert f"| `{first[:12]}` |\n" in page(report)
+
+    (repository / "parts" / "of").mkdir(parents=True)
+    (repository / "parts" / "of" / "it.txt").write_text("something\n", encoding="utf-8")
+    commit(repository, TESTS + "# changed\n")
+    assert main(words, project=repository, out=out) == 1
+    told = [f"{name}: parts/of/it.txt differs from {second[:12]}\n" for name in ("tests", "other data")]
+    assert out.getvalue() == "".join(told)
+    assert tries.read_text(encoding="utf-8") == "1\n"
+    (repository / "else.txt").write_text("something\n", encoding="utf-8")
+    commit(repository, TESTS)
+    run(repository)
+    assert tries.read_text(encoding="utf-8") == "1\n1\n"
+
+
+def test_a_result_of_another_command_doesnt_count(repository: Path) -> None:
+    run(repository)
+    text = (repository / "checks.toml").read_text(encoding="utf-8")
+    (repository / "checks.toml").write_text(text.replace("echo 1", "echo 2"), encoding="utf-8")
+    out = io.StringIO()
+    main(["--checks", str(repository / "checks.toml"), "--verify"], project=repository, out=out)
+    assert "first: the report has no such check" in out.getvalue()
+    git(repository, "commit", "--quiet", "-a", "-m", "Another command, and the report")
+    run(repository)
+    assert (repository.parent / "tries").read_text(encoding="utf-8") == "1\n2\n"
+
+
+def test_what_a_check_leaves_for_others_is_there_on_another_machine(repository: Path) -> None:
+    left = {"part": "coverage", "outcome": "passed", "seconds": 1, "findings": []}
+    found = repository.parent / "found.json"
+    found.write_text(json.dumps(left), encoding="utf-8")
+    text = (repository / "checks.toml").read_text(encoding="utf-8")
+    makes = f'docs/made.md && mkdir -p audit-results && cp {found} audit-results/coverage.json"\nresults = "coverage"\n'
+    (repository / "checks.toml").write_text(text.replace('docs/made.md"\n', makes), encoding="utf-8")
+    with (repository / ".gitignore").open("a", encoding="utf-8") as ignored:
+        ignored.write("audit-results/\n")
+    commit(repository, TESTS)
+    _, report, _ = run(repository, "--only", "first")
+    assert report["checks"][0]["left"] == left
+    commit(repository, TESTS)
+    elsewhere = repository.parent / "elsewhere"
+    git(repository.parent, "clone", "--quiet", str(repository), str(elsewhere))
+    run(elsewhere)
+    [part] = elsewhere.glob("build/release-report/*/checkout/audit-results/coverage.json")
+    assert json.loads(part.read_text(encoding="utf-8")) == left
 
 
 def test_another_machine_goes_on_with_the_commit_of_the_report(
@@ -285,6 +347,40 @@ def test_long_tests_of_every_folder_are_run() -> None:
     folders = {f"tests/{path.relative_to(PROJECT / 'tests').parts[0]}" for path in PROJECT.glob("tests/*/**/test_*.py")}
     assert folders - {"tests/_pkg"} == {word for word in words if word.startswith("tests/")}
     assert not list(PROJECT.glob("tests/test_*.py"))
+
+
+@pytest.mark.parametrize("check", [check for check in checks() if check.apart], ids=lambda check: check.name)
+def test_no_check_imports_what_it_is_said_not_to_read(check: Check) -> None:
+    for one in check.apart:
+        assert git(PROJECT, "ls-files", "--", f":(glob){one}"), f"no file is {one}"
+    not_read = git(PROJECT, "ls-files", "--", *(f":(glob){one}" for one in check.apart)).splitlines()
+    roots = [f"{program}{end}" for program in programs_of(check) for end in ("", ".__main__", ".command")]
+    roots += [name.removesuffix(".py").replace("/", ".") for name in files_of_tests(check)]
+    assert roots
+    files = Sources().files(Generated(page="", command="", roots=tuple(roots)))
+    assert not {path.relative_to(PROJECT).as_posix() for path in files} & set(not_read)
+
+
+def programs_of(check: Check) -> set[str]:
+    """Modules of this project's tools that a check runs, by itself or by a target of the Makefile."""
+    return set(re.findall(r"-m ((?:audit|benchmarks)\b[\w.]*)", told_to_run(check)))
+
+
+def files_of_tests(check: Check) -> list[str]:
+    """Files of the tests that mutants meet, or of the long tests in the folders that a check's command names."""
+    if check.name == "mutation":
+        return git(PROJECT, "ls-files", "--", *TEST_FOLDERS, LOOKING_ON).splitlines()
+    folders = re.findall(r"(?<!=)\btests/[\w/.]+", told_to_run(check) if "pytest" in told_to_run(check) else "")
+    names = git(PROJECT, "ls-files", "--", *folders).splitlines() if folders else []
+    python = [name for name in names if name.endswith(".py")]
+    return [name for name in python if re.search(rb"mark[.]long", (PROJECT / name).read_bytes())]
+
+
+def told_to_run(check: Check) -> str:
+    """A check's command, and the recipes of the targets that it makes."""
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+    recipes = dict(re.findall(r"^([\w-]+):.*\n((?:\t.*\n(?: {4}.*\n)*)+)", makefile, re.MULTILINE))
+    return "\n".join([check.command, *(recipes[one] for one in re.findall(r"make ([a-z][\w-]+)", check.command))])
 
 
 def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
