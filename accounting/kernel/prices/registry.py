@@ -78,11 +78,11 @@ def paper_price(mechanism: Mechanism, *, delta: Decimal, releases: int = 1, rows
     """
     kind = kind_of(mechanism)
     check_records(rows_per_person)
-    if rows_per_person == 1 and kind.paper_price is not None:
-        return kind.paper_price(mechanism, delta, releases)
     if not kind.pure:
         check_request(delta, releases)
-    return None
+    if rows_per_person != 1 or kind.paper_price is None:
+        return None
+    return kind.paper_price(mechanism, delta, releases)
 
 
 def not_covered(mechanism: Mechanism, registered: Mechanism, *, number: int = 1) -> str | None:
