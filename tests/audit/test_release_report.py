@@ -395,6 +395,7 @@ def test_every_place_that_names_the_version_names_this_one() -> None:
         "r/crowdblend/DESCRIPTION": (r"^Version: (\S+)$", 1),
         "r/crowdblend/NEWS.md": (r"\A# crowdblend (\S+)$", 1),
         "deploy/kubernetes/crowdblend.yaml": (r"image: crowdblend:(\S+)$", 5),
+        "tests/vectors/surface.json": (r'^ "version": "(.+)",$', 1),
     }
     for file, (pattern, times) in places.items():
         found = re.findall(pattern, (PROJECT / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
