@@ -87,7 +87,7 @@ class Desk:
         # Files and no pipes: a server that outlives the driver would keep a pipe open.
         with out.open("wb") as results, log.open("wb") as errors:
             done = subprocess.run(
-                [sys.executable, str(DRIVER), "jobs.json"],
+                [sys.executable, "-P", str(DRIVER), "jobs.json"],  # else `statistics` would be the folder beside it
                 cwd=self.folder,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

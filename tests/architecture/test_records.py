@@ -82,8 +82,10 @@ def test_a_record_has_no_other_fields_than_its_own() -> None:
 
 
 def test_randomness_is_named_and_has_no_default() -> None:
-    mechanisms = [one for one in functions() if one.__module__.startswith("crowdblend.mechanisms.")]
-    given = [inspect.signature(one).parameters.get("randomness") for one in mechanisms]
+    drawing = ("crowdblend.mechanisms.", "crowdblend.tasks.kernel.")
+    given = [
+        inspect.signature(one).parameters.get("randomness") for one in functions() if one.__module__.startswith(drawing)
+    ]
     found = [one for one in given if one is not None]
     assert len(found) > 8
     assert {(one.kind, one.default) for one in found} == {(inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty)}

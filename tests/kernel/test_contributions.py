@@ -117,11 +117,13 @@ def test_records_are_counted_alike_in_one_number_and_word_by_word(counts) -> Non
     apart = np.array([alike[0] * 10 + alike[1], *alike[1:]])
     single = np.array([*apart[:2], apart[0] % CELLS])  # each person in one group
     two = alike[:, :2]  # they agree in their first words, and nobody else is there
+    words = np.array([*apart[:2, :3], [1, 1, 1], [2, 0, 2]])  # as many records as one number would have words
     for keys, cells in (
         (alike, CELLS),
         (two, CELLS),
         (apart, CELLS),
         (single, CELLS),
+        (words, CELLS),
         (apart, 1 << 62),
         (apart[:, :0], CELLS),
     ):

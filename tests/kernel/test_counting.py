@@ -144,6 +144,12 @@ def test_of_each_person_at_most_so_many_records_count_wherever_they_lie(split, r
     assert [one.tolist() for one in found] == [one.tolist() for one in expected]
 
 
+def test_records_of_persons_in_no_block_have_the_form_of_others() -> None:
+    asked = job(Persons(), limit=LIMIT)
+    none, some = (person_records(blocks, job=asked).counts for blocks in ([], BLOCKS[:1]))
+    assert (none.keys.shape, none.counts.shape) == ((some.keys.shape[0], 0), (0,))
+
+
 class Sizes:
     """Makes a record of each unit: how many records it has, as a group."""
 

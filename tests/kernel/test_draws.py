@@ -51,6 +51,12 @@ def test_what_was_drawn_is_given_back_and_never_drawn_again(numbers: list[int], 
             load_draw(other, folder=folder)
 
 
+def test_as_many_numbers_as_a_table_has_groups_are_given_back() -> None:
+    folder: Any = Folder()
+    store_draw(draw_of(), np.arange(100_000), folder=folder)
+    assert np.array_equal(load_draw(draw_of(), folder=folder), np.arange(100_000))
+
+
 def packed(numbers: bytes) -> str:
     return base64.b64encode(zlib.compress(numbers)).decode("ascii")
 

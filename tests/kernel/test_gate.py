@@ -206,6 +206,23 @@ def test_as_many_records_of_a_person_are_counted_as_were_charged_or_fewer(bench:
                 own.exact(gate, counted=counted_by_person)
 
 
+def test_who_counts_is_lent_the_releases_key_where_coins_are_drawn_with_it(bench: Bench) -> None:
+    own, lent = bench.outside(), []
+
+    def counted(job_of: Any, key: Any) -> BlockCounts:
+        lent.append(key)
+        return own.counted(job_of, key)
+
+    with bench.gate(own) as gate:
+        gate.charge()
+        gate.read()
+        own.exact(gate, counted=counted)
+        own.counting = replace(own.counting, rate=None)
+        own.exact(gate, counted=counted)
+        [sampled, every] = lent
+        assert (sampled.load(), every) == (bench.secrets[0], None)
+
+
 def test_totals_of_reports_are_published_where_there_are_enough(bench: Bench) -> None:
     bench.add_dataset("drinks", relation="replacement")
     own = replace(bench.outside(), plan=bench.plan(mechanism=REPORTS, dataset="drinks"))

@@ -79,6 +79,16 @@ def test_bytes_that_are_no_state_are_told(content) -> None:
         state_of_bytes(content)
 
 
+@pytest.mark.parametrize("place", ["before the chain", "past its end"])
+@pytest.mark.parametrize("column", ["position", "closed"])
+def test_a_release_at_a_place_outside_of_the_chain_is_told(column, place) -> None:
+    state, _ = fold(golden_entries())
+    document = json.loads(bytes_of_state(state))
+    document["releases"][column][0] = -1 if place == "before the chain" else len(list(golden_entries()))
+    with pytest.raises(AccountantRefused, match="snapshot of the ledger's state is damaged"):
+        state_of_bytes(json.dumps(document).encode())
+
+
 def values_in(document: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
     """The way to each value of a document, itself included."""
     yield path

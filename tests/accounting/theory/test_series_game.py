@@ -199,17 +199,17 @@ def test_the_adversary_who_looks_reaches_more_than_one_who_does_not():
         assert reached(release, 2, epsilon, sizes, adding=adding)[0] > blind * 1.05
 
 
-def test_interpolation_in_the_loss_itself_is_not_outward():
-    """V is concave above ε: read between two states along a line in the loss, a game falls below its true value."""
-    grid, epsilon = np.arange(-4.0, 4.01, 0.4), 0.4
-    values = np.maximum(-np.expm1(epsilon - grid), 0.0)
-    masses, ratios = outcomes(4, 0.2, 16, True)
-    truth = reached(SMALL, 1, epsilon, [16], adding=True)[0]
-    with np.errstate(invalid="ignore"):
-        read = float(masses @ np.where(np.isinf(ratios), 1.0, np.interp(np.log(ratios), grid, values)))
-        convex = np.exp(grid) * values
-        outward = float(masses @ np.where(np.isinf(ratios), 1.0, np.interp(ratios, np.exp(grid), convex) / ratios))
-    assert read < truth <= outward
+def test_delta_between_two_states_is_read_outward():
+    """V is concave somewhere: along a line in the loss between two states, it would be read below its true value."""
+    sizes, states = range(4, 44), np.arange(-4.0, 4.01, 0.4)
+    for adding in (True, False):
+        values = np.array([reached(SMALL, 1, -state, sizes, adding=adding)[0] for state in states])
+        along_lines = []
+        for epsilon in np.arange(-3.9, 4.0, 0.13):
+            truth = reached(SMALL, 1, epsilon, sizes, adding=adding)[0]
+            assert series_game._delta_there(states, values, epsilon) >= truth * (1 - 1e-12)
+            along_lines.append(np.interp(-epsilon, states, values) >= truth * (1 - 1e-12))
+        assert not all(along_lines), "a line would do as well, so that this tests nothing"
 
 
 def test_a_series_whose_outputs_hardly_differ_costs_nothing():
