@@ -59,6 +59,8 @@ def test_the_boundary_is_within_and_one_step_more_is_not(epsilon, delta) -> None
     )
     assert not full.charged(epsilon=step, delta=Decimal(0)).within_budget
     assert not full.charged(epsilon=Decimal(0), delta=step).within_budget
+    over = full.charged(epsilon=step, delta=step)
+    assert (over.epsilon_left, over.delta_left) == (0, 0)
 
 
 def test_no_more_is_refunded_than_was_spent() -> None:

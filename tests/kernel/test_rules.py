@@ -259,6 +259,11 @@ CASES: dict[str, Case] = {
     "a place": case((CENSUS, SERIES, at(1, "two")), at(2)),
     "a place twice": case((CENSUS, SERIES, at(1, "two")), at(1), "release 'two' has this place in series 'monthly'"),
     "a place that was given back": case((CENSUS, SERIES, at(1, "two"), abandoned("two", refunded=True)), at(1)),
+    "a place that was given back and taken": case(
+        (CENSUS, SERIES, at(1, "two"), abandoned("two", refunded=True), at(1, "three")),
+        at(1),
+        "release 'three' has this place in series 'monthly'",
+    ),
     "a place too much": case((CENSUS, SERIES), at(4), "series 'monthly' has paid for 3 releases, and this is one more"),
     "a place in no series": case((CENSUS,), at(1), f"{UNPAID}nothing of that name"),
     "a place at another data set": case((CENSUS, OTHER, SERIES), at(1, dataset="other"), f"{UNPAID}data set"),
@@ -318,6 +323,12 @@ def test_an_entry_breaks_these_rules_and_no_others(name: str) -> None:
     assert len(found) == len(told), found
     for fault, words in zip(found, told, strict=True):
         assert fault.startswith(words)
+
+
+@pytest.mark.parametrize("name", ["a data set twice", "a series twice", "a token twice", "a lower ε"])
+def test_what_is_entered_wrongly_is_the_callers_mistake_and_no_refusal_that_is_recorded(name: str) -> None:
+    before, entry, _ = CASES[name]
+    assert [found.mistake for found in violations(entry, sound_state(*before))] == [True]
 
 
 STEPS = {
