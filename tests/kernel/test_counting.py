@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -200,9 +201,10 @@ def test_nothing_is_counted_without_the_samples_key() -> None:
     assert counted_blocks(BLOCKS, job=everything).counts.counts.sum() == 1600
     with pytest.raises(ValueError, match="a limit and a key"):
         person_records(BLOCKS, job=everything)
-    for change in ({"rate": None}, {"sample_id": None}, {"key_source": None}):
+    parts = ("rate", "sample_id", "key_source")
+    for some in (missing for number in (1, 2) for missing in combinations(parts, number)):
         with pytest.raises(ValueError, match="go together"):
-            job(Records(), **change)
+            job(Records(), **dict.fromkeys(some))
 
 
 def test_a_job_is_named_by_its_release_and_its_computation_and_shows_no_key() -> None:
