@@ -191,3 +191,4 @@ def test_a_part_covers_what_is_run_in_its_places():
     ):
         told = not_covered(mechanism, mixed, number=number)
         assert (told is None) if reason is None else reason in told, mechanism
+    assert not_covered(SAFE, mixed) is None, "where no place is said, it is the first"
