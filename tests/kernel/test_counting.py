@@ -145,6 +145,17 @@ def test_of_each_person_at_most_so_many_records_count_wherever_they_lie(split, r
     assert [one.tolist() for one in found] == [one.tolist() for one in expected]
 
 
+def test_records_are_added_up_as_soon_as_so_many_wait(monkeypatch) -> None:
+    """A task's memory is bounded by them, not by its blocks."""
+    added = []
+    counted = counting._counted
+    monkeypatch.setattr(counting, "_RECORDS_AT_ONCE", 400)
+    monkeypatch.setattr(counting, "_counted", lambda waiting, job: added.append(len(waiting)) or counted(waiting, job))
+    everything = job(Records(), rate=None, sample_id=None, key_source=None)
+    assert counted_blocks(BLOCKS, job=everything).counts.counts.sum() == 1600
+    assert added == [1, 1, 1, 1]
+
+
 def test_records_of_persons_in_no_block_have_the_form_of_others() -> None:
     asked = job(Persons(), limit=LIMIT)
     none, some = (person_records(blocks, job=asked).counts for blocks in ([], BLOCKS[:1]))

@@ -124,3 +124,12 @@ def test_k_below_one_and_nothing_to_merge_are_refused():
         merge_counts([])
     assert merge_counts([empty, empty]).keys.shape == (1, 0)
     assert suppress(*empty, 3).keys.shape == (1, 0)
+
+
+def test_counting_with_a_place_for_each_possible_group_takes_bounded_memory():
+    assert [group_counts._dense_cells(keys) for keys in (1, 1 << 13, 1 << 17, 1 << 40)] == [
+        1 << 16,
+        1 << 16,
+        1 << 20,
+        1 << 23,
+    ]

@@ -202,6 +202,7 @@ def test_the_accountants_refusal_is_recorded_and_a_mistake_is_not(sqlite_books: 
 
 def test_a_writer_waits_its_time_and_is_then_refused(books: Books, monkeypatch) -> None:
     """Whether the others came before it opened the ledger or after."""
+    assert store.SECONDS_TO_WAIT == 60
     monkeypatch.setattr(store, "SECONDS_TO_WAIT", 0.2)
     books.add()
     alone = {"sqlite": "BEGIN IMMEDIATE", "postgresql": WRITERS_LOCK}
