@@ -4,7 +4,7 @@
     python -m audit.release_report --again fuzzing     # one check anew, and what hasn't ended yet
     python -m audit.release_report --only lint proofs  # some checks
     python -m audit.release_report --list              # all checks, and how long they take
-    python -m audit.release_report --verify            # whether the report is of this commit but for the documents
+    python -m audit.release_report --verify            # whether all results count for what is checked out
 
 The checks and their order are in `audit/release_checks.toml`. Those that need one processor run side by side. Checkout,
 logs and results lie below `build/release-report/COMMIT`. It leaves with 1 where a check isn't green: it failed, it has
@@ -398,9 +398,7 @@ def main(argv: list[str] | None = None, *, project: Path = PROJECT, out: TextIO 
     )
     parser.add_argument("--again", nargs="+", metavar="NAME", default=[], help="run these anew")
     parser.add_argument("--list", action="store_true", help="show the checks and how long they take")
-    parser.add_argument(
-        "--verify", action="store_true", help="look whether the report is of this commit, documents apart"
-    )
+    parser.add_argument("--verify", action="store_true", help="look whether all results count for what is checked out")
     asked = parser.parse_args(argv)
     found = checks(asked.checks)
     names = [check.name for check in found]
@@ -451,14 +449,14 @@ def _gone_on_with(project: Path, head: str, found: Sequence[Check]) -> tuple[str
 
 
 def _counts(project: Path, head: str, check: Check, row: Mapping[str, Any] | None) -> bool:
-    """Whether a report's row is of this check, and still of the commit that is checked out."""
+    """Tell whether a report's row is of this check, and still of the commit that is checked out."""
     if row is None or row["outcome"] == NOT_RUN or row["command"] != check.command.strip():
         return False
     return not _differing(project, row["commit"], head, apart=check.apart)
 
 
 def _differing(project: Path, commit: str, *later: str, apart: Sequence[str] = ()) -> list[str]:
-    """The files in which a commit differs from a later one, or the work tree; it may be unknown here."""
+    """Return the files in which a commit, which may be unknown here, differs from a later one or the work tree."""
     try:
         return differs_beside_documents(project, commit, *later, apart=apart)
     except subprocess.CalledProcessError:
