@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import shutil
 import socket
@@ -14,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from crowdblend.deploy.prefect_environment import QUIET
 
@@ -165,6 +165,13 @@ c.ClusterConfig.worker_memory = "1 G"
 """
 
 
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
 @pytest.fixture
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A Dask gateway with its local backend, and Dask's settings that use it."""
@@ -177,8 +184,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     environment = dict(os.environ) | QUIET | {"PATH": f"{beside}:{os.environ['PATH']}", "NO_PROXY": "127.0.0.1"}
     server = start(["dask-gateway-server", "--config", str(folder / "settings.py")], environment, folder / "server.out")
     try:
-        log = folder / "server.out"
-        until(lambda: re.search(r"Dask-Gateway server started", log.read_text()), folder)
+        # The server says that it is started before its proxy knows the way to it.
+        until(lambda: answers(f"http://127.0.0.1:{ports['proxy']}/api/health"), folder)
         (folder / "dask.yaml").write_text(
             f"gateway:\n  address: http://127.0.0.1:{ports['proxy']}\n"
             "  auth: {type: basic, kwargs: {username: steward, password: for-tests}}\n"

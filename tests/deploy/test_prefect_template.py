@@ -30,8 +30,8 @@ with configured_api():
 
 def run_flow_in(private: Path) -> Path:
     """Run one flow with a server of its own; the template that is there afterwards."""
-    # Tests that ran before in this process may have named a server, whose database is no template's.
-    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+    # Tests that ran before in this process may have named a server or a folder, whose database is no template's.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     command = [sys.executable, "-W", "ignore", "-c", SERVER, str(private)]
     subprocess.run(command, env=environment, check=True, timeout=900)
     [template] = (private / "cache").iterdir()
