@@ -18,7 +18,7 @@ MASKS: tuple[tuple[str, bytes], ...] = (
     ("ADDRESS", rb"127\.0\.0\.1:\d+"),
     ("UUID", rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
     ("HASH", rb"\b[0-9a-f]{32,128}\b"),
-    ("TIME", rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+00:00|Z)?"),
+    ("TIME", rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+|,\d{3}(?= - ))?(?:\+00:00|Z)?"),
     ("CLOCK", rb"\d\d:\d\d:\d\d(?:\.\d+)?"),
     ("TASK-RUN", rb"\b(?:charge|reading|select|count|write|publish|close)-[0-9a-f]{3}\b"),
     ("FLOAT", rb"(?<![\w.])\d+\.\d+(?:e-?\d+)?(?![\w.])"),
@@ -60,7 +60,7 @@ EXPLAINED = (
     ),
     Explanation(
         place=r"dask/state\.yaml",
-        line=rb"^ *- TIME,\d+ - distributed\.worker - INFO - Starting Worker plugin$",
+        line=rb"^ *- TIME - distributed\.worker - INFO - Starting Worker plugin$",
         reason="a worker's own start: whether its line falls among the last that the log keeps follows the clock",
     ),
     Explanation(

@@ -195,6 +195,16 @@ def test_what_looks_like_a_time_but_follows_the_records_is_found() -> None:
     assert "1.25" in apart.what
 
 
+def test_two_runs_that_log_at_the_same_thousandth_of_a_second_differ_in_nothing() -> None:
+    def run(second: int, thousandth: int, told: str = "Receive client connection") -> Traces:
+        return Traces(lines={"log": f"2026-03-04 12:00:0{second},{thousandth} - INFO - {told}".encode()}, raw_bytes={})
+
+    here, there = [run(1, 138), run(2, 138)], [run(3, 402), run(4, 977)]
+    assert differential.differences(here, there) == []
+    more, fewer = [run(1, 138, "12,138 groups"), run(2, 138, "12,138 groups")], [run(3, 402, "12,137 groups")]
+    assert [found.what[:2] for found in differential.differences(more, fewer)] == ["+ ", "- "]
+
+
 @pytest.mark.slow
 def test_exact_numbers_below_noise_show_nowhere(prefect_template, tmp_path) -> None:
     """The noise of this answer is 0 with a probability of 5e-6, so that an exact count that shows is a leak."""
