@@ -70,7 +70,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test test-long test-extra lint check audit release-report format site docs fuzz interruptions leaks coverage mutation proofs record-path bench-check utility screenshots paper lock sbom clean
 
 demo: $(RUNS)
-	@echo "== a release of 29,501 census records"
+	@echo "== two releases from 29,501 census records"
 	@$(BIN)/crowdblend demo
 
 # How many processes, each with its own servers, and which tests go first: tests/support/balance.py.
@@ -118,7 +118,7 @@ LOCKED := $(BIN)/python -m pip install --quiet --no-compile --no-deps --require-
 
 # What a run needs and nothing else.
 $(RUNS): constraints-run.txt pyproject.toml $(wildcard tasks/readers/*.c tasks/readers/*.h)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crowdblend needs Python 3.11 or later")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "crowdblend needs Python 3.11, 3.12 or 3.13: make PYTHON=python3.12")'
 	@echo "== an environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --upgrade pip  # Python's own takes twice the time for each package

@@ -32,7 +32,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -56,8 +56,8 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 MOST_TOLD = 20
 SECONDS_BETWEEN = 30.0
 LEFT_OUT = "It was left out."
-OF_THE_REPORT = (":(exclude)docs", ":(exclude)tests/vectors/versions")
-"""What the commit of a report may change: pages, and what the version keeps for later ones."""
+OF_THE_REPORT = (":(exclude)docs", ":(exclude,glob)**/README.md", ":(exclude)tests/vectors/versions")
+"""What the commit of a report may change: documents, and what the version keeps for later ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,6 +176,8 @@ class Runs:
             in_order = sorted(some, key=lambda one: -one[1].minutes if one[1].beside else 0)
             try:
                 for ended in [pool.submit(self._run_one, place, check) for place, check in in_order]:
+                    while not ended.done():  # a signal that another thread takes doesn't end a wait
+                        wait([ended], timeout=1)
                     ended.result()
             except BaseException:  # an interrupt too: nothing goes on without who waits for it
                 self._stopped = True

@@ -367,7 +367,10 @@ def guarantee_statement(charge: ReleaseCharged, context: DatasetContext) -> str:
     if kind_of(mechanism).survey_rate is not None:
         but, otherwise = " but who was sampled", "been absent from the population that was sampled"
     elif charge.price.relation == REPLACEMENT:
-        otherwise = "had any other values, the number of people being public"
+        # The price of several records is for as many with other values, and not for more or fewer of them.
+        several = count > 1 and not makes_records(charge.sampler_layout)
+        public = f"records of each {enforced or 'person'}" if several else "people"
+        otherwise = f"had any other values, the number of {public} being public"
     alike = GUARANTEE.format(all="this release", but=but, it="it", unit=unit, otherwise=otherwise)
     # What is proved besides is of records that are counted whoever else is there; where a column limits them, another
     # record of the unit is counted in the place of one that is missing.

@@ -34,6 +34,7 @@ from ..kernel.ledger.rules import (
     account_violations,
     all_releases_taken,
     known_by_name,
+    lone_violations,
     rows_violations,
     series_changed,
     survey_violations,
@@ -211,10 +212,12 @@ class LedgerReader(OpenedLedger):
                 return refusal_of(violation)
         parts, reason = ("specification",), None
         if (dataset, spec_digest) == (registered.dataset, registered.spec_digest):
-            parts, reason = ("mechanism",), uncovered(sorted_fields(mechanism_record(mechanism)), registered, number)
+            fields = sorted_fields(mechanism_record(mechanism))
+            parts, reason = ("mechanism",), uncovered(fields, registered, number)
             if reason is None:
-                taken = known.free_number(part) is None
-                return refusal_of(all_releases_taken(registered, number=number)) if taken else None
+                if known.free_number(part) is None:
+                    return refusal_of(all_releases_taken(registered, number=number))
+                return next(map(refusal_of, lone_violations(fields, state.datasets[dataset])), None)
         fault = f"series '{registered.series}' has not paid for this release"
         return refusal_of(series_changed(registered, fault=fault, parts=parts, reason=reason, number=number))
 

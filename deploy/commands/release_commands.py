@@ -144,7 +144,7 @@ def print_result(result: Mapping[str, Any], *, as_json: bool) -> None:
 @click.command()
 @click.option("--output", type=FILE, help="Folder for the demonstration; default: a new one below crowdblend-demo.")
 def demo(output: Path | None) -> None:
-    """Release 29,501 records of the US Census 2000, with a ledger of the demonstration's own."""
+    """Make two releases from 29,501 records of the US Census 2000, with a ledger of the demonstration's own."""
     from ..demonstration import lay_out, open_demonstration_ledger, tell
     from ..run import run_release
 

@@ -111,6 +111,12 @@ class MembersProtection:
 
     def __post_init__(self) -> None:
         rows = self.mechanism.members.release(k=self.mechanism.k)
+        # A class below one of them, or another one of the same form, would be handed exact counts.
+        if (
+            type(self.units) not in {DeletionProtection, PairedProtection}
+            or type(self.members) is not DeletionProtection
+        ):
+            raise ValueError("a table is protected by no class of the kernel")
         if self.units.mechanism != self.mechanism or self.members.mechanism != rows:
             raise ValueError("a table is of another mechanism")
         if self.members.layout.key_words > 1 or self.members.levels or self.members.margins:

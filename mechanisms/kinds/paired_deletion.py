@@ -235,7 +235,7 @@ class PairedProtection:
         noisy = noisy_margins(exact, layout=self.layout, margins=singles, release=mechanism, randomness=randomness)
         margins = split_margins(noisy, layout=self.layout, margins=singles)
         counts = self.exact_cells(exact)
-        penalties = self.model.penalties()
+        penalties = [int(one) for one in self.model.penalties()]
         pairs: list[CountedPair] = []
         before: list[Cells] = []
         qualities: dict[int, int] = {}
@@ -311,7 +311,7 @@ class PairedProtection:
 
     def _chains(self, margins: Sequence[Cells], pairs: tuple[CountedPair, ...]) -> tuple[Chain, ...]:
         """Return the model's columns and maps of each table of rows, checked."""
-        chains = self.model.chains(margins, pairs)
+        chains = tuple(map(_plain, self.model.chains(margins, pairs)))
         if len(chains) != self.mechanism.tables:
             raise ValueError(f"{self.mechanism.tables} tables of rows are paid for, not {len(chains)}")
         for chain in chains:
@@ -343,6 +343,13 @@ class PairedProtection:
         )
 
 
+def _plain(chain: Chain) -> Chain:
+    """Return a chain of whole numbers alone: what the model answers holds no code that would be handed exact counts."""
+    layouts = tuple(KeyLayout(sizes=tuple(map(int, one.sizes))) for one in chain.layouts)
+    tables = tuple(tuple(None if one is None else np.asarray(one, np.int64) for one in stage) for stage in chain.tables)
+    return Chain(tuple(map(int, chain.columns)), tuple(map(int, chain.levels)), layouts, tables)
+
+
 def _require_codes(tables: Sequence[CodeTable | None], *, finer: Sequence[int], coarser: Sequence[int]) -> None:
     """Check that tables give each code of some columns one of the coarser codes."""
     for table, size, finest in zip(tables, coarser, finer, strict=True):
@@ -365,6 +372,7 @@ def pair_quality(counts: Cells, estimate: Cells, penalty: int) -> int:
     Raises:
         ValueError: an estimate of another shape, or out of range.
     """
+    estimate = np.asarray(estimate, dtype=np.int64)  # a class below it would be handed the counts
     # Summed in doubles, which can't overflow: all estimates together must leave room for the sum of differences.
     whole = float(estimate.sum(dtype=np.float64))
     if estimate.shape != counts.shape or estimate.min() < 0 or whole > LARGEST_ESTIMATE:

@@ -116,6 +116,11 @@ def test_it_is_whole_where_all_is_green_and_goes_on_where_it_stopped(
     out = io.StringIO()
     words = ["--checks", str(repository / "checks.toml"), "--verify"]
     assert main(words, project=repository, out=out) == 0
+    for name in ("README.md", "parts/README.md", "docs/more.md"):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text("a document\n", encoding="utf-8")
+    commit(repository, TESTS)
+    assert main(words, project=repository, out=out) == 0
     commit(repository, TESTS + "# changed\n")
     assert main(words, project=repository, out=out) == 1
     assert out.getvalue() == "".join(

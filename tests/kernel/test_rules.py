@@ -83,6 +83,19 @@ def of_year(number: int, mechanism: Any, release_id: str = "one") -> Entry:
     return at(number, release_id, **costs_of(MIXED, releases=5) | {"mechanism": mechanism})
 
 
+COUNTED = costs_of(COUNTS) | {"dataset": "phones"}
+FLIPPED = costs_of(FLIPS, delta=Decimal(0)) | {"dataset": "phones"}
+
+
+def lone_series(*names: str, **changes: Any) -> tuple[Entry, ...]:
+    """Registrations of series of one release each, of the survey unless it is said otherwise."""
+    return tuple(registration(name, releases=1, **{"dataset": "survey"} | changes).entry for name in names)
+
+
+def of_lone(release_id: str, series: str, **changes: Any) -> Entry:
+    return of_series(release_id, name=series, releases=1, **{"dataset": "survey"} | changes).entry_at(1)
+
+
 def of_unit(unit: str, release_id: str = "one") -> Entry:
     return request(release_id, sampler_layout=f"{LAYOUTS[unit]} csv-records/2").entry
 
@@ -107,6 +120,7 @@ def case(before: tuple[Entry, ...], entry: Entry, *told: str) -> Case:
 NO_DATASET, OVER_BUDGET = "dataset 'census' is not in the ledger", "the budget of dataset 'census' is exceeded"
 ID_TWICE, SAMPLE_TWICE = "release id 'one' is charged a second time", "its sample was used by release 'one'"
 ALONE = "a price of dataset 'phones' holds for outcome counts alone, and something else is released"
+SURVEYED = "dataset 'survey' is itself a sample and is released a second time"
 GIVEN_BACK, TWO, ONE_AGAIN = abandoned(refunded=True), request("two").entry, request("one", sample_id="5" * 64).entry
 LOOK, JUST_ONE = DataAccess(dataset="census", what="a report", by="me", day=DAY), dataset(epsilon=EPSILON)
 UNPAID = "series 'monthly' has not paid for this release: "
@@ -211,7 +225,20 @@ CASES: dict[str, Case] = {
     "a survey twice": case(
         (SAMPLE, request("two", dataset="survey").entry),
         request(dataset="survey").entry,
-        "dataset 'survey' is itself a sample and is released a second time",
+        SURVEYED,
+    ),
+    "a survey once, by a series of one": case((SAMPLE, *lone_series("a")), of_lone("one", "a")),
+    "a survey twice, by two series of one": case(
+        (SAMPLE, *lone_series("a", "b"), of_lone("two", "a")), of_lone("one", "b"), SURVEYED
+    ),
+    "a survey after a series of one": case(
+        (SAMPLE, *lone_series("a"), of_lone("two", "a")), request(dataset="survey").entry, SURVEYED
+    ),
+    "a survey's series of one after a release": case(
+        (SAMPLE, *lone_series("a"), request("two", dataset="survey").entry), of_lone("one", "a"), SURVEYED
+    ),
+    "a survey's series of one after one that was given back": case(
+        (SAMPLE, *lone_series("a", "b"), of_lone("two", "a"), abandoned("two", refunded=True)), of_lone("one", "b")
     ),
     "a survey's series": case(
         (SAMPLE,), registration(dataset="survey").entry, "dataset 'survey' is itself a sample and has a series"
@@ -228,6 +255,17 @@ CASES: dict[str, Case] = {
         (PHONES, reports("one", COUNTS), READING, abandoned(refunded=False)), reports("two", COUNTS), ALONE
     ),
     "counts after counts that were not": case((PHONES, reports("one", COUNTS), GIVEN_BACK), reports("two", COUNTS)),
+    "counts twice, by two series of one": case(
+        (PHONES, *lone_series("a", "b", **COUNTED), of_lone("two", "a", **COUNTED)),
+        of_lone("one", "b", **COUNTED),
+        ALONE,
+    ),
+    "reports of a series of one after counts": case(
+        (PHONES, *lone_series("a", **FLIPPED), reports("two", COUNTS)), of_lone("one", "a", **FLIPPED), ALONE
+    ),
+    "counts of a series of one after reports": case(
+        (PHONES, *lone_series("a", **COUNTED), reports("two", FLIPS)), of_lone("one", "a", **COUNTED), ALONE
+    ),
     "counts of another data set": case(
         (PHONES, dataset("watches", relation="replacement"), reports("one", COUNTS)),
         reports("two", COUNTS, dataset="watches"),

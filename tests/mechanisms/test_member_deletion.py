@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations_with_replacement
 from secrets import token_bytes
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,6 +130,24 @@ def protection(release: MembersDeletion = RELEASE) -> MembersProtection:
             margins=(),
         ),
     )
+
+
+class Open(DeletionProtection):
+    """Protects nothing."""
+
+    __slots__ = ()
+
+    def protect(self, exact: Any, *, randomness: Any) -> Any:
+        return exact.counts
+
+
+def test_a_table_that_another_class_would_protect_is_refused():
+    own = protection()
+    for name in ("units", "members"):
+        part = getattr(own, name)
+        values = {one.name: getattr(part, one.name) for one in dataclasses.fields(part)}
+        with pytest.raises(ValueError, match="protected by no class of the kernel"):
+            dataclasses.replace(own, **{name: Open(**values)})
 
 
 def law(units: list[list[tuple[int, int]]], monkeypatch) -> dict[bytes, float]:

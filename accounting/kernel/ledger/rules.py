@@ -301,9 +301,11 @@ def _prices(
 
 
 def _of_payment(entry: SeriesRegistered | ReleaseCharged, state: LedgerState) -> Iterator[Violation]:
-    """Find a charge that its data set's budget doesn't pay; a release of a series was paid for with the series."""
-    dataset = state.datasets.get(entry.dataset)
-    if dataset is None or (isinstance(entry, ReleaseCharged) and entry.series is not None):
+    """Find a charge that its data set's budget doesn't pay, or beside which another one may not stand."""
+    if (dataset := state.datasets.get(entry.dataset)) is None:
+        return
+    if isinstance(entry, ReleaseCharged) and entry.series is not None:  # which has paid for it
+        yield from lone_violations(entry.mechanism, dataset)
         return
     yield from _of_accounting(entry, dataset.added)
     yield from account_violations(entry.price, entry.of_filter, entry.mechanism, dataset)
@@ -350,20 +352,25 @@ def account_violations(
         yield _violation("relation-mismatch", fault, where, price=price.relation, budget=added.relation)
     if added.survey_rate is not None and price.releases > 1:
         yield _violation("survey-released", f"{where} is itself a sample and has a series", where)
-    # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
-    # it. So any one release tells, at a cost that does not grow with the ledger.
-    others = dataset.unrefunded if released_once(added, mechanism) else dataset.exclusive
-    if (other := next(iter(others), None)) is not None:
-        cause, fault = "survey-released", f"{where} is itself a sample and is released a second time"
-        if added.survey_rate is None:
-            cause = "counts-not-alone"
-            fault = f"a price of {where} holds for outcome counts alone, and something else is released"
-        yield _violation(cause, fault, where, other=other, exclusive=is_exclusive(mechanism))
+    yield from lone_violations(mechanism, dataset)
     epsilon, delta = amounts_of(price, taken)
     if not (after := dataset.account.charged(epsilon=epsilon, delta=delta)).within_budget:
         charged: dict[str, Any] = {"price": price, "taken": taken, "mechanism": mechanism, "dataset": added}
         fault = f"the budget of {where} is exceeded"
         yield _violation("over-budget", fault, where, before=dataset.account, after=after, **charged)
+
+
+def lone_violations(mechanism: Fields, dataset: Dataset) -> Iterator[Violation]:
+    """Find a release beside another one of its data set, where one of them must stand alone."""
+    # INVARIANT: a release that must stand alone is charged where the data set has no other, and none is charged after
+    # it, by itself or as one of a series. So any one release tells, at a cost that does not grow with the ledger.
+    added, where = dataset.added, f"dataset '{dataset.added.dataset}'"
+    others = dataset.unrefunded if released_once(added, mechanism) else dataset.exclusive
+    if (other := next(iter(others), None)) is not None:
+        again = f"{where} is itself a sample and is released a second time"
+        alone = f"a price of {where} holds for outcome counts alone, and something else is released"
+        cause, fault = ("counts-not-alone", alone) if added.survey_rate is None else ("survey-released", again)
+        yield _violation(cause, fault, where, other=other, exclusive=is_exclusive(mechanism))
 
 
 def _of_registration(entry: SeriesRegistered, state: LedgerState) -> Iterator[Violation]:
@@ -452,8 +459,6 @@ def _of_step(entry: ReleaseReading | ReleasePublished | ReleaseAbandoned, state:
             faults.append(f"release '{name}' is published without reading")
         case ReleaseAbandoned(refunded=refunded) if refunded is read:
             faults.append("a cost is given back exactly where nothing was read, and here it is not so")
-        case _:
-            pass
     for fault in faults:
         yield _violation("stage", fault, f"release '{name}'", stage=release.stage)
 

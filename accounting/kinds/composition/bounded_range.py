@@ -17,7 +17,7 @@ from ...kernel.prices.arithmetic import add_up, divide_up, multiply_up
 
 Array = NDArray[np.float64]
 
-_LOG_SLACK = 1e-14
+_LOG_SLACK, _LOG_UNITS = 1e-14, 2.0**-51
 _FINE = Context(prec=120, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _FINE_SLACK = Decimal("1e-80")
 _TOO_SMALL, _TOO_LARGE = Decimal("1e-30"), Decimal("1e9")
@@ -49,12 +49,16 @@ def range_log_delta(epsilon: float, epsilons: Array, *, low: Array, high: Array)
     δ(x) = max(0, 1 − e^{t−ε})·(1 − e^{x−t})/(1 − e^{−ε}); over t it rises up to t = (x + ε)/2, and falls from there.
     The shapes go together.
     """
-    largest = np.clip(0.5 * (epsilons + epsilon), low, high)
+    best = 0.5 * (epsilons + epsilon)
+    largest = np.clip(best, low, high)
+    # Where t is the best, both differences are half of ε − x. Of the rounded t they may be nothing where x is near ε.
+    free, half = largest == best, 0.5 * (epsilon - epsilons)
     with np.errstate(divide="ignore"):
-        likely = np.log(np.maximum(-np.expm1(largest - epsilon), 0.0))
-        gain = np.log(np.maximum(-np.expm1(epsilons - largest), 0.0))
+        likely = np.log(np.maximum(-np.expm1(-np.where(free, half, epsilon - largest)), 0.0))
+        gain = np.log(np.maximum(-np.expm1(-np.where(free, half, largest - epsilons)), 0.0))
     # Each difference is correctly rounded, so that all is right but for a few units in the last place.
-    return np.asarray(likely + gain - math.log(-math.expm1(-epsilon)) + _LOG_SLACK, dtype=np.float64)
+    both = (likely + gain) * (1 - _LOG_UNITS)
+    return np.asarray(both - math.log(-math.expm1(-epsilon)) + _LOG_SLACK, dtype=np.float64)
 
 
 def range_divergence(part: BoundedRange, *, order: float) -> Decimal:

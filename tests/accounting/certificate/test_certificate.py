@@ -8,11 +8,13 @@ from decimal import Decimal
 
 import pytest
 from crowdblend.accounting.certificate.verify import check_certificate, read_certificate
-from crowdblend.accounting.certificate.write_certificate import certificate_bytes, signed_bytes
+from crowdblend.accounting.certificate.write_certificate import certificate_bytes, guarantee_statement, signed_bytes
 from crowdblend.accounting.descriptions.description_registry import published_text
 from crowdblend.accounting.kernel.prices.registry import price
+from crowdblend.accounting.ledger.lookup import DatasetContext
 from crowdblend.mechanisms.kernel.contributions import LAYOUTS
 from crowdblend.mechanisms.kernel.errors import InputRefused
+from crowdblend.mechanisms.kinds.answers import SumAnswer
 from crowdblend.mechanisms.kinds.microdata import StronglySafeRelease
 
 MECHANISM = StronglySafeRelease(k=20, sampling_rate=Decimal("0.1"))
@@ -251,3 +253,25 @@ def test_a_certificate_of_another_format_is_refused_with_the_one_that_is_read(ce
         assert (
             ("this version reads: crowdblend-certificate/5" in findings[0]) is (stated == number) if findings else True
         )
+
+
+@pytest.mark.parametrize(
+    ("layout", "records", "public"),
+    [
+        ("chacha20-byte-first/1", 1, "people"),
+        ("chacha20-byte-first/1", 2, "records of each person"),
+        (f"{LAYOUTS['person']} chacha20-byte-first/1", 1, "people"),
+        (f"{LAYOUTS['person']} chacha20-byte-first/1", 2, "records of each person"),
+        (f"{LAYOUTS['household']} chacha20-byte-first/1", 2, "records of each household"),
+    ],
+)
+def test_what_must_be_public_under_replacement_is_what_the_price_is_for(certified, layout, records, public) -> None:
+    """A person who has a record more moves a sum of values from 1000 to 1001 by 1000, and not by 1."""
+    bounds = {"lower": 1000, "upper": 1001}
+    answer = SumAnswer(epsilon=Decimal("0.5"), relation="replacement", groups=1, sampling_rate=None, **bounds)
+    cost = price(answer, delta=Decimal(0), rows_per_person=records)
+    terms = {"mechanism": answer, "price": cost, "epsilon_paper": None, "sampler_layout": layout}
+    words = guarantee_statement(
+        certified.books.request(**terms).entry, DatasetContext(rows_per_person=records, look_days=())
+    )
+    assert f"had any other values, the number of {public} being public" in words

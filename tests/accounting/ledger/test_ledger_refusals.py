@@ -122,6 +122,13 @@ TOLD: list[tuple[str, tuple[Entry, ...], Entry, str, str]] = [
         "Use what was published.",
     ),
     (
+        "survey-released",
+        (SAMPLE, registration(dataset="survey", releases=1).entry, request("two", dataset="survey").entry),
+        of_series("one", dataset="survey", releases=1).entry_at(1),
+        "has been: its sampling was part of that price (release 'two').",
+        "Use what was published.",
+    ),
+    (
         "counts-not-alone",
         (PHONES, request("two", **REPORTS).entry),
         request(**FLIPS).entry,

@@ -20,7 +20,7 @@ from crowdblend.accounting.ledger.reader import open_reader
 from crowdblend.mechanisms.kernel.errors import AccountantRefused, InputRefused, ReleaseFailed
 from crowdblend.mechanisms.kinds.answers import CountAnswer
 from crowdblend.mechanisms.kinds.mixed_series import MixedSeries
-from support.ledger_books import DAY, DELTA, FILES, MECHANISM, costs_of
+from support.ledger_books import DAY, DELTA, FILES, MECHANISM, costs_of, request
 
 ANSWER = CountAnswer(epsilon=Decimal("0.1"), relation="add/remove", groups=1, sampling_rate=None)
 
@@ -93,6 +93,15 @@ def test_a_look_at_a_series_says_what_a_charge_would(sqlite_books) -> None:
             reader.look_at_series(name="weekly", **sound)
         with pytest.raises(InputRefused, match="no series of this name"):
             reader.series("weekly")
+    of_survey = {"dataset": "survey", "releases": 1}
+    books.add("survey", survey_rate=Decimal("0.1"))
+    books.register("lone", **of_survey)
+    asked = sound | {"name": "lone", "dataset": "survey"}
+    with books.reader() as reader:
+        assert reader.look_at_series(**asked) is None
+    books.writer().charge(request("three", dataset="survey"))
+    with books.reader() as reader:
+        assert "is itself a sample, can be released once, and has been" in reader.look_at_series(**asked).what
     with pytest.raises(InputRefused, match="dataset add"):
         books.look("unknown")
     with pytest.raises(AccountantRefused, match="3 records"):

@@ -23,7 +23,7 @@ from crowdblend.accounting.kernel.prices.registry import (
     price,
     recorded_price,
 )
-from crowdblend.accounting.kinds.composition.bounded_range import BoundedRange, range_divergence
+from crowdblend.accounting.kinds.composition.bounded_range import BoundedRange, range_divergence, range_log_delta
 from crowdblend.accounting.kinds.composition.composed import delta_composed, epsilon_composed
 from crowdblend.accounting.kinds.composition.renyi_filter import RULE, RULE_WITHOUT_LOSSES, filter_cost
 from crowdblend.accounting.kinds.composition.series_game import epsilon_of_drawn_game, moves_of_draw
@@ -370,3 +370,18 @@ def test_the_pictured_curve_is_that_of_what_is_charged(rate):
         charged = float(price(one, delta=Decimal(delta)).epsilon)
         [value] = curves.of(one).log_delta(np.array([charged]))
         assert value == pytest.approx(math.log(float(delta)), abs=0.01)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, 1.0])
+def test_near_the_end_of_a_range_the_bound_is_above_the_truth_too(epsilon: float) -> None:
+    """Where ε − x is a few units in the last place, a rounded largest loss would lie beside the largest one."""
+    whole = np.array([epsilon])
+    for units in (1, 2, 3, 5, 9, 100, 10**4, 10**9):
+        x = epsilon - units * math.ulp(epsilon)
+        found = range_log_delta(epsilon, np.array([x]), low=0 * whole, high=whole)[0]
+        with mpmath.workdps(60):
+            end, near = mpmath.mpf(epsilon), mpmath.mpf(x)
+            true = 2 * mpmath.log(1 - mpmath.exp((near - end) / 2)) - mpmath.log(1 - mpmath.exp(-end))
+            assert true <= found <= true + mpmath.mpf("1e-12"), units
+    beyond = range_log_delta(epsilon, np.array([epsilon, 2 * epsilon]), low=np.zeros(2), high=np.full(2, epsilon))
+    assert list(beyond) == [-math.inf, -math.inf]

@@ -1124,6 +1124,16 @@ def of_rules() -> Iterator[tuple[str, str, dict[str, Document]]]:
         "A data set that is itself a sample is released once.",
         until("of-survey", of(charge_of("again", dataset="survey").entry)),
     )
+    once = charge_of("once", dataset="survey", series="once", series_digest="c" * 64)
+    paid = {"price": once.price, "epsilon_paper": once.epsilon_paper, "spec_digest": "c" * 64}
+    registered = SeriesRegistration(
+        series="once", dataset="survey", mechanism=SAFE, map_digest=MAP.digest(), day=DAY, **paid
+    )
+    yield (
+        "survey-released-twice-by-a-series",
+        "A data set that is itself a sample is released once, also where a series of one release has paid.",
+        until("survey", of(registered.entry), of(charge_of("before", dataset="survey").entry), of(once.entry_at(1))),
+    )
     counted = BiasedSampleCounts(
         k=20, lowest_rate=Decimal("0"), highest_rate=Decimal("0.05"), largest_rate=Decimal("0.05"), exceptions=0
     )
