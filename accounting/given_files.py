@@ -1,4 +1,4 @@
-"""Open files that somebody else may have made: regular ones of a bounded size, without waiting for anything."""
+"""Look at and open files that somebody else may have made: regular ones of a bounded size, without waiting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,32 @@ import errno
 import io
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from ..mechanisms.kernel.errors import InputRefused
+
+
+@contextmanager
+def looking_at(path: Path, what: str = "this", *, not_done: str | None = None) -> Iterator[None]:
+    """Refuse a path that can't be looked at while the block runs, with the operating system's reason.
+
+    `Path.exists` and `Path.is_dir` raise in a folder that is closed to this account, and for a name that is too long.
+    """
+    try:
+        yield
+    except OSError as error:
+        unseen = f"{what} can't be looked at ({error.strerror})."
+        raise InputRefused(unseen, where=str(path), not_done=not_done, remedy="Check the path.") from None
+
+
+def without_links(path: Path) -> Path:
+    """Return a path with its links followed, as far as they can be; whoever opens it says what is wrong with it.
+
+    `Path.resolve` raises for links that lead in a circle.
+    """
+    return Path(os.path.realpath(path))
 
 
 def open_given(path: Path) -> io.BufferedReader:

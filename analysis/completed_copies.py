@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from ..accounting.given_files import looking_at
 from ..mechanisms.generalization_map import MappedColumn
 from ..mechanisms.hierarchies.declare import IntervalHierarchy, ValueHierarchy
 from ..mechanisms.kernel.errors import InputRefused
@@ -100,7 +101,9 @@ class CompletedCopies:
         place = Path(folder)
         if format not in _FORMATS:
             raise InputRefused(f"copies are written as {', '.join(_FORMATS)}.", not_done=NOTHING_WRITTEN)
-        if (place / "certificate.json").exists() or not place.is_dir():
+        with looking_at(place, "the folder", not_done=NOTHING_WRITTEN):
+            taken = (place / "certificate.json").exists() or not place.is_dir()
+        if taken:
             raise InputRefused(
                 "completed copies are written into a folder that is there and isn't a release's.",
                 where=str(place),

@@ -128,8 +128,15 @@ def selection_of(where: Where, columns: Sequence[MappedColumn]) -> dict[int, Mas
     Columns of which every label is asked for are left out.
 
     Raises:
-        InputRefused: a column or a label that there isn't, or that is finer than what is published.
+        InputRefused: no condition; a column or a label that there isn't, or that is finer than what is published.
     """
+    if not isinstance(where, Mapping):
+        raise InputRefused(
+            "a condition names columns and what is asked of each.",
+            where="where",
+            not_done=NOTHING_COUNTED,
+            remedy='Write it as {"column": "label"}.',
+        )
     found = {}
     for name, asked in where.items():
         place = place_of(name, columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,7 +123,8 @@ def verified_certificate(path: Path, *, public_key: Path | None) -> tuple[Path, 
     from ..accounting.certificate.verify import read_certificate, verify_certificate
     from ..accounting.keys.signing_upkeep import read_public_keys
 
-    place = path / CERTIFICATE if path.is_dir() else path
+    # `Path.is_dir` would raise for a path that can't be looked at; the certificate's reader says why it can't.
+    place = path / CERTIFICATE if os.path.isdir(path) else path
     trusted = None if public_key is None else read_public_keys(public_key)
     check = verify_certificate(place, trusted=trusted)
     if check.findings:

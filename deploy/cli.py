@@ -15,9 +15,9 @@ from click.shell_completion import CompletionItem
 
 from ..accounting.deprecations import DEPRECATED, one_line_warnings
 from ..mechanisms.kernel.errors import InputRefused, Refusal
-from .commands.command_registry import COMMANDS, MAY_CHARGE, load_command, sections
+from .commands.command_registry import COMMANDS, LOOKS, MAY_CHARGE, load_command, sections
 from .commands.options import CommandGroup, mark_deprecated, print_refusal
-from .terminal.stages import add_verbosity, escaped_streams
+from .terminal.stages import OutputLost, add_verbosity, escaped_streams
 
 
 class TopLevel(CommandGroup):
@@ -118,10 +118,13 @@ def _exit_code(command_line: list[str]) -> int:
         _require_locks(command_line)
         _leave_no_core_file()
         result = crowdblend.main(args=command_line, prog_name="crowdblend", standalone_mode=False)
+        sys.stdout.flush()
     except Refusal as refusal:
         if isinstance(refusal.__context__, Exception) and not isinstance(refusal.__context__, Refusal):
             _show_frames(command_line, refusal.__context__)
         return print_refusal(refusal.message, where=refusal.where, exit_code=refusal.exit_code, as_json=as_json)
+    except OutputLost as lost:
+        fault, as_json = f"{lost} What was done stays done{_way_to_look(command_line)}.", False
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.exceptions.NoArgsIsHelpError as help_page:  # a group without a command
@@ -131,15 +134,16 @@ def _exit_code(command_line: list[str]) -> int:
         hint = f" Run '{error.ctx.command_path} --help'." if isinstance(error, click.UsageError) and error.ctx else ""
         return print_refusal(f"{error.format_message()}{hint}", where="command line", exit_code=2, as_json=as_json)
     except (KeyboardInterrupt, click.Abort):
-        fault = "Interrupted."
+        fault = f"Interrupted. {_charge_notice(command_line)}"
     except Exception as error:  # noqa: BLE001 - the last resort: a person must never be shown a traceback
         # PRIVACY: only the kind of the fault is reported; its text could hold a value of the records.
         _show_frames(command_line, error)
         last_frame = traceback.extract_tb(error.__traceback__)[-1]
-        fault = f"Internal fault ({type(error).__name__} in {last_frame.name}, line {last_frame.lineno})."
+        place = f"{type(error).__name__} in {last_frame.name}, line {last_frame.lineno}"
+        fault = f"Internal fault ({place}). {_charge_notice(command_line)}"
     else:
         return result if isinstance(result, int) else 0
-    return print_refusal(f"{fault} {_charge_notice(command_line)}", where="", exit_code=1, as_json=as_json)
+    return print_refusal(fault, where="", exit_code=1, as_json=as_json)
 
 
 def _show_frames(command_line: list[str], error: Exception) -> None:
@@ -152,5 +156,15 @@ def _show_frames(command_line: list[str], error: Exception) -> None:
 
 def _charge_notice(command_line: list[str]) -> str:
     """Return what a command that broke off may have left behind, as a sentence."""
-    named = next((word for word in command_line if word in COMMANDS), "run")
+    named = _named(command_line) or "run"
     return "What was charged stays charged." if named in MAY_CHARGE else "Nothing was charged."
+
+
+def _way_to_look(command_line: list[str]) -> str:
+    """Return how to see what a command has done, as the rest of a sentence; nothing of one that changes nothing."""
+    look = LOOKS.get(_named(command_line) or "")
+    return "" if look is None else f": see {look}"
+
+
+def _named(command_line: list[str]) -> str | None:
+    return next((word for word in command_line if word in COMMANDS), None)

@@ -128,7 +128,7 @@ class Examined(TypedDict):
 
 OUTPUTS: dict[str, Any] = {
     "answer": RunResult | DryRun | Refused,
-    "cancel": RunResult | Refused,
+    "cancel": RunResult | JobStatus | Refused,
     "dataset list": DatasetList | Refused,
     "doctor": Examined | Refused,
     "explain": Explanation | Refused,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -199,7 +200,7 @@ def print_dry_run(found: PreparedRelease, *, as_json: bool) -> None:
 
     if found.other_names:
         click.echo(two_names_warning(found.other_names, dataset=found.request.dataset), err=True)
-    warn_of_metadata(found.remarks)
+    warn_of_metadata(found.remarks, warn=partial(click.echo, err=True))
     if as_json:
         click.echo(json.dumps(dry_run_facts(found), ensure_ascii=False))
         return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..accounting.given_files import looking_at, without_links
 from ..mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
@@ -20,13 +22,17 @@ _OF_BLOCK = re.compile(r"data-[a-z0-9_-]+\.(csv|parquet)")
 
 
 def release_certificate(path: Path) -> Path:
-    """Return the certificate's path of a release that is named by its folder or by the certificate in it."""
-    return path / CERTIFICATE if path.is_dir() else path
+    """Return the certificate's path of a release that is named by its folder or by the certificate in it.
+
+    A path that can't be looked at is left as it is: whoever reads it says why.
+    """
+    # `Path.is_dir` would raise in a folder that is closed to this account.
+    return path / CERTIFICATE if os.path.isdir(path) else path
 
 
 def release_folder(path: Path) -> Path:
     """Return the folder of a release that is named by it or by the certificate in it."""
-    return path if path.is_dir() or path.name != CERTIFICATE else path.parent
+    return path if os.path.isdir(path) or path.name != CERTIFICATE else path.parent
 
 
 def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
@@ -42,13 +48,18 @@ def require_elsewhere(path: Path, *, request: Request | None = None) -> None:
     Raises:
         InputRefused: nothing may be written there.
     """
+    with looking_at(path):
+        _require_elsewhere(path, request)
+
+
+def _require_elsewhere(path: Path, request: Request | None) -> None:
     from ..tasks.readers.source_files import is_url
 
     remedy = "Name a file elsewhere."
     if is_url(str(path)):
         raise InputRefused("documents are written to files of this machine.", where=str(path), remedy=remedy)
     full = path.expanduser().absolute()
-    real = full.resolve()
+    real = without_links(full)
     if path.name in TAKEN_NAMES or _OF_BLOCK.fullmatch(path.name):
         raise InputRefused("this is the name of a release's file.", where=str(path), remedy=remedy)
     for folder in {*full.parents, *real.parents}:
@@ -75,11 +86,12 @@ def make_folder_elsewhere(folder: Path) -> None:
     Raises:
         InputRefused: it may not, or can't, be made.
     """
-    if folder.expanduser().is_dir():
-        return
-    missing = folder.expanduser().absolute()
-    while not missing.parent.exists():
-        missing = missing.parent
+    with looking_at(folder):
+        if folder.expanduser().is_dir():
+            return
+        missing = folder.expanduser().absolute()
+        while not missing.parent.exists():
+            missing = missing.parent
     require_elsewhere(missing)
     try:
         folder.expanduser().mkdir(parents=True)
@@ -115,5 +127,5 @@ def write_new(path: Path, text: str, *, request: Request | None = None) -> None:
 def _require_outside(path: Path, real: Path, place: Output | Path, *, what: str) -> None:
     if not isinstance(place, Path):
         return
-    if place.resolve() in (real, *real.parents) or fnmatch(str(real), str(place)):
+    if without_links(place) in (real, *real.parents) or fnmatch(str(real), str(place)):
         raise InputRefused(what, where=str(path), remedy="Name a file elsewhere.")

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import click
-
 from ..accounting.descriptions.description_registry import has_sampled_rows, published_text
 from ..accounting.given_files import read_given
 from ..accounting.kernel.prices.registry import mechanism_record
@@ -85,8 +83,8 @@ def run_release(
         ) as prepared,
     ):
         if prepared.other_names:
-            click.echo(two_names_warning(prepared.other_names, dataset=prepared.request.dataset), err=True)
-        warn_of_metadata(prepared.remarks)
+            stages.warn(two_names_warning(prepared.other_names, dataset=prepared.request.dataset))
+        warn_of_metadata(prepared.remarks, warn=stages.warn)
         if prepared.layout is None:
             # Looked up and not made again: its sample's key is destroyed, and the same bytes could not come of another
             # one.
@@ -129,10 +127,10 @@ def _run_on_prefect(
             return run_flow(prepared, executor=executor, randomness=randomness, observer=stages)
 
 
-def warn_of_metadata(remarks: tuple[str, ...]) -> None:
-    """Print, on standard error, sentences on what seems wrong by the source's metadata; they decide nothing."""
+def warn_of_metadata(remarks: tuple[str, ...], *, warn: Callable[[str], None]) -> None:
+    """Give sentences on what seems wrong by the source's metadata; they decide nothing."""
     for remark in remarks:
-        click.echo(f"crowdblend: warning: {remark}", err=True)
+        warn(f"crowdblend: warning: {remark}")
 
 
 def two_names_warning(other_names: tuple[str, ...], *, dataset: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accounting.kernel.prices.arithmetic import divide_down
 from ..accounting.kernel.prices.mechanism_kind import Price
 from ..accounting.theory.planning.parts_beside import price_parts
 from ..mechanisms.generalization_map import GeneralizationMap
+from ..mechanisms.kernel.amounts import amount_exact
 from ..mechanisms.kernel.errors import InputRefused
 from ..mechanisms.kernel.group_counts import GroupCounts
 from ..mechanisms.kinds.deletion import CalibratedDeletion
 from ..mechanisms.kinds.margins import TOTAL, Margin, WithMargins, margin_sizes
+from ..mechanisms.pair_model.model import PairModel, records_in
+from ..mechanisms.pair_model.paired_plan import code_tables
+from ..mechanisms.pair_model.row_estimates import RowStage, pair_by_rows
+from ..mechanisms.pair_model.shrinkage import Amounts
 from ..mechanisms.record_weights import Number, Raked, coarser_margins, deletion_variance, rake_weights, weight_place
 from .columns import MOST_CELLS
-from .spec_tables import MarginsTable
+from .spec_tables import MarginsTable, SpecTables
 
 if TYPE_CHECKING:
     from ..tasks.stages.table import PublishedTable, TableColumn
@@ -90,6 +96,34 @@ def declared_margins(path: Path, table: MarginsTable | None, finest: Generalizat
     return tuple(margins)
 
 
+def with_share(path: Path, tables: SpecTables) -> SpecTables:
+    """Return a specification whose margins' part of ε is written as their share of it; any other as it is.
+
+    Raises:
+        InputRefused: the share is written too, or ε isn't, or the part isn't below it.
+    """
+    margins = tables.margins
+    if margins is None or margins.epsilon is None:
+        return tables
+    where, whole = f"{path}: [{MARGINS}].epsilon", None if tables.privacy is None else tables.privacy.epsilon
+    if margins.share is not None:
+        raise InputRefused(
+            "epsilon and share both say what the margins take.", where=where, remedy="Remove one of them."
+        )
+    if whole is None:
+        raise InputRefused(
+            "this is a part of [privacy].epsilon, which is missing.", where=where, remedy="Write [privacy].epsilon too."
+        )
+    if margins.epsilon >= whole:
+        raise InputRefused(
+            f"the margins' part of ε must be below the ε = {amount_exact(whole)} of the whole release.",
+            where=where,
+            remedy="Lower it, or raise [privacy].epsilon.",
+        )
+    share = divide_down(margins.epsilon, whole)
+    return tables.model_copy(update={MARGINS: margins.model_copy(update={"share": share, "epsilon": None})})
+
+
 def margin_names(finest: GeneralizationMap, margins: Sequence[Margin]) -> list[list[str]]:
     """Return the columns of each margin."""
     return [[finest.columns[place].name for place in margin] for margin in margins]
@@ -128,20 +162,97 @@ def raked_weights(
     )
 
 
-def margin_table(
-    finest: GeneralizationMap, margins: Sequence[Margin], noisy: Sequence[Cells], *, error: float | None = None
-) -> PublishedTable:
-    """Return a row for each cell: its column and label, those of the second column of a pair, and the noisy count.
+def row_stages(
+    weights: NDArray[np.float64],
+    stages: Sequence[GroupCounts],
+    *,
+    maps: Sequence[GeneralizationMap],
+    counted: GeneralizationMap,
+) -> list[RowStage]:
+    """Return of how many records each group of each stage tells.
 
-    The total has no column. A standard error, where one is given, has a column of its own.
+    Args:
+        weights: of each group's records; shape (groups of all stages,).
+        stages: the finest first.
+        maps: of the stages.
+        counted: the map of the margins.
+    """
+    found, end = [], 0
+    for stage, coarser in zip(stages, maps, strict=True):
+        begin, end = end, end + stage.counts.size
+        found.append(
+            RowStage(
+                codes=coarser.decode(stage.keys),
+                mass=stage.counts * weights[begin:end],
+                labels=code_tables(counted, coarser),
+                sizes=coarser.sizes,
+            )
+        )
+    return found
+
+
+def fitted_cells(
+    counted: GeneralizationMap,
+    margins: Sequence[Margin],
+    noisy: Sequence[Cells],
+    *,
+    error: float,
+    rows: Callable[[], Sequence[RowStage]],
+) -> list[Amounts]:
+    """Return each margin's cells by the model of margins, pairs and rows that releases which choose pairs have too.
+
+    It is a function of what is published: of noisy counts, rows and weights.
+
+    Args:
+        counted: the map of the margins.
+        margins: their columns: each column by itself and then pairs, or the total.
+        noisy: each margin's cells.
+        error: the standard error of each cell.
+        rows: returns the stages of the rows; asked for where there are pairs, since there may be millions of groups.
+    """
+    if tuple(margins) == (TOTAL,):
+        return [np.array([records_in(noisy)])]
+    columns = len(counted.columns)
+    model = PairModel.of_margins(noisy[:columns])
+    fitted = list(model.margins)
+    if len(margins) == columns:
+        return fitted
+    labels, stages = code_tables(counted, counted), rows()
+    pairs = [
+        ((first, second), cells.astype(np.float64).reshape(counted.sizes[first], counted.sizes[second]))
+        for (first, second), cells in zip(margins[columns:], noisy[columns:], strict=True)
+    ]
+    own = [(labels[first], labels[second]) for (first, second), _ in pairs]
+    for (pair, cells), places in zip(pairs, own, strict=True):
+        model = model.with_counts(pair, cells, labels=places, deviation=error)
+    for (pair, cells), places in zip(pairs, own, strict=True):
+        prior = pair_by_rows(pair, model.tables[pair], stages=stages, margins=model.margins)
+        last = model.with_counts(pair, cells, labels=places, deviation=error, prior=prior)
+        fitted.append(last.tables[pair].reshape(-1))
+    return fitted
+
+
+def margin_table(
+    finest: GeneralizationMap,
+    margins: Sequence[Margin],
+    noisy: Sequence[Cells],
+    *,
+    error: float,
+    fitted: Sequence[Amounts],
+) -> PublishedTable:
+    """Return a row for each cell: its column and label, those of a pair's second column, and the figures of the cell.
+
+    These are the noisy count, its standard error, and the count that the model gives. The total has no column.
     """
     from ..tasks.stages.table import PublishedTable, figure_column
 
-    columns = cell_columns([(finest, margin) for margin in margins], missing="")
+    columns = cell_columns([(finest, margin) for margin in margins], missing=None)
     counts = np.concatenate(noisy)
-    figures = [figure_column("count", counts)]
-    if error is not None:
-        figures.append(figure_column("standard_error", np.full(counts.size, error)))
+    figures = (
+        figure_column("count", counts),
+        figure_column("standard_error", np.full(counts.size, error)),
+        figure_column("fitted", np.concatenate(fitted).round(3)),
+    )
     return PublishedTable(columns=(*columns, *figures), times=None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePath
 
+from ..accounting.given_files import looking_at, without_links
 from ..accounting.kernel.keys.signing import SigningKeys
 from ..mechanisms.kernel.errors import InputRefused
 from ..tasks.destinations import INSIDE_RELEASE, ObjectPrefix, Output, require_free
@@ -31,7 +32,7 @@ def require_apart(request: Request) -> None:
         return
     else:
         whole = (request.base / source).absolute()
-        records, place = Path(_fixed(str(whole))).resolve(), output.resolve()
+        records, place = without_links(Path(_fixed(str(whole)))), without_links(output)
         recursive = not any(mark in source for mark in MARKS) or "**" in source
         inside = recursive and records in (place, *place.parents)
         inside = inside or any(PurePath(output / name).match(str(whole)) for name in TABLES)
@@ -72,6 +73,11 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
         if own is None:
             require_free(output)
         return  # what a resumed release finds there is compared when it is published
+    with looking_at(output, "the output"):
+        _check_folder(output, own=own, keys=keys)
+
+
+def _check_folder(output: Path, *, own: str | None, keys: SigningKeys) -> None:
     from ..accounting.certificate.verify import check_certificate, read_certificate
 
     certificate = output / "certificate.json"
@@ -82,10 +88,10 @@ def check_output(output: Output, *, own: str | None, keys: SigningKeys) -> None:
     if output.exists() or output.is_symlink():
         raise InputRefused("the output exists already.", where=str(output), remedy="Name a folder that doesn't exist.")
     # Both ways up: a link may lead into a release's folder, whose certificate would then not cover the new files.
-    above = {*output.parents, *output.resolve().parents}
+    above = {*output.parents, *without_links(output).parents}
     if any((folder / "certificate.json").exists() for folder in above):
         raise InputRefused(INSIDE_RELEASE, where=str(output), remedy="Name a folder elsewhere.")
-    if keys.home.resolve() in (output.resolve(), *output.resolve().parents):
+    if without_links(keys.home) in (without_links(output), *without_links(output).parents):
         raise InputRefused(
             "the output lies inside of the private store, which nobody but its owner may look into.",
             where=str(output),
@@ -110,4 +116,4 @@ def require_plain_name(output: Output) -> None:
 
 def output_name(output: Output) -> str:
     """Return an output's one name, by which its place is held."""
-    return output.url if isinstance(output, ObjectPrefix) else str(output.resolve())
+    return output.url if isinstance(output, ObjectPrefix) else str(without_links(output))

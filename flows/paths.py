@@ -59,23 +59,30 @@ def settings_file(folder: Path) -> SettingsFile | None:
     to root, and nobody else may be able to write it.
 
     Raises:
-        InputRefused: it can't be read, somebody else can write it, it is no TOML, or it has a key or a value that it
-            can't have.
+        InputRefused: it can't be read or is no file, somebody else can write it, it is no TOML, or it has a key or a
+            value that it can't have.
     """
     for place in (folder, *folder.parents):
         path = place / FILE_NAME
         try:
             state = path.stat()
-            if not stat.S_ISREG(state.st_mode):
-                continue
-            _require_trusted(path, state)
         except (FileNotFoundError, NotADirectoryError):
+            if path.is_symlink():
+                raise _unreadable(path, "it is a link that leads nowhere") from None
             continue
         except OSError as error:
-            raise InputRefused(f"the settings can't be read ({error.strerror}).", where=str(path)) from None
+            raise _unreadable(path, error.strerror) from None
+        if not stat.S_ISREG(state.st_mode):
+            raise _unreadable(path, "it is not a regular file")
+        _require_trusted(path, state)
         tables = read_toml(path, what="the settings")
         return SettingsFile(path=path, values=_values(path, tables), kinds=_kinds(path, tables))
     return None
+
+
+def _unreadable(path: Path, why: str | None) -> InputRefused:
+    # Whatever has this name was meant to say which ledger is charged: passed over, it would let another be charged.
+    return InputRefused(f"the settings can't be read ({why}).", where=str(path))
 
 
 LARGEST = 1 << 26  # bytes
@@ -324,14 +331,22 @@ def resolved_settings(*, ledger_url: str | None = None, home: Path | None = None
     An empty variable is as none.
 
     Raises:
-        InputRefused: there is a settings file that can't be used, or no folder for the private store.
+        InputRefused: there is a settings file that can't be used, an empty text is given as the ledger, or there is no
+            folder for the private store.
     """
+    if ledger_url is not None and not ledger_url.strip():
+        # Such as an unset variable of a shell gives: the default would be another ledger than was meant.
+        raise InputRefused(
+            "the ledger's address is empty.",
+            where="--ledger",
+            remedy="Write sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+        )
     file = settings_file(Path.cwd())
     given = {"ledger": ledger_url, "home": None if home is None else str(home)}
     found = []
     for name in (*PLACES, *DEFAULTS):
         variable = VARIABLES.get(name, "")
-        if given.get(name):
+        if given.get(name) is not None:
             found.append(Setting(name=name, value=given[name], origin="argument"))
         elif variable and os.environ.get(variable):
             found.append(Setting(name=name, value=os.environ[variable], origin=variable))
@@ -351,7 +366,7 @@ def resolve_paths(*, ledger_url: str | None = None, home: Path | None = None) ->
         home: the private store; None takes CROWDBLEND_HOME, crowdblend.toml or the user's data folder.
 
     Raises:
-        InputRefused: there is a settings file that can't be used, or no folder for the private store.
+        InputRefused: as of `resolved_settings`.
     """
     found = resolved_settings(ledger_url=ledger_url, home=home)
     for name in PLACES[:2]:

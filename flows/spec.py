@@ -29,6 +29,8 @@ from .spec_tables import BlocksTable, BlockTable, SpecTables, fault_in_words, ta
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MOST_COLUMNS = 1_000
 """Columns of a release: with more, its checks take minutes, and no two records are alike."""
+DEEPEST = 100
+"""Tables in tables: far more than any specification has, and far fewer than calls in calls may be."""
 EVERY_KIND = frozenset({"release", "data", "cluster"})
 """Tables that every kind of release knows."""
 BEFOREHAND = frozenset(
@@ -65,6 +67,10 @@ def read_spec(
     _check_sampling(path, tables, unequal_rates=kind.unequal_rates(own))
     _check_unit(path, tables, name=name, limits=kind.limits)
     _check_weight(path, tables, name=name)
+    if tables.margins is not None:
+        from .margin_specs import with_share  # of releases with margins alone
+
+        tables = with_share(path, tables)
     base = path.resolve().parent
     unit_rule = None
     if tables.unit is not None or any(column.rules for column in tables.columns.values()):
@@ -268,7 +274,9 @@ def _check_weight(path: Path, tables: SpecTables, *, name: str) -> None:
 
 
 def _unwritten(path: Path, tables: Mapping[str, Any], *around: str) -> Iterator[InputRefused]:
-    """Yield what is marked as yet to be written, each key once."""
+    """Yield what is marked as yet to be written, each key once; refuse tables deeper than any that could be meant."""
+    if len(around) > DEEPEST:
+        raise InputRefused("arrays or tables in it are nested too deeply.", where=str(path))
     for key, value in tables.items():
         if isinstance(value, dict):
             yield from _unwritten(path, value, *around, key)

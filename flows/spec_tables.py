@@ -292,6 +292,7 @@ class MarginsTable(SpecTable):
 
     columns: bool = True
     share: Exact | None = Field(default=None, gt=0, lt=1)
+    epsilon: Exact | None = Field(default=None, gt=0)
     pairs: Annotated[AUTO | Annotated[list[list[str]], Field(max_length=1_000), Tag("list")], AUTO_OR_LIST] = []
     number: int | None = Field(default=None, ge=1, le=1_000)
     pair_share: Exact | None = Field(default=None, gt=0, lt=1)

@@ -31,6 +31,7 @@ from .opening import (
     EARLIER_REVISIONS,
     SCHEMA_REVISION,
     VERSION_TABLE,
+    is_file,
     keep_write_ahead_log,
     locate,
     open_at,
@@ -277,7 +278,7 @@ def ledger_exists(url: str) -> bool:
         InputRefused: the address is wrong, or its database can't be opened.
     """
     parsed, shown = locate(url)
-    if parsed.get_backend_name() == "sqlite" and not os.path.isfile(str(parsed.database)):
+    if parsed.get_backend_name() == "sqlite" and not is_file(str(parsed.database), shown=shown):
         return False
     try:
         with closing(open_at(url, read_only=True)) as store, store.reading() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def revision_of(store: Store) -> str:
         remedy="Is the ledger elsewhere? Name it by --ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is "
         "a second budget. Only where there is none, create it: `crowdblend ledger init` or `crowdblend dataset add`.",
     )
-    if store.path is not None and not os.path.isfile(store.path):
+    if store.path is not None and not is_file(store.path, shown=store.shown):
         raise missing
     try:
         with store.engine.connect() as connection:
@@ -138,6 +139,25 @@ def revision_of(store: Store) -> str:
             cause="ledger-unreachable",
         ) from None
     return str(revision)
+
+
+def is_file(path: Path | str, *, shown: str) -> bool:
+    """Return whether there is a file at the place of an SQLite ledger.
+
+    Raises:
+        InputRefused: it can't be looked at, so that nobody knows; `shown` is the ledger's address for the message.
+    """
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last of a path with a null character
+        return False
+    except OSError as error:
+        raise InputRefused(
+            f"the ledger's place can't be looked at ({error.strerror}).",
+            where=shown,
+            remedy="Check the address and the permissions.",
+            cause="ledger-unreachable",
+        ) from None
 
 
 def ledger_id_of(connection: Connection) -> str:

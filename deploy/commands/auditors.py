@@ -15,7 +15,7 @@ import click
 
 from ...flows.paths import resolve_paths
 from ...mechanisms.kernel.errors import InputRefused
-from .options import AS_JSON, FILE, LEDGER, CommandGroup
+from .options import AS_JSON, FILE, LEDGER, CommandGroup, until_interrupted
 
 if TYPE_CHECKING:
     from ...accounting.dashboard.server.access import Network
@@ -78,7 +78,8 @@ def dashboard(
     )
     if not is_loopback(host):
         click.echo("crowdblend: tokens travel as they are sent: let others in through TLS only.", err=True)
-    serve(options, write=to_standard_error, ready=lambda address: click.echo(f"The auditors' pages: {address}"))
+    with until_interrupted():
+        serve(options, write=to_standard_error, ready=lambda address: click.echo(f"The auditors' pages: {address}"))
 
 
 def _network(text: str) -> Network:
@@ -318,7 +319,8 @@ def serve_witness(
     def ready(address: str) -> None:
         click.echo(f"{own.text}\nThe witness {name}: {address}")
 
-    serve(_witness_home(), key=own, logs=logs, host=host, port=port, tls=tls, ready=ready)
+    with until_interrupted():
+        serve(_witness_home(), key=own, logs=logs, host=host, port=port, tls=tls, ready=ready)
 
 
 def _witness_home() -> Path:

@@ -59,6 +59,19 @@ COMMANDS = {name: place for section in SECTIONS.values() for name, place in sect
 MAY_CHARGE = frozenset({"answer", "demo", "run", "serve", "series", "submit"})
 """Commands that may have charged something before they broke off."""
 
+LOOKS = {
+    **dict.fromkeys(
+        ("abandon", "answer", "cancel", "release", "run", "serve", "submit"),
+        "`crowdblend ledger show`, or `crowdblend status` with the release's id",
+    ),
+    "dataset": "`crowdblend dataset list`",
+    "key": "`crowdblend key show`",
+    "ledger": "`crowdblend ledger show`",
+    "series": "`crowdblend series list`",
+    "token": "`crowdblend token list`",
+}
+"""Command that changes what is kept → the commands that show it."""
+
 
 def sections() -> dict[str, tuple[str, ...]]:
     """Return the names of all commands by the sections of the help, those of other distributions in the last."""

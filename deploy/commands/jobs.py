@@ -15,8 +15,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -103,7 +103,7 @@ class Job:
 
     def exists(self) -> bool:
         """Return whether the job was submitted from this private store."""
-        return (self.folder / "job.json").exists()
+        return os.path.exists(self.folder / "job.json")  # `Path.exists` raises where it can't look
 
     def require(self) -> None:
         """Refuse a job that was not submitted from this private store."""
@@ -118,12 +118,13 @@ class Job:
         """Put a file of the folder in its place, whole and durable."""
         replace_private(self.folder / name, json.dumps(content, ensure_ascii=False).encode())
 
-    def write_progress(self, stage: str, done: int, total: int, note: str = "") -> None:
-        """Report how much of a stage is done, and what it waits for, if anything; called by the job's process."""
+    def write_progress(self, stage: str, done: int, total: int, said: Sequence[Said]) -> None:
+        """Report how much of a stage is done, and all that was said so far; called by the job's process."""
         draft = self.folder / ".progress"
-        progress = {"stage": stage, "done": done, "total": total, "note": note}
-        draft.write_text(json.dumps(progress), encoding="utf-8")
-        draft.replace(self.folder / "progress.json")
+        progress = {"stage": stage, "done": done, "total": total, "said": said}
+        with suppress(OSError):  # a full disk ends no release by its progress
+            draft.write_text(json.dumps(progress), encoding="utf-8")
+            draft.replace(self.folder / "progress.json")
 
     def progress(self) -> dict[str, Any] | None:
         """Return what `write_progress` reported last; None before the first stage."""
@@ -148,8 +149,12 @@ class Job:
                 return None if try_lock(handle) else int(os.read(handle, 20) or b"0") or None
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise InputRefused(f"the private store can't be used ({error.strerror}).", where=str(self.folder)) from None
 
 
+Said = tuple[str, str]
+"""What a job has said: "stage" and its name, or "told" or "warned" and a text."""
 REPORTED_EVERY_SECONDS = 0.2
 CANCELLED = {"exit_code": 1, "where": "", "message": "The job was cancelled.", "cancelled": True}
 
@@ -161,26 +166,34 @@ class _ReportedStages(Stages):
         super().__init__(begun=process_begun())
         self._job = job
         self._name = ""
-        self._note = ""
+        self._said: list[Said] = []
         self._last = 0.0
 
     @contextmanager
     def shown(self, name: str) -> Iterator[None]:
         """Tell which stage runs."""
-        self._name, self._note = name, ""
-        self._job.write_progress(name, 0, 0)
+        self._name = name
+        self._say("stage", name)
         yield
 
     def on_progress(self, done: int, total: int) -> None:
         """Tell how much of it is done, now and then."""
         if time.monotonic() - self._last >= REPORTED_EVERY_SECONDS:
             self._last = time.monotonic()
-            self._job.write_progress(self._name, done, total, self._note)
+            self._job.write_progress(self._name, done, total, self._said)
 
     def tell(self, text: str) -> None:
         """Tell what it waits for."""
-        self._note = text
-        self._job.write_progress(self._name, 0, 0, text)
+        self._say("told", text)
+
+    def warn(self, text: str) -> None:
+        """Warn before the first stage."""
+        self._say("warned", text)
+
+    def _say(self, kind: str, text: str) -> None:
+        # All of it is kept: whoever follows looks now and then, and a stage or a warning may be followed at once.
+        self._said.append((kind, text))
+        self._job.write_progress(self._name, 0, 0, self._said)
 
 
 def _main(release_id: str) -> int:
@@ -290,7 +303,9 @@ def submit(
     try:
         end = _followed(job)
     except KeyboardInterrupt:
-        return _cancelled(job, places, as_json=as_json)
+        if not _stop(job):
+            return _print_still_running(job, as_json=as_json)
+        return _print_end(job, job.end(), places, as_json=as_json)
     return _print_end(job, end, places, as_json=as_json)
 
 
@@ -306,6 +321,9 @@ def status(release_id: str, ledger_url: str | None, as_json: bool) -> int:
         return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
     alive, end, progress = job.process() is not None, job.end(), job.progress()
     state: JobState = "running" if alive and end is None else "killed" if end is None else _state_of(end)
+    if state == "refused" and _stage_of(release_id, places) not in (None, "unknown"):
+        # What was refused was to run it once more: the release itself is as far as the ledger says.
+        return _print_ledger_status(release_id, places, ledger=ledger_url, as_json=as_json)
     reported: JobStatus = {
         "release_id": release_id,
         "state": state,
@@ -334,7 +352,26 @@ def cancel(release_id: str, ledger_url: str | None, as_json: bool) -> int:
     job.require()
     if job.end() is not None or job.process() is None:
         raise InputRefused("the job has ended.", where=f"job '{release_id}'", remedy="See `crowdblend status`.")
-    return 0 if _cancelled(job, places, as_json=as_json) == 1 else 1
+    if not _stop(job):
+        return _print_still_running(job, as_json=as_json)
+    end = job.end()
+    if end is not None and end["exit_code"] == 0:  # it was published before it could be stopped
+        _print_end(job, end, places, as_json=as_json)
+        return 1
+    # What fails is the job, and not the command that was to stop it.
+    _print_end(job, end, places, as_json=False)
+    if as_json:
+        progress = job.progress()
+        stopped: JobStatus = {
+            "release_id": release_id,
+            "state": "killed" if end is None else _state_of(end),
+            "stage": None if progress is None else progress["stage"],
+            "exit_code": None if end is None else end["exit_code"],
+            "message": None if end is None else end.get("message"),
+            "cost": _cost(release_id, places),
+        }
+        click.echo(json.dumps(stopped, ensure_ascii=False))
+    return 0
 
 
 def _new_id(spec: Path) -> str:
@@ -344,19 +381,19 @@ def _new_id(spec: Path) -> str:
 
 def _followed(job: Job) -> dict[str, Any] | None:
     """Show the job's progress until it ends, and return its end; None where it was killed."""
-    stages, stage, note = Stages(), None, ""
+    stages, heard = Stages(), 0
     with ExitStack() as shown:
         while True:
             ended = job.end() is not None or job.process() is None
             progress = job.progress()  # after the question whether it ended: the last stage is shown, however short
             if progress is not None:
-                if progress["stage"] != stage:
-                    shown.close()
-                    stage = progress["stage"]
-                    shown.enter_context(stages.shown(stage))
-                if progress["note"] not in ("", note):
-                    note = progress["note"]
-                    stages.tell(note)
+                for kind, text in progress["said"][heard:]:
+                    if kind == "stage":
+                        shown.close()
+                        shown.enter_context(stages.shown(text))
+                    else:
+                        (stages.warn if kind == "warned" else stages.tell)(text)
+                heard = len(progress["said"])
                 if progress["total"]:
                     stages.on_progress(progress["done"], progress["total"])
             if ended:
@@ -364,18 +401,21 @@ def _followed(job: Job) -> dict[str, Any] | None:
             time.sleep(LOOKED_EVERY_SECONDS)
 
 
-def _cancelled(job: Job, places: StatePaths, *, as_json: bool) -> int:
-    """Ask the job to stop, wait until it has, and say what became of it; 1 unless it had been done already."""
+def _stop(job: Job) -> bool:
+    """Ask the job to stop, and wait; return whether it has ended."""
     click.echo("crowdblend: cancelling; what is charged stays charged", err=True)
     if (process := job.process()) is not None:
         os.kill(process, signal.SIGINT)
     deadline = time.monotonic() + CANCELLED_WITHIN_SECONDS
     while job.process() is not None and time.monotonic() < deadline:
         time.sleep(LOOKED_EVERY_SECONDS)
-    if job.process() is not None:
-        click.echo(f"crowdblend: the job still runs; look with `crowdblend status {job.release_id}`.", err=True)
-        return 2
-    return _print_end(job, job.end(), places, as_json=as_json)
+    return job.process() is None
+
+
+def _print_still_running(job: Job, *, as_json: bool) -> int:
+    still = f"the job still runs; look with `crowdblend status {job.release_id}`."
+    where = f"job '{job.release_id}'"
+    return print_refusal(still, where=where, exit_code=1, as_json=as_json, release_id=job.release_id)
 
 
 def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
@@ -402,6 +442,13 @@ def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | N
     else:
         click.echo("\n".join([f"Release {release_id}: {state}.", cost, *ways]))
     return 0
+
+
+def _stage_of(release_id: str, places: StatePaths) -> str | None:
+    """Return how far a release is by the ledger; None where it has none, "unknown" where it can't be read."""
+    from ...flows.unfinished import cost_so_far
+
+    return cost_so_far(release_id, places)[0]
 
 
 def _state_of(end: dict[str, Any]) -> JobState:

@@ -471,15 +471,21 @@ def verify(
 
 @ledger.command("export")
 @LEDGER
-def export(ledger_url: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object, whose `entries` are these lines.")
+def export(ledger_url: str | None, as_json: bool) -> None:
     """Write every entry as one line of canonical JSON with its place and hash."""
     from ...accounting.kernel.ledger.entries import bytes_of_entry
     from ...accounting.ledger.reader import open_reader
 
     with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+        before = '{"entries": [\n'
         for link in reader.entries():
             body = json.loads(bytes_of_entry(link.entry))
-            click.echo(json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True))
+            line = json.dumps({"position": link.position, "hash": link.hash, "entry": body}, ensure_ascii=True)
+            click.echo(f"{before}{line}" if as_json else line, nl=not as_json)
+            before = ",\n"
+        if as_json:  # a ledger has at least its first entry
+            click.echo("\n]}")
 
 
 def _own_anchor(reader: LedgerReader, state_paths: StatePaths) -> Path | None:
@@ -564,15 +570,17 @@ def _require_budget(epsilon: Decimal, delta: Decimal) -> None:
 
 def _warn_of_second_ledger(state_paths: StatePaths) -> None:
     """Say, before a ledger is created, that there may be one elsewhere; ask where this private store knows of one."""
+    from ...accounting.kernel.keys.private_files import require_usable
     from ...accounting.ledger.opening import locate
 
     _, shown = locate(state_paths.ledger_url)
+    with require_usable(state_paths.home):
+        others = len(list((state_paths.home / "anchors").glob("*.jsonl")))
     click.echo(
         f"crowdblend: there is no ledger at {shown} yet, so one is created. If the ledger is elsewhere, name it by "
         "--ledger, CROWDBLEND_LEDGER or crowdblend.toml: a second ledger is a second budget.",
         err=True,
     )
-    others = len(list((state_paths.home / "anchors").glob("*.jsonl")))
     if others and sys.stdin.isatty():
         click.confirm(
             f"This private store signs {others} other {'ledger' if others == 1 else 'ledgers'}. Create a new one?",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import click
 
 from ...accounting.deprecations import DEPRECATED
 from ..release_paths import release_certificate, release_folder
+from ..terminal.stages import OutputLost
 
 WIDEST_NAME = 9
 """Characters of the longest name of a command, so that the sections of one page have one margin."""
@@ -121,8 +123,18 @@ def print_refusal(*lines: str, where: str, exit_code: int, as_json: bool, releas
         kind = ERROR_KINDS[exit_code]
         error = {"kind": kind, "exit_code": exit_code, "where": where, "message": " ".join(lines)}
         named = {} if release_id is None else {"release_id": release_id}
-        click.echo(json.dumps({"error": error, **named}, ensure_ascii=False))
+        try:
+            click.echo(json.dumps({"error": error, **named}, ensure_ascii=False))
+        except OutputLost as lost:  # what was refused is said above, and the exit code says it too
+            click.echo(f"crowdblend: {lost}", err=True)
     return exit_code
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Serve until Ctrl-C, which is how a command ends that would stay for ever, and no failure of it."""
+    with suppress(KeyboardInterrupt):
+        yield
 
 
 class ExactNumber(click.ParamType[Decimal]):

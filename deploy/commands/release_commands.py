@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -149,7 +150,7 @@ def demo(output: Path | None) -> None:
     from ..run import run_release
 
     folder = (output or Path("crowdblend-demo") / secrets.token_hex(4)).absolute()
-    if folder.exists():
+    if os.path.lexists(folder):  # false for what can't be looked at, which can't be made either
         raise InputRefused("this exists already.", where=str(folder), remedy="Name a folder that doesn't exist.")
     try:
         folder.mkdir(parents=True)

@@ -34,7 +34,7 @@ REFERENCE = re.compile(r'"\$ref": "#/\$defs/(\w+)')
 
 @click.group(cls=CommandGroup)
 def spec() -> None:
-    """Begin a specification."""
+    """Begin a specification, or print its schema."""
 
 
 @spec.command()
@@ -289,6 +289,12 @@ def schema_text(name: str) -> str:
 def text_of_schema(schema: Mapping[str, Any]) -> str:
     """Return a schema as it is printed."""
     return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
+
+
+@spec.command("schema")
+def spec_schema() -> None:
+    """Print the JSON Schema of a specification, as `crowdblend schema specification` does."""
+    click.echo(schema_text("specification"), nl=False)
 
 
 @click.command()

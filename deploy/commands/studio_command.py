@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...flows.paths import resolve_paths
-from .options import FILE, LEDGER
+from .options import FILE, LEDGER, until_interrupted
 
 if TYPE_CHECKING:
     from ..studio.draft import StudioFolder
@@ -55,4 +55,5 @@ def studio(ledger_url: str | None, port: int, folder: Path, no_browser: bool, ap
     if approvers is not None:
         read_public_keys(approvers)  # refused before the pages open
         places = replace(places, approvers=approvers.absolute())
-    serve_studio(folder, places, port=port, ready=ready)
+    with until_interrupted():
+        serve_studio(folder, places, port=port, ready=ready)

@@ -9,9 +9,9 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -93,11 +93,9 @@ class Schedule:
 
 
 def say(text: str) -> None:
-    """Print one line with the time, at once; line breaks become spaces, and a pipe without a reader ends nothing."""
-    try:
+    """Print one line with the time, at once; line breaks become spaces, a log that can't be written ends nothing."""
+    with suppress(OSError):
         print(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {' '.join(text.split())}", flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def exhausted_sentence(state: SeriesState) -> str:

@@ -6,8 +6,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -24,6 +24,51 @@ if TYPE_CHECKING:
 READING = ("select", "count")
 _QUIET = "crowdblend.quiet"
 _LOGGER = logging.getLogger("crowdblend")
+
+
+class OutputLost(OSError):
+    """A text can't be written to standard output; says why. It has no `errno`: click would end in silence by that."""
+
+
+class GuardedStream:
+    """Standard output or standard error, whose reader may leave, whose disk may fill up, or which may be closed.
+
+    Args:
+        stream: None where the process was started without it.
+        needed: whether a text that can't be written raises OutputLost; it is dropped where not.
+    """
+
+    def __init__(self, stream: TextIO | None, *, needed: bool) -> None:
+        # What is opened here gets the number of the one that is closed, which a file of the work would get otherwise.
+        self.stream = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8") if stream is None else stream
+        self._lost = "it is closed" if stream is None else ""
+        self._needed = needed
+
+    def write(self, text: str) -> int:
+        """Write a text, and return how many characters were given."""
+        if text:  # click writes nothing, to try what a stream is, and takes no notice of how that ends
+            self._attempt(lambda: self.stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        if not self._lost:
+            self._attempt(self.stream.flush)
+
+    def _attempt(self, step: Callable[[], object]) -> None:
+        if not self._lost:
+            try:
+                step()
+            except OSError as error:
+                self._lost = error.strerror or type(error).__name__
+                # From now on it leads nowhere: what is still in its buffer would fail again when Python ends.
+                with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+                    os.dup2(nowhere.fileno(), self.stream.fileno())
+        if self._lost and self._needed:
+            raise OutputLost(f"The result can't be written to standard output ({self._lost}).")
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
+        return getattr(self.stream, name)
 
 
 class EscapedStream:
@@ -48,9 +93,13 @@ class EscapedStream:
 
 @contextmanager
 def escaped_streams() -> Iterator[None]:
-    """While a command runs, let standard output and standard error be escaped, whoever writes to them."""
+    """While a command runs, let standard output and standard error be escaped, whoever writes to them.
+
+    What can't be written to standard error, such as progress, is dropped, and the work goes on.
+    """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast("TextIO", EscapedStream(stream)) for stream in before)
+    guarded = GuardedStream(sys.stdout, needed=True), GuardedStream(sys.stderr, needed=False)
+    sys.stdout, sys.stderr = (cast("TextIO", EscapedStream(cast("TextIO", stream))) for stream in guarded)
     try:
         yield
     finally:
@@ -174,6 +223,10 @@ class Stages:
             print(f"crowdblend: {text}", file=sys.stderr, flush=True)
         else:
             self._progress.console.print(f"crowdblend: {text}", markup=False, highlight=False, soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """Print a warning before the first stage, also where the command was asked to be quiet."""
+        print(text, file=sys.stderr, flush=True)
 
     def expect(self, *, records: int | None, n_bytes: int) -> None:
         """Take note of how much the stages that read records have before them; None where nobody knows how many."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,10 +20,12 @@ from ..columns import declared_map
 from ..margin_specs import (
     MARGINS,
     declared_margins,
+    fitted_cells,
     margin_error,
     margin_facts,
     margin_table,
     raked_weights,
+    row_stages,
 )
 from ..spec_tables import MarginsTable
 from .release_kind import GivenSpec
@@ -129,9 +132,17 @@ def sample_publication(
     table = count_table(rows.keys, rows.counts, generalization=recoding, form=form)
     labels, counts = table.columns[: len(recoding.columns)], table.columns[len(recoding.columns) :]
     facts = planned_margins(mechanism, charged, recoding=recoding, margins=margins)
+    error = margin_error(mechanism)
+    fitted = fitted_cells(
+        recoding,
+        margins,
+        noisy,
+        error=error,
+        rows=partial(row_stages, raked.weights, [rows], maps=(recoding,), counted=recoding),
+    )
     return Publication(
         table=replace(table, columns=(*labels, figure_column("weight", raked.weights), *counts)),
-        beside={MARGINS: margin_table(recoding, margins, noisy, error=margin_error(mechanism))},
+        beside={MARGINS: margin_table(recoding, margins, noisy, error=error, fitted=fitted)},
         file_format=file_format,
         groups=rows.counts.size,
         records=int(rows.counts.sum()),

@@ -23,7 +23,15 @@ from ...mechanisms.kinds.paired_deletion import PairedDeletion, PairedProtection
 from ...mechanisms.map_selection.choice import Levels, MapChoice
 from ...mechanisms.record_weights import record_weights
 from ..block_specs import block_facts
-from ..margin_specs import MARGINS, deletion_margin_facts, margin_error, margin_table, raked_weights
+from ..margin_specs import (
+    MARGINS,
+    deletion_margin_facts,
+    fitted_cells,
+    margin_error,
+    margin_table,
+    raked_weights,
+    row_stages,
+)
 from ..survey_weights import TOTALS, SurveyWeights, planned_weights
 from .deletion_request import FIGURES, DeletionRequest, DeletionTable, deletion_request
 from .paired_parts import PairedResult, explained_parts
@@ -163,8 +171,16 @@ def _rows_alone(
         "records": raked.total,
         "largest_difference": raked.largest_difference,
     }
-    beside, details = {MARGINS: margin_table(maps[0], request.margins, noisy)}, {MARGINS: facts}
     error = margin_error(mechanism)
+    fitted = fitted_cells(
+        maps[0],
+        request.margins,
+        noisy,
+        error=error,
+        rows=partial(row_stages, raked.weights, stages, maps=maps, counted=maps[0]),
+    )
+    table = margin_table(maps[0], request.margins, noisy, error=error, fitted=fitted)
+    beside, details = {MARGINS: table}, {MARGINS: facts}
     if (survey := SurveyWeights.of(maps[0], noisy, deviation=error)) is not None:
         beside[TOTALS] = survey.totals_table(noisy, survey.tables(request.margins, noisy), deviation=error)
         details |= survey.facts()

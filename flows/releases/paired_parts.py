@@ -34,16 +34,21 @@ from ...mechanisms.pair_model.chosen_levels import RULE, LevelChoice
 from ...mechanisms.pair_model.model import Pair, PairModel
 from ...mechanisms.pair_model.paired_plan import (
     PairedPlan,
-    code_tables,
     pair_candidates,
     part_of,
     weight_candidates,
 )
-from ...mechanisms.pair_model.row_estimates import RowStage
 from ...mechanisms.pair_model.shrinkage import Amounts
 from ...mechanisms.record_weights import Raked, record_weights
 from ..block_specs import Blocks
-from ..margin_specs import cell_columns, deletion_margin_facts, epsilon_alone, margin_error, raked_weights
+from ..margin_specs import (
+    cell_columns,
+    deletion_margin_facts,
+    epsilon_alone,
+    margin_error,
+    raked_weights,
+    row_stages,
+)
 from ..spec_tables import MarginsTable
 from ..survey_weights import SurveyWeights
 
@@ -265,17 +270,8 @@ class PairedResult:
         """Return the model of everything that is published."""
         rows = []
         for one, raked in zip(self.rows, self.raked, strict=True):
-            counted, end, stages = part_of(self.plan.counted, one.block.columns), 0, []
-            for stage, coarser in zip(one.stages, one.maps, strict=True):
-                begin, end = end, end + stage.counts.size
-                stages.append(
-                    RowStage(
-                        codes=coarser.decode(stage.keys),
-                        mass=stage.counts * raked.weights[begin:end],
-                        labels=code_tables(counted, coarser),
-                        sizes=coarser.sizes,
-                    )
-                )
+            own = part_of(self.plan.counted, one.block.columns)
+            stages = row_stages(raked.weights, one.stages, maps=one.maps, counted=own)
             rows.append((one.block, stages))
         return self.plan.final_model(self.margins, self.pairs, rows)
 

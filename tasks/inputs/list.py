@@ -221,9 +221,7 @@ def _local_file(
     except OSError as error:
         if size is not None:
             raise _lost_file(str(name)) from None
-        raise InputRefused(
-            f"the file cannot be found ({type(error).__name__}).", where=str(name), cause=MISSING
-        ) from None
+        raise InputRefused(f"the file cannot be found ({error.strerror}).", where=str(name), cause=MISSING) from None
     if not stat.S_ISREG(state.st_mode):
         raise InputRefused("this is not a regular file.", where=str(name))
     if size is None:

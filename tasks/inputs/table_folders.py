@@ -218,8 +218,9 @@ def _refusal(source: str, folder: str, mark: Mark) -> InputRefused:
 
 
 def _unseen(source: str, folder: str, error: Exception) -> InputRefused:
+    why = getattr(error, "strerror", None) or type(error).__name__
     return InputRefused(
-        f"whether {folder} is a table of Delta Lake, Iceberg or Hudi cannot be seen ({type(error).__name__}); the "
+        f"whether {folder} is a table of Delta Lake, Iceberg or Hudi cannot be seen ({why}); the "
         "files of such a table aren't its records.",
         where=source,
         remedy="Let this account list the folder, or at least look for _delta_log, .hoodie and metadata in it, or move "

@@ -406,17 +406,20 @@ def _frame(pandas: Any, columns: dict[str, Any]) -> pd.DataFrame:  # noqa: ANN40
 def _values(
     column: TableColumn, labels: dict[str, dict[int | float, str]], declared: Mapping[str, int]
 ) -> NDArray[Any]:
-    """Return a column's distinct values; the value labels of its codes, where it has some, are added to others'."""
+    """Return a column's distinct values, null as missing; the value labels of its codes are added to others'."""
     values = _whole(column.values)
     if pa.types.is_dictionary(values.type):
         entries = [column.shown(entry) for entry in values.dictionary.to_pylist()]
-        places = numbers_of(values.indices)
-        if len(entries) <= _MOST_LABELS and all(0 < len(entry.encode()) <= _LABEL_BYTES for entry in entries):
+        places = numbers_of(values.indices.fill_null(0))
+        none = values.is_null().to_numpy(zero_copy_only=False)
+        of_codes = len(entries) <= _MOST_LABELS and all(0 < len(entry.encode()) <= _LABEL_BYTES for entry in entries)
+        if of_codes and (entries or not none.size):
             own = _codes(entries, declared)
             labels[column.name] = dict(zip(own, entries, strict=True))
             codes: NDArray[Any] = np.array(own, dtype=np.int32)[places]
-            return codes
-        texts: NDArray[Any] = np.array(entries, dtype=object)[places]
+            return np.where(none, np.nan, codes) if none.any() else codes
+        # Texts have no missing value but the empty one.
+        texts: NDArray[Any] = np.array([*entries, ""], dtype=object)[np.where(none, len(entries), places)]
         return texts
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
         return numbers_of(values).astype(np.float64)

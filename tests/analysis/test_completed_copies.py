@@ -141,6 +141,10 @@ def test_copies_are_written_and_named_as_what_they_are(tmp_path: Path, form) -> 
     assert frame["town"].isin(["x", "y", "z", "", None, np.nan]).all()
     with pytest.raises(InputRefused, match="exists already"):
         copies.write(tmp_path, format=form)
+    with pytest.raises(
+        InputRefused, match=r"the folder can't be looked at \(File name too long\)\. Nothing was written"
+    ):
+        copies.write(tmp_path / ("y" * 300))
     (tmp_path / "certificate.json").touch()
     with pytest.raises(InputRefused, match="isn't a release's"):
         copies.write(tmp_path, format=form)

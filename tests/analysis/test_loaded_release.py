@@ -113,6 +113,8 @@ def test_a_release_with_chosen_pairs_answers_by_margins_and_pairs_and_rows(desk,
         release.count({"income": 3})
     with pytest.raises(InputRefused, match="no numbers"):
         release.mean("town")
+    with pytest.raises(InputRefused, match="a condition names columns"):
+        release.count("town")
 
 
 def test_what_does_not_verify_is_refused(desk, people) -> None:
@@ -239,6 +241,13 @@ def test_tables_without_labels_of_records_are_refused(desk, people) -> None:
     folder = Path(desk.succeed("run", path, "--json").json["output"])
     with pytest.raises(InputRefused, match="answers"):
         load(folder)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "y" * 300])
+def test_a_release_that_can_not_be_looked_at_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputRefused, match="the certificate can't be read") as refused:
+        load(tmp_path / name)
+    assert refused.value.where == str(tmp_path / name)
 
 
 def test_the_kit_loads_neither_ledger_nor_cluster() -> None:

@@ -134,6 +134,10 @@ FAULTS: dict[str, tuple[Fault, list[str]]] = {
         ["[columns.colour]", "exactly one"],
     ),
     "value declared twice": (replaced('"green"', '"red"'), ["[columns.colour]"]),
+    "tables deeper than calls can be": (
+        replaced("[columns.colour]", f"[{'.'.join('a' * 990)}]"),
+        ["spec.toml", "nested too deeply"],
+    ),
     "widths not nested": (replaced("[10, 50]", "[10, 25]"), ["[columns.age]"]),
     "interval upside down": (replaced("upper = 100", "upper = -5"), ["[columns.age]"]),
     "days upside down": (

@@ -64,7 +64,9 @@ def test_a_release_runs_as_the_writer_and_the_auditor_sees_it(desk, addresses, m
     assert [release["stage"] for release in shown["releases"]] == ["published"]
     anchor = desk.home / "anchors" / next(path.name for path in (desk.home / "anchors").iterdir())
     assert desk("ledger", "verify", "--anchor", anchor, "--json").json["ok"]
-    kinds = [json.loads(line)["entry"]["kind"] for line in desk("ledger", "export").out.splitlines()]
+    lines = [json.loads(line) for line in desk("ledger", "export").out.splitlines()]
+    assert desk.succeed("ledger", "export", "--json").json == {"entries": lines}
+    kinds = [line["entry"]["kind"] for line in lines]
     assert kinds[-1] == "release-published/1"
     for command in (
         ("run", "spec.toml", "--output", "again"),

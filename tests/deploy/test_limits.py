@@ -128,7 +128,7 @@ def test_a_ledger_whose_name_is_too_long(desk, monkeypatch, words) -> None:
     monkeypatch.setenv("CROWDBLEND_LEDGER", f"sqlite:///{desk.folder / LONG}.db")
     require_refused(desk, desk(*words), LONG)
     told = desk("dataset", "add", "people", "--epsilon", "1", "--delta", "1e-3")
-    require_refused(desk, told, "no ledger can be created here")
+    require_refused(desk, told, "can't be looked at (File name too long)")
     assert desk("doctor").code == 1
 
 

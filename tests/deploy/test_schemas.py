@@ -44,6 +44,7 @@ def test_there_is_one_for_each_command_that_prints_json_and_no_other() -> None:
 def test_the_command_prints_a_schema_and_lists_all(desk) -> None:
     for name in ("specification", "run"):
         assert desk.succeed("schema", name).out == text_of_schema(MADE[name])
+    assert desk.succeed("spec", "schema").out == text_of_schema(MADE["specification"])
     listed = desk.succeed("schema").out.splitlines()
     assert [line.split()[0] for line in listed] == NAMES
     refused = desk("schema", "runn")

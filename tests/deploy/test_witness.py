@@ -687,3 +687,10 @@ def test_what_a_witness_is_started_with_is_checked(desk) -> None:
     fcntl.flock(handle, fcntl.LOCK_EX)
     assert "another process is the witness of this folder" in desk(*serve, "--ledger", LOG.text).err
     os.close(handle)
+
+
+def test_ctrl_c_ends_it_and_is_no_failure(steward, other) -> None:
+    with other.serving(steward) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+    assert "Interrupted" not in (other.folder / "witness.log").read_text()

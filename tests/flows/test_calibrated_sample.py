@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from crowdblend.accounting.certificate.verify import read_certificate
 from crowdblend.accounting.kernel.prices.registry import price
@@ -13,7 +14,7 @@ from crowdblend.analysis import load
 from crowdblend.flows.spec import read_spec
 from crowdblend.mechanisms.kinds.calibrated_sample import CalibratedSample
 
-from .test_margins import AGES, SEXES, labelled, people, rows_of
+from .test_margins import cells_of_pair, labelled, people, rows_of, true_counts
 from .test_margins import spec_of as spec_of_deletion
 
 __all__ = ["people"]
@@ -84,17 +85,16 @@ def test_margins_count_all_records_and_rows_are_of_a_sample(desk, people, form, 
 
     folder = Path(result["output"])
     cells = rows_of(folder, "margins")
-    wanted = [("sex", one, "", "") for one in SEXES] + [("age", one, "", "") for one in AGES]
-    wanted += [("sex", one, "age", other) for one in SEXES for other in AGES]
+    wanted = cells_of_pair(file_format)
     names = ("column", "label", "second_column", "second_label")
     assert [tuple(row[name] for name in names) for row in cells] == wanted
-    true: Counter = Counter()
-    for sex, age in labelled(people):
-        true.update([("sex", sex, "", ""), ("age", age, "", ""), ("sex", sex, "age", age)])
+    true = true_counts(people, file_format)
     noise = [int(row["count"]) - true[cell] for row, cell in zip(cells, wanted, strict=True)]
     assert max(map(abs, noise)) <= mechanism.margin_width
     assert len(set(noise)) > 10, "each cell has a draw of its own"
     assert {float(row["standard_error"]) for row in cells} == {facts["standard_error"]}
+    fitted = np.array([float(row["fitted"]) for row in cells])
+    assert fitted[16:].reshape(4, 12).sum(axis=1) == pytest.approx(fitted[:4], abs=0.1)
 
     published: Counter = Counter()
     sums: dict[tuple[str, str], float] = defaultdict(float)
@@ -127,7 +127,7 @@ def test_a_total_is_the_least_margin(desk, people) -> None:
     del people
     result = desk.succeed("run", spec_of(desk, margins="columns = false"), "--json").json
     [cell] = rows_of(Path(result["output"]), "margins")
-    assert (cell["column"], cell["label"], cell["second_column"], cell["second_label"]) == ("", "", "", "")
+    assert (cell["column"], cell["label"], cell["second_column"], cell["second_label"]) == (None,) * 4
     assert result["margins"]["columns"] == [[]]
     assert abs(cell["count"] - 4_000) <= 6 * cell["standard_error"]
     rows = rows_of(Path(result["output"]), "data")
@@ -210,7 +210,7 @@ def test_a_deletion_release_may_count_all_records_alone(desk, people) -> None:
     del people
     result = desk.succeed("run", spec_of_deletion(desk, margins="columns = false"), "--json").json
     [cell] = rows_of(Path(result["output"]), "margins")
-    assert (cell["column"], cell["label"]) == ("", "")
+    assert (cell["column"], cell["label"]) == (None, None)
     assert result["margins"]["columns"] == [[]]
     assert abs(cell["count"] - 4_000) <= 6 * result["margins"]["standard_error"]
     weights = sum(row["weight"] for row in rows_of(Path(result["output"]), "data"))
@@ -225,3 +225,11 @@ def test_a_deletion_release_may_count_all_records_alone(desk, people) -> None:
     assert there <= figure.lower
     # Each bound holds but for 1 in 40; with a tenth of the people besides, always.
     assert figure.lower - 400 <= true <= figure.upper + 400
+
+
+def test_a_part_of_epsilon_is_the_share_that_follows_beside_a_sample(desk) -> None:
+    shared, parted = (
+        read_spec(spec_of(desk, margins=margins, privacy="epsilon = 2\ndelta = 1e-6"), output=None)
+        for margins in ("share = 0.3", "epsilon = 0.6")
+    )
+    assert (parted.mechanism, parted.price, parted.digest) == (shared.mechanism, shared.price, shared.digest)

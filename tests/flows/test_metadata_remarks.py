@@ -140,6 +140,11 @@ def test_a_source_without_records_is_told_and_released_all_the_same(desk) -> Non
     told = desk.succeed("run", "spec.toml", "--json")
     assert "no record follows the header, and a release is charged all the same" in told.err
     assert told.json["published_records"] == 0
+    code, _, err = desk.start("submit", "spec.toml", "--output", "job").finish()
+    assert code == 0, err
+    assert "warning: " in err
+    assert "no record follows the header, and a release is charged all the same" in err
+    assert [stage for stage in ("charge", "count", "publish", "close") if f"crowdblend: {stage}\n" not in err] == []
     (desk.folder / "in" / "b.csv").write_text(f"{header}\nred;30;Lyon\n")
     one = desk.succeed("run", "spec.toml", "--json", "--output", "one")
     assert "no record" not in one.err

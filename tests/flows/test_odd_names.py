@@ -112,6 +112,7 @@ def test_every_odd_name_and_label_goes_through_all_or_is_refused_before_the_char
     headers = {"data": list(rows[0])}
     if kind == "deletion":
         headers["margins"] = ["column", "label", "second_column", "second_label", "count"]
+        headers["margins"] += ["standard_error", "fitted"]
     check_croissant(release / "metadata" / "croissant.json", headers)
     if file_format == "csv":
         check_csvw(release / "metadata" / "csvw.json", headers)

@@ -20,6 +20,9 @@ APART = [
     ("data", "s3://bucket/out"),
     ("s3://bucket/data", "s3://bucket/data-out"),
     ("../people.csv", "out"),
+    ("loop", "out"),
+    ("people.csv", "loop"),
+    ("people.csv", "loop/out"),
 ]
 INSIDE = [
     ("data", "data"),
@@ -41,6 +44,7 @@ AROUND = [
 def place(folder: Path, source: str, output: str) -> None:
     (folder / "data").mkdir()
     (folder / "link").symlink_to(folder / "data")
+    (folder / "loop").symlink_to("loop")
     require_apart(SimpleNamespace(source=source, base=folder, output=output_at(output, base=folder)))
 
 

@@ -213,3 +213,11 @@ REFUSED = {
 def test_what_can_not_be_found_is_refused(desk, fault) -> None:
     levels, changes, said = REFUSED[fault]
     desk.refuse("explain", spec_of(desk, levels, **changes), said=said)
+
+
+def test_a_part_of_epsilon_is_the_share_of_the_loss_where_pairs_are_chosen(desk) -> None:
+    shared, parted = (
+        read_spec(spec_of(desk, margins=f'pairs = "auto"\n{margins}'), output=None)
+        for margins in ("share = 0.25", "epsilon = 0.25")
+    )
+    assert (parted.mechanism, parted.price, parted.digest) == (shared.mechanism, shared.price, shared.digest)

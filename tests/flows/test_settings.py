@@ -136,6 +136,34 @@ def test_a_file_of_another_account_is_refused(below: Path, tmp_path: Path, monke
     assert resolve_paths().home == tmp_path / "private"
 
 
+@pytest.mark.parametrize(
+    ("put", "why"),
+    [
+        (lambda place: place.symlink_to("nowhere"), "it is a link that leads nowhere"),
+        (lambda place: place.symlink_to(place), "Too many levels of symbolic links"),
+        (lambda place: place.mkdir(), "it is not a regular file"),
+        (os.mkfifo, "it is not a regular file"),
+    ],
+    ids=["a link to nowhere", "a link to itself", "a folder", "a pipe"],
+)
+def test_what_is_no_file_is_refused_and_not_passed_over(below: Path, tmp_path: Path, put, why: str) -> None:
+    """Passed over, it would let the default ledger be charged."""
+    put(tmp_path / "crowdblend.toml")
+    with pytest.raises(InputRefused, match=why) as refused:
+        resolve_paths()
+    assert refused.value.where == str(tmp_path / "crowdblend.toml")
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_argument_is_no_ledger(below: Path, monkeypatch, empty: str) -> None:
+    """Such as an unset variable of a shell gives; an empty variable of the environment is as none."""
+    with pytest.raises(InputRefused, match="the ledger's address is empty") as refused:
+        resolve_paths(ledger_url=empty)
+    assert refused.value.where == "--ledger"
+    monkeypatch.setenv("CROWDBLEND_LEDGER", "")
+    assert resolved_settings()["ledger"].origin == "default"
+
+
 def test_no_password_is_shown(below: Path) -> None:
     found = resolved_settings(ledger_url="postgresql://office:secret@db/ledger")
     assert "secret" not in repr(found) + found["ledger"].shown

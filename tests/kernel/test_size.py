@@ -9,7 +9,7 @@ from audit.kernel_size import FOLDERS, kernel_files, kinds, lines_of, shared_fil
 MOST = {"mechanisms/kernel": (9, 1122), "accounting/kernel": (16, 4563), "tasks/kernel": (5, 1515)}
 """Files and lines of each folder."""
 MOST_OF_A_KIND = 476
-MOST_SHARED = 3733
+MOST_SHARED = 3737
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -43,8 +43,10 @@ def schema_of_command(words: Sequence[object]) -> str | None:
 def require_valid_answer(words: Sequence[object], out: str) -> None:
     """Hold against its schema what a command printed with --json, a certificate that it wrote, or an export."""
     if list(words[:2]) == ["ledger", "export"]:
-        for line in out.splitlines()[:MOST_LINES]:
-            require_valid("ledger-export", json.loads(line))
+        lines = json.loads(out)["entries"] if "--json" in words else [json.loads(one) for one in out.splitlines()]
+        for line in lines[:MOST_LINES]:
+            require_valid("ledger-export", line)
+        return
     name = schema_of_command(words)
     if name is None or not out.strip():
         return

@@ -55,6 +55,19 @@ def test_what_is_read_back_are_the_published_rows(tmp_path, format_, times, labe
 
 
 @pytest.mark.parametrize("format_", ["sav", "dta"])
+@pytest.mark.parametrize("label", ["b", LONG], ids=["coded", "text"])
+def test_null_is_missing(tmp_path, format_, label):
+    names = (text_column("one", [None, label, "a", None]), text_column("other", [None] * 4))
+    published = PublishedTable(columns=(*names, figure_column("count", np.arange(4))), times=None)
+    name = write_statistics_table(
+        published, folder=tmp_path, format_=format_, stem="margins", day=date(2026, 1, 2), codes={}
+    )
+    rows = read(tmp_path, name)
+    assert [(row[0] if isinstance(row[0], str) else None) or None for row in rows] == [None, label, "a", None]
+    assert [row[1:] for row in rows] == [("", float(number)) for number in range(4)]
+
+
+@pytest.mark.parametrize("format_", ["sav", "dta"])
 def test_the_file_follows_from_table_and_day_alone(tmp_path, format_, monkeypatch):
     """Two files written in different minutes and time zones are the same; the day is that of the release."""
     published = table("male", "female", "*", times=[1, 2, 3])

@@ -343,7 +343,7 @@ def _telling(pairs: Sequence[SheetPair]) -> list[tuple[str, str]]:
 
 def _margins_file(certificate: Mapping[str, Any]) -> str:
     files: Mapping[str, str] = certificate["files"]
-    return next(name for name in files if Path(name).stem == "margins")
+    return next(name for name in ("margins.parquet", "margins.csv") if name in files)
 
 
 def _noisy_total(path: Path, certificate: Mapping[str, Any]) -> NoisyTotal:

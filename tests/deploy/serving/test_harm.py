@@ -34,7 +34,7 @@ def test_an_attempt_that_is_refused_says_what_the_release_has_cost(desk, monkeyp
         return said
 
     assert (
-        "people.csv: the file cannot be found (FileNotFoundError). Nothing was read, written or charged."
+        "people.csv: the file cannot be found (No such file or directory). Nothing was read, written or charged."
         in attempt_without(people)
     )
     with monkeypatch.context() as broken:
@@ -42,7 +42,7 @@ def test_an_attempt_that_is_refused_says_what_the_release_has_cost(desk, monkeyp
         spent = "A place in the series 'harmed' is spent, since reading had begun."
         assert spent in attempt()
     refused = attempt_without(people)
-    assert f"people.csv: the file cannot be found (FileNotFoundError). {spent}" in refused
+    assert f"people.csv: the file cannot be found (No such file or directory). {spent}" in refused
     unknown = attempt_without(ledger)
     assert "there is no ledger here. What it has cost isn't known: the ledger can't be read now." in unknown
     for said in (refused, unknown):

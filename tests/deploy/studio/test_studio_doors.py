@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import stat
 
@@ -119,6 +120,12 @@ def test_every_answer_bears_its_headers(studio, entered) -> None:
         assert "<script>" not in answer.text
         assert " style=" not in answer.text
         assert " onclick" not in answer.text
+
+
+def test_ctrl_c_ends_it_and_is_no_failure(studio, entered) -> None:
+    studio.process.send_signal(signal.SIGINT)
+    assert studio.process.wait(timeout=60) == 0
+    assert studio.process.stdout.read() == f"It writes to {studio.place}. Ctrl-C ends it.\n"
 
 
 def test_it_listens_to_this_machine_alone_and_its_folder_is_the_users(studio) -> None:
