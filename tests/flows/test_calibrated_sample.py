@@ -94,7 +94,7 @@ def test_margins_count_all_records_and_rows_are_of_a_sample(desk, people, form, 
     assert len(set(noise)) > 10, "each cell has a draw of its own"
     assert {float(row["standard_error"]) for row in cells} == {facts["standard_error"]}
     fitted = np.array([float(row["fitted"]) for row in cells])
-    assert fitted[16:].reshape(4, 12).sum(axis=1) == pytest.approx(fitted[:4], abs=0.1)
+    assert fitted[16:].reshape(4, 12).sum(axis=0) == pytest.approx(fitted[4:16], abs=0.1)
 
     published: Counter = Counter()
     sums: dict[tuple[str, str], float] = defaultdict(float)
