@@ -14,7 +14,6 @@ from ..accounting.kernel.ledger.entries import ChargedPrice, FilterCharge, sorte
 from ..accounting.kernel.prices.registry import mechanism_record
 from ..accounting.ledger.charge_request import charged_price
 from ..accounting.ledger.lookup import DatasetState
-from ..accounting.ledger.reader import open_reader
 from ..flows.metadata_remarks import metadata_remarks
 from ..flows.paths import StatePaths
 from ..flows.prepare import layout_of_source
@@ -166,7 +165,7 @@ def _amount(budget: Mapping[str, Any], name: str, symbol: str) -> str:
 def _budget(request: Request, state_paths: StatePaths) -> BudgetFacts:
     facts = cast("BudgetFacts", {"dataset": request.dataset, **NO_BUDGET, "problem": None})
     try:
-        reader = open_reader(state_paths.ledger_url)
+        reader = state_paths.reader()
         state = reader.dataset(request.dataset)
         facts = budget_facts(state, charged_price(request.price), taken=filter_charge_for(state, request))
         violation = reader.check_charge(

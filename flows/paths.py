@@ -24,6 +24,7 @@ from ..mechanisms.kernel.errors import InputRefused
 
 if TYPE_CHECKING:
     from ..accounting.keys.anchor import Anchoring
+    from ..accounting.ledger.reader import LedgerReader
 
 FILE_NAME = "crowdblend.toml"
 PLACES = ("ledger", "home", "anchor", "approvers")
@@ -241,6 +242,12 @@ class StatePaths:
         )
 
         return Anchoring(home=self.home, file=self.anchor)
+
+    def reader(self) -> LedgerReader:
+        """Open the ledger for looking, as who has the private store."""
+        from ..accounting.ledger.reader import open_reader  # as above
+
+        return open_reader(self.ledger_url, anchoring=self.anchoring)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -34,7 +34,7 @@ from ..accounting.keys.store_upkeep import (
 )
 from ..accounting.ledger.charge_request import charged_price
 from ..accounting.ledger.lookup import DatasetState, ReleaseState, needs_no_secrets
-from ..accounting.ledger.reader import LedgerReader, open_reader
+from ..accounting.ledger.reader import LedgerReader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal, ReleaseFailed
 from ..tasks.destinations import Output
@@ -157,7 +157,7 @@ def prepare(
     switch_on_configured_kinds()
     series, part = (None, None) if series is None else series_and_part(series)
     ad_hoc = read_spec(spec, output=output, rehearse=rehearse) if series is None else None
-    with open_reader(state_paths.ledger_url) as reader, ExitStack() as held:
+    with state_paths.reader() as reader, ExitStack() as held:
         store = _private_store(state_paths.home, dry=dry)
         # Asked for its refusal: without a signing key a charge could be neither signed nor anchored.
         state_paths.anchoring.keys.current()

@@ -16,7 +16,7 @@ from ..accounting.kernel.keys.private_store import ReleaseFolder, path_of_releas
 from ..accounting.kernel.ledger.ledger_state import Stage
 from ..accounting.keys.store_upkeep import open_private_store, require_not_held
 from ..accounting.ledger.lookup import ReleaseState
-from ..accounting.ledger.reader import LedgerReader, open_reader
+from ..accounting.ledger.reader import LedgerReader
 from ..mechanisms.kernel.amounts import amount_shown
 from ..mechanisms.kernel.errors import AccountantRefused, InputRefused, Refusal
 from ..tasks.destinations import ObjectPrefix, Output, discard, output_at, output_named
@@ -32,7 +32,7 @@ def cost_so_far(release_id: str, state_paths: StatePaths) -> tuple[Stage | Liter
     It refuses nothing: of a ledger that can't be read the stage is "unknown", and the sentence says so.
     """
     try:
-        with open_reader(state_paths.ledger_url) as reader:
+        with state_paths.reader() as reader:
             state = reader.release(release_id)
     except Refusal:
         return "unknown", "What it has cost isn't known: the ledger can't be read now."
@@ -190,7 +190,7 @@ def abandon_release(release_id: str, *, reason: str, state_paths: StatePaths) ->
         AccountantRefused: the ledger is behind its anchor, or the release is held by a live process, published, or
             abandoned already.
     """
-    reader = open_reader(state_paths.ledger_url)
+    reader = state_paths.reader()
     ledger_id = reader.ledger_id
     with open_private_store(state_paths.home).hold(ledger_id=ledger_id, release_id=release_id) as folder:
         state = reader.release(release_id)

@@ -245,16 +245,26 @@ def begin_anchor(url: str, *, anchoring: Anchoring) -> Head:
     """Begin a ledger's anchor at its present head, and sign that; what came before it is vouched for by nobody.
 
     Raises:
-        ForgedState: no signature holds over the head and the state of the tables, whosever it be.
+        ForgedState: no signature holds over the head and the state of the tables, whosever it be, or the state isn't
+            what the entries give.
+        AccountantRefused: the entries don't hold.
         InputRefused: there is no ledger or no signing key, or the anchor has a head already, or can't be written.
     """
+    from .verification import Fold
+
     key = anchoring.keys.current()
     with closing(open_store(url, read_only=False)) as store:
         with store.changing() as connection:
             state, _ = stored_state(connection)
             head = head_in(state)
             _require_unused(anchoring.anchor_of(head.ledger_id))
-            keep_snapshot(connection, state, key)
+            # Whoever can write the tables can sign a state with a key of his own, and this store's key would vouch for
+            # it from here on.
+            fold = Fold.of(connection)
+            _require_none(fold.findings, "this ledger does not hold", store.shown)
+            if bytes_of_state(fold.state) != bytes_of_state(state):
+                raise ForgedState("the snapshot of the ledger's state isn't what its entries give")
+            keep_snapshot(connection, fold.state, key)
         anchoring.record(head, key, written=True)
     return head
 

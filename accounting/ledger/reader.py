@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from ...mechanisms.kernel.errors import Refusal, ReleaseFailed
 from ...mechanisms.kernel.mechanism import Mechanism
 from ..kernel.field_forms import Fields
 from ..kernel.keys.signing import PublicKey
-from ..kernel.ledger.database import STREAMED
+from ..kernel.ledger.database import STREAMED, Store
 from ..kernel.ledger.database import entry as entry_table
 from ..kernel.ledger.entries import (
     BudgetRaised,
@@ -43,7 +43,8 @@ from ..kernel.ledger.rules import (
     unit_violations,
     unknown,
 )
-from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, looking
+from ..kernel.ledger.snapshot import require_own_signer
+from ..kernel.ledger.transactions import Look, OpenedLedger, last_place, stored_state, stored_statement
 from ..kernel.prices.mechanism_kind import Price
 from ..kernel.prices.registry import mechanism_record
 from ..keys.anchor import Anchoring
@@ -86,16 +87,43 @@ def _known_by_name(of: Literal["dataset", "series"], name: str, known: Mapping[s
     return known_by_name(of, name, known)
 
 
-def open_reader(url: str) -> LedgerReader:
-    """Open a ledger for looking; `InputRefused` where there is none, or one of another schema revision."""
-    return LedgerReader(open_store(url, read_only=True))
+def open_reader(url: str, *, anchoring: Anchoring | None = None) -> LedgerReader:
+    """Open a ledger for looking; `InputRefused` where there is none, or one of another schema revision.
+
+    Args:
+        url: its address.
+        anchoring: the private store of who looks; None for a stranger's, who knows no key.
+    """
+    return LedgerReader(open_store(url, read_only=True), anchoring)
 
 
 class LedgerReader(OpenedLedger):
-    """A ledger open for looking; what is asked by a name that the ledger doesn't have is refused (InputRefused)."""
+    """A ledger open for looking; what is asked by a name that the ledger doesn't have is refused (InputRefused).
 
-    def _looking(self) -> AbstractContextManager[Look]:
-        return looking(self._store)
+    A state that others signed is refused (AccountantRefused) where the private store has an anchor of the ledger.
+    """
+
+    def __init__(self, store: Store, anchoring: Anchoring | None) -> None:
+        super().__init__(store)
+        self._anchoring = anchoring
+
+    @contextmanager
+    def _looking(self) -> Iterator[Look]:
+        with self._store.reading() as connection:
+            state, signer = stored_state(connection)
+            self._require_own(connection, signer)
+            yield Look(connection=connection, state=state)
+
+    def _require_own(self, connection: Connection, signer: PublicKey) -> None:
+        if self._anchoring is None:
+            return
+        ledger_id, last = ledger_id_of(connection), None
+        # Where the anchor is another's or can't be read, nothing is known of whose the ledger is: `require_anchored`
+        # refuses that, and a look without a private store of the ledger goes on.
+        with suppress(Refusal):
+            last = self._anchoring.last_of(ledger_id)
+        if last is not None:
+            require_own_signer(last_place(connection).position, signer, self._anchoring)
 
     def _state(self) -> LedgerState:
         with self._looking() as ledger:
@@ -264,6 +292,7 @@ class LedgerReader(OpenedLedger):
         gc.disable()
         try:
             with self._store.reading() as connection:
+                self._require_own(connection, stored_statement(connection).key)
                 return overview_of(connection, latest=latest)
         finally:
             if collecting:

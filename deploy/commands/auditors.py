@@ -140,9 +140,8 @@ def add(name: str, expires: timedelta, ledger_url: str | None, as_json: bool) ->
 @AS_JSON
 def list_tokens(ledger_url: str | None, as_json: bool) -> None:
     """List the tokens with their days; their secrets are known to nobody but their holders."""
-    from ...accounting.ledger.reader import open_reader
 
-    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+    with resolve_paths(ledger_url=ledger_url).reader() as reader:
         states, today = reader.tokens(), _today()
     rows: list[TokenRow] = [
         {
@@ -254,11 +253,10 @@ def add_witness(key_text: str, url: str, enough: int | None, ledger_url: str | N
     The list lies beside the ledger's anchor; `ledger anchor` asks those in it, and `ledger verify` checks what they
     cosigned. Have the KEY in a way that can be trusted.
     """
-    from ...accounting.ledger.reader import open_reader
     from ...accounting.ledger.witnessed import name_witness
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with open_reader(state_paths.ledger_url) as reader:
+    with state_paths.reader() as reader:
         ledger_id = reader.ledger_id
     file = state_paths.anchoring.anchor_of(ledger_id).path.with_suffix(".witnesses")
     members, needed = name_witness(file, key=key_text, url=url, enough=enough)

@@ -168,10 +168,9 @@ def _keys_without_use(places: StatePaths) -> Iterator[str]:
     """Yield the releases that are closed or were never charged, and whose keys or copies of records are still there."""
     from ...accounting.keys.store_upkeep import is_held, releases_with_secrets
     from ...accounting.ledger.lookup import needs_no_secrets
-    from ...accounting.ledger.reader import open_reader
 
     try:
-        reader = open_reader(places.ledger_url)
+        reader = places.reader()
     except Refusal:
         return  # reported by another check
     with reader:
@@ -183,18 +182,16 @@ def _keys_without_use(places: StatePaths) -> Iterator[str]:
 
 
 def _ledger(places: StatePaths) -> str:
-    from ...accounting.ledger.reader import open_reader
 
-    with open_reader(places.ledger_url) as reader:
+    with places.reader() as reader:
         entries, datasets = reader.head().position + 1, len(reader.datasets())
     sizes = f"{counted(entries, 'entry', 'entries')}, {counted(datasets, 'data set')}"
     return f"it opens: {sizes}. Whether it holds together: crowdblend ledger verify."
 
 
 def _anchor(places: StatePaths) -> str:
-    from ...accounting.ledger.reader import open_reader
 
-    with open_reader(places.ledger_url) as reader:
+    with places.reader() as reader:
         reader.require_anchored(places.anchoring)
         return f"the ledger continues it: {places.anchoring.anchor_of(reader.ledger_id).path}."
 
@@ -240,7 +237,6 @@ def _dask(places: StatePaths) -> str:
 
 def _clock(places: StatePaths) -> str:
     """Compare this clock, whose days stand in entries and by which tokens end, with what is recorded."""
-    from ...accounting.ledger.reader import open_reader
 
     now, remedy = datetime.now(UTC), "Set the clock, for example by NTP."
     if now.timestamp() < 0:
@@ -250,7 +246,7 @@ def _clock(places: StatePaths) -> str:
     if theirs is not None and abs(theirs - now) > MOST_SKEW:
         raise InputRefused(f"it differs by {abs(theirs - now)} from the Prefect server's.", remedy=remedy)
     try:
-        with open_reader(places.ledger_url) as reader:
+        with places.reader() as reader:
             latest = max((state.charge.day for state in reader.releases()), default=None)
     except Refusal:
         latest = None

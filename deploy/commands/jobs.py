@@ -421,10 +421,9 @@ def _print_still_running(job: Job, *, as_json: bool) -> int:
 def _print_ledger_status(release_id: str, places: StatePaths, *, ledger: str | None, as_json: bool) -> int:
     """Print the status of a release that no job from here ran: by the ledger, and by who holds it on this machine."""
     from ...accounting.keys.store_upkeep import is_held
-    from ...accounting.ledger.reader import open_reader
     from ...flows.unfinished import commands_for, cost_so_far
 
-    with open_reader(places.ledger_url) as reader:
+    with places.reader() as reader:
         held = is_held(places.home, ledger_id=reader.ledger_id, release_id=release_id)
     stage, cost = cost_so_far(release_id, places)
     if stage is None:

@@ -179,10 +179,9 @@ def raise_budget(name: str, epsilon: Decimal, delta: Decimal, reason: str, ledge
 @AS_JSON
 def list_datasets(ledger_url: str | None, as_json: bool) -> None:
     """List the data sets with what is spent and what is left."""
-    from ...accounting.ledger.reader import open_reader
     from ..terminal.tables import dataset_rows, print_datasets
 
-    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+    with resolve_paths(ledger_url=ledger_url).reader() as reader:
         datasets = dataset_rows(reader.datasets(), raises=reader.budget_raises())
     if as_json:
         click.echo(json.dumps({"datasets": datasets}, ensure_ascii=False))
@@ -219,17 +218,16 @@ def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | No
     is an anchor: each entry is anchored when it is written.
     """
     from ...accounting.ledger.creation import begin_anchor
-    from ...accounting.ledger.reader import open_reader
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with open_reader(state_paths.ledger_url) as reader:
+    with state_paths.reader() as reader:
         ledger_id = reader.ledger_id
     file = state_paths.anchoring.anchor_of(ledger_id).path
     named = witnesses or file.with_suffix(".witnesses")
     asked = witnesses is not None or named.exists()
     last = state_paths.anchoring.last_of(ledger_id)
     if not asked and last is not None:
-        with open_reader(state_paths.ledger_url) as reader:
+        with state_paths.reader() as reader:
             reader.require_anchored(state_paths.anchoring)
         click.echo(
             f"Nothing is to be done: the ledger continues its anchor, which goes to entry {last.head.position}, and "
@@ -255,11 +253,10 @@ def anchor(ledger_url: str | None, witnesses: Path | None, checkpoint: Path | No
 @LEDGER
 def key(ledger_url: str | None) -> None:
     """Print the verifier key of the ledger's checkpoints, for its witnesses and auditors."""
-    from ...accounting.ledger.reader import open_reader
     from ...accounting.ledger.witnessed import log_key
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with open_reader(state_paths.ledger_url) as reader:
+    with state_paths.reader() as reader:
         ledger_id = reader.ledger_id
     click.echo(log_key(ledger_id, state_paths.anchoring.keys.current().public).text)
 
@@ -280,7 +277,6 @@ def prove(
     output: Path,
 ) -> None:
     """Write a proof of some hundred bytes to a file, which `ledger check` checks without the ledger."""
-    from ...accounting.ledger.reader import open_reader
     from ...accounting.ledger.witnessed import prove_entry, prove_since
 
     if [since, entry, certificate].count(None) != 2:
@@ -289,7 +285,7 @@ def prove(
         entry = _charge_of(certificate)["ledger"]["position"]
     state_paths = resolve_paths(ledger_url=ledger_url)
     if checkpoint is None:
-        with open_reader(state_paths.ledger_url) as reader:
+        with state_paths.reader() as reader:
             checkpoint = state_paths.anchoring.anchor_of(reader.ledger_id).path.with_suffix(".checkpoint")
     if entry is not None:
         content = prove_entry(state_paths.ledger_url, position=entry, head=checkpoint)
@@ -348,7 +344,6 @@ def check(proof: Path, witnesses: Path, public_key: Path | None, since: Path | N
 def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -> None:
     """Show the data sets' budgets and the latest series and releases."""
     from ...accounting.ledger.budget_overview import ESTIMATE_NOTE
-    from ...accounting.ledger.reader import open_reader
     from ...mechanisms.kernel.amounts import amount_shown, counted
     from ..terminal.tables import (
         dataset_rows,
@@ -362,7 +357,7 @@ def show(ledger_url: str | None, latest: int, everything: bool, as_json: bool) -
         series_rows,
     )
 
-    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+    with resolve_paths(ledger_url=ledger_url).reader() as reader:
         overview = reader.overview(latest=None if everything else latest)
     looks = look_rows(overview.looks)
     datasets = dataset_rows((known.state for known in overview.datasets), raises=overview.raises)
@@ -425,11 +420,10 @@ def verify(
 ) -> int:
     """Check the chain, every price, the single use of samples, the accounts; anchor and witnesses where there are."""
     from ...accounting.keys.signing_upkeep import read_public_keys
-    from ...accounting.ledger.reader import open_reader
     from ...mechanisms.kernel.amounts import counted
 
     state_paths = resolve_paths(ledger_url=ledger_url)
-    with open_reader(state_paths.ledger_url) as reader:
+    with state_paths.reader() as reader:
         missing: tuple[str, ...] = ()
         if anchor_file is None:
             anchor_file = _own_anchor(reader, state_paths)
@@ -475,9 +469,8 @@ def verify(
 def export(ledger_url: str | None, as_json: bool) -> None:
     """Write every entry as one line of canonical JSON with its place and hash."""
     from ...accounting.kernel.ledger.entries import bytes_of_entry
-    from ...accounting.ledger.reader import open_reader
 
-    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+    with resolve_paths(ledger_url=ledger_url).reader() as reader:
         before = '{"entries": [\n'
         for link in reader.entries():
             body = json.loads(bytes_of_entry(link.entry))

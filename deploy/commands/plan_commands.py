@@ -276,7 +276,6 @@ def _forecast(
     as_json: bool,
 ) -> None:
     """Say how long what is left of a budget lasts; the ledger is only looked at."""
-    from ...accounting.ledger.reader import open_reader
     from ...accounting.theory.planning.budget_forecast import (
         CALENDARS,
         RATE,
@@ -293,7 +292,7 @@ def _forecast(
         read_calendar(text, k=K if k is None else k, sampling_rate=RATE if sampling_rate is None else sampling_rate)
         for text in calendars or CALENDARS
     ]
-    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+    with resolve_paths(ledger_url=ledger_url).reader() as reader:
         state = reader.dataset(name)
     require_forecast(relation=state.relation, survey=state.survey, rows_per_person=state.rows_per_person)
     if state.filter_budget is None:

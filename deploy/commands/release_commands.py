@@ -260,12 +260,11 @@ def release() -> None:
 @AS_JSON
 def list_releases(dataset: str | None, latest: int, everything: bool, ledger_url: str | None, as_json: bool) -> None:
     """List the releases in the order of their charges, each with its output and its levels."""
-    from ...accounting.ledger.reader import open_reader
     from ..release_facts import levels_text, listed_release
     from ..terminal.tables import FactTable, print_more, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
-    with open_reader(places.ledger_url) as reader:
+    with places.reader() as reader:
         states = [state for state in reader.releases() if dataset in (None, state.charge.dataset)]
         ledger_id = reader.ledger_id
     listed = states if everything else states[-latest:]
@@ -295,13 +294,12 @@ def show(release_id: str, groups: int, ledger_url: str | None, as_json: bool) ->
 
     The groups are those of the published table, whose digest must be the one in the ledger; no record is looked at.
     """
-    from ...accounting.ledger.reader import open_reader
     from ...flows.unfinished import commands_for, cost_so_far
     from ..release_facts import facts_of_release, largest_groups, listed_release
     from ..terminal.tables import FactTable, print_uncut
 
     places = resolve_paths(ledger_url=ledger_url)
-    with open_reader(places.ledger_url) as reader:
+    with places.reader() as reader:
         state, ledger_id = reader.release(release_id), reader.ledger_id
     if state is None:
         raise InputRefused(

@@ -224,9 +224,8 @@ def answer(
 
 def _account(places: StatePaths, *, dataset: str, label: str) -> tuple[str, tuple[str, ...]]:
     """Return the relation of a data set's budget, and the releases that answered a request before."""
-    from ...accounting.ledger.reader import open_reader
 
-    with open_reader(places.ledger_url) as reader:
+    with places.reader() as reader:
         relation = reader.dataset(dataset).relation
         earlier = [state for state in reader.releases() if state.release_id.startswith(f"{label}-")]
     return relation, tuple(state.release_id for state in earlier if state.stage == "published")

@@ -111,10 +111,9 @@ def add(
 @AS_JSON
 def list_series(ledger_url: str | None, as_json: bool) -> None:
     """List the series with what remains of them."""
-    from ...accounting.ledger.reader import open_reader
     from ..terminal.tables import print_series, series_rows
 
-    with open_reader(resolve_paths(ledger_url=ledger_url).ledger_url) as reader:
+    with resolve_paths(ledger_url=ledger_url).reader() as reader:
         rows = series_rows(reader.all_series())
     if as_json:
         click.echo(json.dumps({"series": rows}, ensure_ascii=False))
@@ -225,11 +224,10 @@ def _serve(
     hook: FailureHook | None,
     places: StatePaths,
 ) -> int:
-    from ...accounting.ledger.reader import open_reader
     from ...flows.charged_request import request_of_series
     from ...flows.prepare import destroy_what_is_left, release_violation
 
-    with open_reader(places.ledger_url) as reader:
+    with places.reader() as reader:
         destroy_what_is_left(reader, places)
         state = reader.series(series)
         request = request_of_series(spec, output=spec.parent, series=state)

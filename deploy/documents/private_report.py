@@ -25,7 +25,6 @@ from ...accounting.kernel.keys.private_files import private_folder, replace_priv
 from ...accounting.kernel.ledger.ledger_state import enforced_unit
 from ...accounting.keys.store_upkeep import open_private_store, remembered_facts
 from ...accounting.ledger.ledger_writer import open_writer
-from ...accounting.ledger.reader import open_reader
 from ...flows.paths import StatePaths
 from ...flows.spec import read_spec
 from ...mechanisms.generalization_map import GeneralizationMap, MappedColumn
@@ -256,7 +255,7 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
         raise InputRefused(
             "the release does not verify.", where=str(path), remedy="`crowdblend verify` says what does not hold."
         )
-    with open_reader(state_paths.ledger_url) as reader:
+    with state_paths.reader() as reader:
         reader.require_anchored(state_paths.anchoring)
         state = reader.release(str(certificate["release_id"]))
     if state is None or state.stage != "published":
@@ -275,7 +274,7 @@ def _certificate(release: Path, request: Request, state_paths: StatePaths) -> Ma
 
 def _as_charged(request: Request, release_id: str, state_paths: StatePaths) -> Request:
     """Return the request with the version of a lake table and the day of a source that the release was made from."""
-    with open_reader(state_paths.ledger_url) as reader:
+    with state_paths.reader() as reader:
         charged = remembered_facts(state_paths.home, ledger_id=reader.ledger_id, release_id=release_id)
     if (day := charged.get("source_day")) is not None:
         request = request.on_day(date.fromisoformat(day))

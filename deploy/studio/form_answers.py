@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from ...accounting.ledger.reader import open_reader
 from ...flows.approvals import approval_file, check_approval
 from ...flows.paths import StatePaths
 from ...flows.spec import read_spec
@@ -130,7 +129,7 @@ def take_dataset(studio: Studio, form: Form) -> str:
     if not name:
         raise NotStored("dataset", "no_dataset")
     try:
-        with open_reader(studio.state_paths.ledger_url) as reader:
+        with studio.state_paths.reader() as reader:
             state = reader.dataset(name)
     except Refusal as refusal:
         raise NotStored("dataset", _said(refusal)) from None

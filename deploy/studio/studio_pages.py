@@ -11,7 +11,6 @@ from typing import Any
 from ...accounting.kernel.prices.registry import price
 from ...accounting.ledger.creation import ledger_exists
 from ...accounting.ledger.lookup import DatasetState
-from ...accounting.ledger.reader import open_reader
 from ...accounting.theory.planning.paired_planning import proposed_pairs
 from ...flows.paths import PASSWORD
 from ...flows.spec import read_spec
@@ -87,7 +86,7 @@ def dataset_state(studio: Studio, draft: Draft) -> DatasetState | None:
     name = draft.data.get("dataset")
     if not name or not ledger_exists(studio.state_paths.ledger_url):
         return None
-    with suppress(Refusal), open_reader(studio.state_paths.ledger_url) as reader:
+    with suppress(Refusal), studio.state_paths.reader() as reader:
         return reader.dataset(str(name))
     return None
 
@@ -96,7 +95,7 @@ def dataset_page(studio: Studio, draft: Draft, fields: Fields) -> DatasetPage:
     """Which budget pays."""
     known: tuple[DatasetState, ...] = ()
     if ledger_exists(studio.state_paths.ledger_url):
-        with open_reader(studio.state_paths.ledger_url) as reader:
+        with studio.state_paths.reader() as reader:
             known = reader.datasets()
     fields.add("dataset", draft.data.get("dataset", ""))
     fields.add("new_dataset")

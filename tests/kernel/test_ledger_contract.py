@@ -200,6 +200,16 @@ def test_the_accountants_refusal_is_recorded_and_a_mistake_is_not(sqlite_books: 
     assert books.findings() == []
 
 
+def test_an_entry_that_no_reader_could_read_is_refused_and_the_ledger_goes_on(sqlite_books: Books) -> None:
+    """True passes for the number 1 in Python, and is another word in JSON."""
+    with pytest.raises(InputRefused, match="another type than is read back"):
+        sqlite_books.add(rows_per_person=True)
+    sqlite_books.add()
+    sqlite_books.charge()
+    assert sqlite_books.kinds() == ["ledger-created/1", "dataset-added/1", "release-charged/1"]
+    assert sqlite_books.findings() == []
+
+
 def test_a_writer_waits_its_time_and_is_then_refused(books: Books, monkeypatch) -> None:
     """Whether the others came before it opened the ledger or after."""
     assert store.SECONDS_TO_WAIT == 60

@@ -346,12 +346,18 @@ def require_continued(
         if stored_hash != last.head.hash:
             what = f"entry {position} is not the one that the anchor vouches for: the chain was written anew."
             raise anchor_refusal(what, where, RESTORE)
+    require_own_signer(end, signer, anchor)
+
+
+def require_own_signer(end: int, signer: PublicKey, anchor: Anchor) -> None:
+    """Refuse (AccountantRefused) a head at place `end` that no key of the private store signed, but a first entry's."""
     if end > 0 and signer not in anchor.keys.public_keys():
         remedy = (
             "Name the private store that has it in CROWDBLEND_HOME. Where it is lost, run `crowdblend ledger verify`, "
             "then begin a new anchor with `crowdblend ledger anchor`."
         )
-        what = f"the last entry, {end}, is signed by the key {signer.key_id}, which isn't of this private store."
+        whose = f"the key {signer.key_id}, which isn't of this private store"
+        what = f"the last entry, {end}, is signed by {whose}."
         raise anchor_refusal(what, str(anchor.home), remedy)
 
 

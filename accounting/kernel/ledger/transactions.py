@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from ....mechanisms.kernel.errors import InputRefused
 from ..keys.signing import PublicKey, SigningKey, Statement
 from .database import UNIQUE_OF_CHARGE, Store, entry, snapshot
 from .entries import (
@@ -103,11 +104,20 @@ class Write(Look):
         # The state is changed first: an entry that can't follow raises here, before anything is inserted.
         position, previous = self.state.head.position + 1, self.state.head.hash
         body = bytes_of_entry(recorded)
+        _require_readable(body, recorded)
         own = link_hash(previous=previous, position=position, body=body)
         self.state.apply(recorded, own)
         cells = (position, previous, own, body.decode("ascii"), *columns_of(recorded))
         self.connection.execute(insert(entry).values(dict(zip(ENTRY_COLUMNS, cells, strict=True))))
         return self.state.head
+
+
+def _require_readable(body: bytes, recorded: Entry) -> None:
+    """Refuse an entry that isn't read back as it is, such as one with True for 1: it would end the chain for ever."""
+    with suppress(ValueError):
+        if entry_of_bytes(body) == recorded:
+            return
+    raise InputRefused("a value of this entry has another type than is read back: a number, a text or a day is meant.")
 
 
 def columns_of(recorded: Entry) -> tuple[str | None, ...]:

@@ -9,11 +9,13 @@ import sqlite3
 import stat
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from crowdblend.accounting.kernel.keys.signing import SigningKey, canonical_bytes
-from crowdblend.accounting.kernel.ledger.entries import Head
+from crowdblend.accounting.kernel.ledger.entries import Head, ReleaseReading
+from crowdblend.accounting.kernel.ledger.transactions import keep_snapshot
 from crowdblend.accounting.keys.anchor import AnchorFile, Anchoring, head_of_line, line_of_head
 from crowdblend.accounting.keys.signing_upkeep import rotate_key
 from crowdblend.accounting.ledger import creation
@@ -161,6 +163,29 @@ def test_a_missing_anchor_is_refused_until_one_is_begun(sqlite_books) -> None:
     assert positions(anchor) == [head.position, head.position + 1]
     with pytest.raises(InputRefused, match="already"):
         begin_anchor(sqlite_books.url, anchoring=sqlite_books.anchoring)
+
+
+def test_no_anchor_is_begun_over_a_state_that_the_entries_do_not_give(books) -> None:
+    """Else this store's key would vouch for whatever a stranger signed, and a budget could be spent twice."""
+    anchor = filled(books)
+    anchor.path.unlink()
+    state = books.state()
+    state.datasets["census"].account = replace(state.datasets["census"].account, epsilon_spent=Decimal(0))
+    books.raw(lambda connection: keep_snapshot(connection, state, KEY))
+    with pytest.raises(AccountantRefused, match=r"isn't what its entries give.*ledger verify"):
+        begin_anchor(books.url, anchoring=books.anchoring)
+    assert not anchor.path.exists()
+    with pytest.raises(AccountantRefused, match="anchor is missing"):
+        books.charge("three")
+
+
+def test_no_anchor_is_begun_over_entries_that_break_a_rule(sqlite_books) -> None:
+    anchor = filled(sqlite_books)
+    sqlite_books.append(ReleaseReading(release_id="one"))
+    anchor.path.unlink()
+    with pytest.raises(AccountantRefused, match="this ledger does not hold: entry"):
+        begin_anchor(sqlite_books.url, anchoring=sqlite_books.anchoring)
+    assert not anchor.path.exists()
 
 
 def test_an_anchor_of_another_ledger_or_key_is_refused(sqlite_books, tmp_path) -> None:

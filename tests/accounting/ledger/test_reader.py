@@ -12,6 +12,7 @@ from crowdblend.accounting.kernel.keys.signing import SigningKey
 from crowdblend.accounting.kernel.ledger.entries import DatasetUnit
 from crowdblend.accounting.kernel.ledger.transactions import keep_snapshot
 from crowdblend.accounting.kernel.prices.registry import mechanism_record, price
+from crowdblend.accounting.keys.anchor import Anchoring
 from crowdblend.accounting.kinds.microdata_prices import composed_price_fixed
 from crowdblend.accounting.ledger import budget_overview as overview
 from crowdblend.accounting.ledger.budget_overview import composed_estimate
@@ -164,6 +165,29 @@ def test_what_a_snapshot_says_of_a_release_is_held_against_its_entries(sqlite_bo
     books.raw(lambda connection: keep_snapshot(connection, state, SigningKey(seed=b"\x09" * 32)))
     with books.reader() as reader, pytest.raises(AccountantRefused, match="the entries of release 'one' are not what"):
         reader.releases()
+
+
+def test_a_state_that_others_signed_is_refused_where_the_private_store_has_the_ledgers_anchor(books, tmp_path) -> None:
+    books.add()
+    books.charge("one")
+    state = books.state()
+    state.datasets["census"].account = dataclasses.replace(state.datasets["census"].account, epsilon_spent=Decimal(0))
+    books.raw(lambda connection: keep_snapshot(connection, state, SigningKey(seed=b"\x09" * 32)))
+    ways = (
+        lambda reader: reader.datasets(),
+        lambda reader: reader.releases(),
+        lambda reader: reader.release("one"),
+        lambda reader: reader.overview(latest=5),
+        lambda reader: reader.overview(latest=None),
+    )
+    with open_reader(books.url, anchoring=books.anchoring) as reader:
+        for look in ways:
+            with pytest.raises(AccountantRefused, match=r"entry, 2, is signed by .*isn't of this private store"):
+                look(reader)
+    # Whoever has no anchor of the ledger knows no key that must have signed it.
+    for stranger in (None, Anchoring(home=tmp_path / "strangers", file=None)):
+        with open_reader(books.url, anchoring=stranger) as reader:
+            assert [one.account.epsilon_spent for one in reader.datasets()] == [0]
 
 
 def test_what_can_not_be_read_is_told_by_its_place(sqlite_books, forge_past_guards) -> None:
